@@ -175,11 +175,11 @@ def inline(
         ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
     ops = goals.as_names(ops)
-    if not ops and domain is None and target is None and not portable:
-        raise ValueError("name operators, a domain or a target, or ask for what is portable")
-    wanted = Refinement(modernize, optimize=optimize)
-    goal = goals.inlining(ops, domain, target, ir_version, wanted, portable=portable)
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
+    goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
+    goal = replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate)
+    if not (ops or goal.is_fixing or portable) and domain is None and target is None:
+        raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
+    return _reached(model, goal)
 
 
 @_rewriting

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
+from opshift.passes.backends.obstacles import obstacles
 from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
@@ -59,6 +60,11 @@ class Goal:
     def reader(self) -> Backend | None:
         """What has to read the result, whether all that it lacks goes, or it is named for its opset."""
         return self.backend or self.refinement.backend
+
+    @property
+    def is_fixing(self) -> bool:
+        """Whether anything is to be fixed, or annotated."""
+        return bool(self.fixed) or self.rebatch is not None or self.annotate
 
     @property
     def plain(self) -> Goal:
@@ -149,7 +155,8 @@ class Goal:
         else:
             made = Result(source, (), ())
         made = without_integers(made, folder) if self.refinement.dequantizes else made
-        made = refined(made, self.refinement, lacking=ops, folder=folder)
+        held = survey if made.model is source else None
+        made = refined(made, self.refinement, lacking=ops, folder=folder, survey=held)
         made = replace(made, model=_copy(source)) if made.model is source else made
         return replace(made, absent=tuple(self._absent(ops, used, made)))
 
@@ -180,6 +187,12 @@ class Goal:
         elif made is not None and self.reader is not None:
             reads = self.reader.reads_import
             imports.drop_unused(made, lambda domain, version: not reads(domain, version))
+
+    def unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
+        """What is left that the backend which an opset is named for was seen not to read."""
+        if self.backend is not None or self.reader is None or not self.reader.measured:
+            return ()
+        return tuple(obstacles(made, self.reader, folder))
 
     def sized(self, source: ModelProto) -> ModelProto:
         """The source with the sizes and constants that are fixed in it; itself where there are none."""

@@ -199,6 +199,12 @@ def negative_zero_of_16_bits(call: Call) -> bool:
     return x is None or (x.dtype == np.float16 and holds(x, lambda v: (v == 0) & np.signbit(v)))
 
 
+def whole_beyond_floats(call: Call) -> bool:
+    """Whether a whole number may be larger than float32 holds all of."""
+    x = call.given(0)
+    return x is None or (x.dtype.kind in "iu" and bool((np.abs(x.astype(np.float64)) > 2**24).any()))
+
+
 def powers_beyond_16_bits(call: Call) -> bool:
     """Whether a sum of powers in a pool may be larger than a float16 is."""
     x = call.given(0)

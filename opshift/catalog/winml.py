@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opshift.passes.backends import target_files
-from opshift.passes.backends.backend import Measured
+from opshift.passes.backends import measurements, target_files
+from opshift.passes.backends.backend import Measured, Types
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -152,14 +152,29 @@ def _name(op: Op) -> str:
 
 
 def _called(op: Op, tables: Iterable[Table]) -> str:
-    """The ranks of the first input with which calls ran, and whether sizes were symbols in some."""
+    """The ranks of the first input and the types with which calls ran, and whether sizes were symbols in some."""
     ranks: set[int] = set()
+    ran: dict[str, set[str]] = {}
     symbolic = False
     for table in tables:
         first = _first(op, table.version)
-        ranks |= {int(rank) for rank, ran in table.columns.get(f"{first}_dim", {}).items() if ran and rank in _RANKS}
-        symbolic = symbolic or any(ran for axes, ran in table.columns.get(f"{first}_dynamic_axes", {}).items() if axes)
-    return target_files.spelled(Measured(tuple(sorted(ranks)), symbolic))
+        ranks |= {int(rank) for rank, did in table.columns.get(f"{first}_dim", {}).items() if did and rank in _RANKS}
+        symbolic = symbolic or any(did for axes, did in table.columns.get(f"{first}_dynamic_axes", {}).items() if axes)
+        for variable, kinds in _kinds(table):
+            ran.setdefault(variable, set()).update(kinds)
+    types = {variable: Types(frozenset(kinds)) for variable, kinds in ran.items()}
+    return measurements.spelled(Measured(tuple(sorted(ranks)), symbolic, types))
+
+
+def _kinds(table: Table) -> Iterator[tuple[str, set[str]]]:
+    """The type variables of an operator, each with the types of it that ran; where an attribute names one, it does."""
+    for name, values in table.columns.items():
+        variable, _, op = name.partition("_")
+        if op == table.op[1]:
+            yield variable, {_TYPES[kind] for kind, did in values.items() if did and kind in _TYPES}
+    named = {number for number, did in table.columns.get("attr_to", {}).items() if did}
+    if named:
+        yield "T2", {kind for kind, number in ELEMENT_TYPES.items() if number in named}
 
 
 def _first(op: Op, version: int) -> str:

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 def convert(options: argparse.Namespace) -> int:
     """`opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
-    fixing = options.fix_shape or options.set or options.rebatch or options.annotate
-    if not goal_named and not fixing and options.quantization is None:
+    if not goal_named and not _fixing(options) and options.quantization is None:
         raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
     form = known(options.quantization)
     wanted = Refinement(options.modernize, optimize=options.optimize, quantization=form)
@@ -55,6 +54,11 @@ def convert(options: argparse.Namespace) -> int:
     if options.opset:
         raise ValueError(_SAME)
     return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
+
+
+def _fixing(options: argparse.Namespace) -> bool:
+    """Whether anything is to be fixed, which is a goal by itself."""
+    return bool(options.fix_shape or options.set or options.rebatch or options.annotate)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -101,8 +105,9 @@ def inline(options: argparse.Namespace) -> int:
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
-    if not names and options.domain is None and options.target is None and not options.portable:
-        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target")
+    named = bool(names or options.portable) or options.domain is not None or options.target is not None
+    if not named and not _fixing(options):
+        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
     targets = resolving.resolve(options.opset)[0] if options.opset else {}

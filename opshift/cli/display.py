@@ -47,9 +47,9 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False) ->
         say("nothing to fold", console)
     if outcome.absent:
         say(f"nothing to inline: the model has no {counted(outcome.absent)}", console)
-    for line in _refused(outcome.stays, verbose=verbose, said="stays on floats"):
-        say(line, console)
-    for line in _taken_back(outcome.taken_back):
+    stays = _refused(outcome.stays, verbose=verbose, said="stays on floats")
+    unread = _refused(outcome.unread, verbose=verbose, said="not read")
+    for line in [*stays, *unread, *_taken_back(outcome.taken_back)]:
         say(line, console)
     for line in _refused(outcome.refusals, verbose=verbose):
         say(line, console, style="red")

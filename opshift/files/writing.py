@@ -29,26 +29,31 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def told(path: str, text: str) -> Iterator[None]:
-    """Write a text that tells of what is done inside. What cannot be told is not done, and what fails is not told.
+    """Write a text that tells of what is done inside. What cannot be told is not done, and what fails is not told: then
+    what stood at the path before stands there again.
 
     Raises:
         CannotWrite: it cannot be written.
     """
     final = Path(path)
-    lasting = final.exists() and not final.is_file()  # a pipe, or a device
-    target = final if lasting else final.with_name(f".{final.name[:100]}.{os.urandom(6).hex()}.part")
+    if final.exists() and not final.is_file():  # a pipe, or a device
+        with writing(path):
+            final.write_text(text, encoding="utf-8")
+        yield
+        return
+    made, older = (final.with_name(f".{final.name[:100]}.{os.urandom(6).hex()}.{kind}") for kind in ("part", "older"))
     try:
         with writing(path):
-            target.write_text(text, encoding="utf-8")
-            if not lasting:
-                os.replace(target, final)
-    except CannotWrite:
-        if not lasting:
-            target.unlink(missing_ok=True)
-        raise
-    try:
+            made.write_text(text, encoding="utf-8")
+            if os.path.lexists(final):
+                os.replace(final, older)
+            os.replace(made, final)
         yield
     except BaseException:
-        if not lasting:
+        if os.path.lexists(older):
+            os.replace(older, final)
+        elif not made.exists():
             final.unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
         raise
+    older.unlink(missing_ok=True)

@@ -57,7 +57,7 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     found["changes"] = [change._asdict() for change in held.changes]
     if isinstance(held, Outcome):
         found["taken_back"] = [{**back.change._asdict(), "why": back.why} for back in held.taken_back]
-    for key in ("obstacles", "refusals", "needs", "stays"):
+    for key in ("obstacles", "refusals", "needs", "stays", "unread"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
             found[key] = [

@@ -41,6 +41,7 @@ class Outcome:
     `taken_back` the optional changes that were not proved, and that the result does without; `absent` the operators
     that were to be replaced, and of which the model has none, `tries` what was found to lead on where it is refused,
     and `target` what was asked for; `stays` the calls that stay on floats though operators on integers were asked for;
+    `unread` what is left that the backend which the opset is named for was seen not to read;
     `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that.
     """
 
@@ -59,6 +60,7 @@ class Outcome:
     taken_back: tuple[TakenBack, ...] = ()
     absent: tuple[str, ...] = ()
     stays: tuple[Refusal, ...] = ()
+    unread: tuple[Refusal, ...] = ()
     tries: tuple[str, ...] = ()
     target: str = ""
     tried: Tried | None = None

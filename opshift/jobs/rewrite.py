@@ -80,6 +80,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
         return REFUSED, _refused(outcome, source, goal, result, folder)
+    outcome = replace(outcome, unread=goal.unread(result.model, folder))
     unproved, outcome = outcome, _of(result, outcome)
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)

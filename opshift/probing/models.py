@@ -41,7 +41,7 @@ def _of_model(path: Path) -> list[Sample]:
 
 
 def cases(model: ModelProto, given: dict[str, Any]) -> list[Sample]:
-    """Each kind of call in the main graph of a model that runs on some inputs: operator and rank of the first input."""
+    """Each kind of call in the main graph of a model that runs on some inputs: operator, type and rank of the first."""
     pieces = Pieces(model)
     opset = imports.opsets(model)
     scope = Scope(model.graph, Context(model, model, None), opset.get("", 1), path=())
@@ -49,7 +49,8 @@ def cases(model: ModelProto, given: dict[str, Any]) -> list[Sample]:
     for node in model.graph.node:
         if node.input and next(subgraphs(node), None) is None:
             shape = scope.shape(node.input[0])
-            key = (default_domain(node.domain), node.op_type, None if shape is None else len(shape))
+            rank = None if shape is None else len(shape)
+            key = (default_domain(node.domain), node.op_type, rank, scope.elem_type(node.input[0]))
             kinds.setdefault(key, node)
     names = {name for node in kinds.values() for name in (*node.input, *node.output) if name in pieces.makers}
     wanted = sorted(names)

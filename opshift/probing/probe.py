@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 
-from opshift.passes.backends import target_files
+from opshift.passes.backends import measurements, target_files
 from opshift.passes.backends.backend import Measured as Called
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
@@ -21,6 +21,7 @@ from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
 from opshift.probing import installed, shapes, tasks
+from opshift.probing.kinds import Kinds, Oracle, based, noted
 from opshift.probing.layers import layers
 from opshift.probing.models import calls
 from opshift.probing.samples import Sample, bind, exported, parameters, published
@@ -28,6 +29,7 @@ from opshift.probing.worker import Verdict, Worker
 from opshift.verification import adapters
 
 _DERIVED = 12  # how many samples of other versions of an operator a version is tried with
+_REFERENCE = "opshift.verification.engines:Reference"
 _UNDEFINED = "tensor(undefined)"
 
 Progress = Callable[[str, int, int], None]
@@ -66,17 +68,18 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
             raise ValueError(f"unknown operator {op!r}{hint(op, schemas.operators(''))}")
     release = installed.release(backend)
     worker, runtime = Worker(adapters.KNOWN[backend]), Worker(adapters.KNOWN["onnxruntime"])
+    reference = Worker(_REFERENCE)
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
             raise ValueError(f"{backend} does not run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
-        found = measure(worker, set(ops), progress, runtime)
+        found = measure(worker, set(ops), progress, Oracle(runtime, reference))
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:
                 add(found.findings.setdefault(case.op, Finding()), case, worker)
         return text(backend, release, found)
     finally:
-        worker.stop()
-        runtime.stop()
+        for each in (worker, runtime, reference):
+            each.stop()
 
 
 @dataclass
@@ -93,7 +96,7 @@ class Measured:
     findings: dict[Op, Finding]
 
 
-def measure(worker: Worker, ops: set[str], progress: Progress | None = None, runtime: Worker | None = None) -> Measured:
+def measure(worker: Worker, ops: set[str], progress: Progress | None = None, oracle: Oracle | None = None) -> Measured:
     """Try versions, types and shapes with models of one Relu or Identity, operators with their published samples."""
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(tasks.simple(v, 3)))
     ir = _newest(range(schemas.ir_version("", schemas.latest()), 2, -1), lambda v: worker.run(tasks.simple(7, v)))
@@ -104,6 +107,7 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None, run
         for kind in ELEMENT_TYPES
         if kind != _UNDEFINED and not any(worker.run(t).agrees for t in tasks.holding(kind))
     ]
+    kinds = Kinds(worker, oracle, types, _castable(worker, types)) if oracle is not None else None
     dynamic = all(worker.run(tasks.simple(7, 3, size)).agrees for size in (2, 3))
     functions = worker.run(tasks.function()).agrees
     folds_sizes = worker.run(tasks.reshaped("N" if dynamic else "2")).agrees
@@ -120,7 +124,7 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None, run
         if progress is not None:
             progress(op[1], place, len(groups))
         limit = (ml or schemas.latest(op[0])) if op[0] else opset
-        findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), runtime)
+        findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), kinds)
     return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
 
 
@@ -130,13 +134,13 @@ def judge(
     samples: list[Sample],
     newest: int,
     witnesses: Iterable[Sample] = (),
-    runtime: Worker | None = None,
+    kinds: Kinds | None = None,
 ) -> Finding:
     """From the newest version on downwards, until one agrees with a sample.
 
     A version is tried with the samples that are published for it; if none agrees, with some of other versions,
     converted to it, and with exported models that use the operator, `witnesses`. What it agrees with is tried in other
-    shapes, as onnxruntime takes them (`runtime`).
+    shapes and types, as onnxruntime and onnx.reference take them, if they are at hand (`kinds`).
     """
     found = Finding()
     for version in reversed([v for v in schemas.versions(*op) if v <= newest]):
@@ -153,10 +157,12 @@ def judge(
             found.newest = version
             found.verdicts = Counter(verdict.status for verdict, _, _ in outcomes)
             found.constant = _needed(outcomes)
-            if runtime is not None:
+            if kinds is not None:
                 pairs = zip(tried, outcomes, strict=True)
-                agreed = [sample for sample, (verdict, _, _) in pairs if verdict.agrees]
-                found.called = shapes.measured(agreed, lambda sample: _outcome(worker, sample)[0].agrees, runtime)
+                agreed = [based(sample, bound) for sample, (verdict, bound, _) in pairs if verdict.agrees]
+                agrees = lambda sample: _outcome(worker, sample)[0].agrees  # noqa: E731
+                called = shapes.measured([base.sample for base in agreed], agrees, kinds.oracle.runtime)
+                found.called = replace(called, types=kinds.measured(agreed))
             return found
         if outcomes:
             found.missing = version
@@ -167,14 +173,20 @@ def add(found: Finding, sample: Sample, worker: Worker) -> None:
     """What a call of a layer or in a model adds to what is known of an operator, if the backend agrees with it."""
     if not _outcome(worker, sample)[0].agrees:
         return
-    first = next(iter(sample.feeds.values()), None)
-    held = found.called or Called()
-    ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
-    found.called = Called(tuple(sorted(ranks)), held.symbolic)
     version = schemas.since(*sample.op, opsets(sample.model).get(sample.op[0], 1)) or 0
     if version > found.newest:
         found.newest = version
         found.missing = found.missing if found.missing > version else 0
+    first = next(iter(sample.feeds.values()), None)
+    held = found.called or Called()
+    ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
+    found.called = Called(tuple(sorted(ranks)), held.symbolic, noted(held.types, sample, found.newest))
+
+
+def _castable(worker: Worker, missing: Iterable[str]) -> list[str]:
+    """The types that survive a cast there and back."""
+    found = (kind for kind in ELEMENT_TYPES if kind != _UNDEFINED and kind not in missing)
+    return [kind for kind in found if worker.run(next(tasks.holding(kind))).agrees]
 
 
 def _converted(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[Sample]:
@@ -313,7 +325,7 @@ def text(backend: str, release: str, found: Measured) -> str:
     facts["lacks_types"] = [kind.removeprefix("tensor(").removesuffix(")") for kind in found.lacks_types]
     facts["lacks"] = lacks
     facts["measured"] = {
-        _name(*op): target_files.spelled(finding.called)
+        _name(*op): measurements.spelled(finding.called)
         for op, finding in sorted(found.findings.items())
         if finding.newest and finding.called is not None
     }

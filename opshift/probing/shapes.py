@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from opshift.passes.backends import target_files
-from opshift.passes.backends.backend import Measured
+from opshift.passes.backends.backend import Backend, Measured
 from opshift.passes.model.messages import ModelProto
+from opshift.probing import installed
 from opshift.probing.samples import Sample
 from opshift.probing.worker import Run, Worker, Yield
 
@@ -35,7 +37,7 @@ def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sam
     """The samples of a rank that onnxruntime takes, with what it makes of them."""
     for base in bases:
         for sample in of_rank(base, rank):
-            found = runtime.ask(Run(_loadable(sample.model).SerializeToString(), [sample.feeds]))
+            found = runtime.ask(Run(loadable(sample.model).SerializeToString(), [sample.feeds]))
             if isinstance(found, Yield) and found.outputs:
                 expected = list(found.outputs[0])
                 yield replace(sample, model=_declaring(sample.model, expected), expected=expected, rtol=1e-3, atol=1e-6)
@@ -52,9 +54,9 @@ def _declaring(model: ModelProto, outputs: Iterable[Any]) -> ModelProto:
     return model
 
 
-def _loadable(source: ModelProto) -> ModelProto:
+def loadable(source: ModelProto) -> ModelProto:
     """The model at an opset that onnxruntime loads; an operator that changed since then it refuses, or judges by it."""
-    newest = target_files.find("onnxruntime")
+    newest = _onnxruntime()
     model = ModelProto()
     model.CopyFrom(source)
     model.ir_version = min(model.ir_version, newest.ir_version)
@@ -62,6 +64,13 @@ def _loadable(source: ModelProto) -> ModelProto:
         if not entry.domain:
             entry.version = min(entry.version, newest.opset)
     return model
+
+
+@cache
+def _onnxruntime() -> Backend:
+    """What the onnxruntime that is installed reads: the newest that is known, where it is none of those."""
+    name = f"onnxruntime-{'.'.join(installed.release('onnxruntime').split('.')[:2])}"
+    return target_files.find(name if name in target_files.targets() else "onnxruntime")
 
 
 def of_rank(sample: Sample, rank: int) -> Iterator[Sample]:

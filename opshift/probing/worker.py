@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import multiprocessing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -97,14 +98,15 @@ class Worker:
         """Open the model, run it, compare what it yields."""
         return self.ask(task)
 
-    def ask(self, question: Question[A]) -> A | Verdict:
-        """What the backend makes of a question; `died` or `hung` where it comes to none."""
+    def ask(self, question: Question[A], seconds: float = math.inf) -> A | Verdict:
+        """What the backend makes of a question; `died` or `hung` where it comes to none, in so many seconds at most."""
+        limit = min(self._timeout, seconds)
         try:
             connection = self._connection or self._start()
             connection.send(question)
-            if not connection.poll(self._timeout):
+            if not connection.poll(limit):
                 self.stop()
-                return Verdict("hung", f"no answer within {self._timeout:g} s")
+                return Verdict("hung", f"no answer within {limit:.3g} s")
             answer: A = connection.recv()
             return answer
         except (EOFError, OSError):

@@ -145,7 +145,7 @@ class _Trying:
             return Answer(IMPOSSIBLE, str(result.refusals[0]) if result.refusals else "")
         progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
         held = self._held.alike() if any(remedy.kind == FIX for remedy in plan) else self._held
-        answer = self._backend.answer(result.model, self._source.folder, held)
+        answer = self._backend.answer(result.model, self._source.folder, held, seconds=self._meter.left())
         self._answers[self._made(plan)] = answer
         return answer
 
@@ -199,13 +199,13 @@ class _Trying:
         if not self._meter.goes_on():
             return Answer(IMPOSSIBLE)
         try:
-            outputs = isolation.call(smallest.values_of, piece, feeds)
+            outputs = isolation.call(isolation.within, self._meter.left(), smallest.values_of, piece, feeds)
         except (EngineError, isolation.Ended):
             return Answer(IMPOSSIBLE)
         typed = smallest.typed(piece, outputs)
         self._meter.count()
         held = Expected(Side(typed), (feeds,), (outputs,))
-        return self._backend.answer(typed, None, held, plainly=True)
+        return self._backend.answer(typed, None, held, plainly=True, seconds=self._meter.left())
 
     def _failed(self, tried: Tried, found: Found, result: Result) -> Tried:
         """With the smallest piece that shows it."""

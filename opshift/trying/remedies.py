@@ -15,9 +15,9 @@ from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, Op, bodies, census
 from opshift.passes.specialization.wanted import Wanted, wanted
-from opshift.trying import bounding, cropping, defaults, leading, splitting, symbols, unrolling
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
+from opshift.trying.ways import bounding, cropping, defaults, leading, splitting, symbols, unrolling
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""

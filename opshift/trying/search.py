@@ -111,6 +111,10 @@ class Meter:
         seconds = perf_counter() - self._started
         return self.tries < self.bound.tries * self.share and seconds < self.bound.seconds * self.share
 
+    def left(self) -> float:
+        """How many seconds are left of all of it."""
+        return self.bound.seconds - (perf_counter() - self._started)
+
     def count(self) -> None:
         self.tries += 1
 

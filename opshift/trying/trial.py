@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,26 +92,39 @@ class Backend:
         """Its name and release, for messages."""
         return f"{self.name} {self.release}".rstrip()
 
-    def answer(self, model: ModelProto, folder: str | None, held: Expected, *, plainly: bool = False) -> Answer:
+    def answer(
+        self,
+        model: ModelProto,
+        folder: str | None,
+        held: Expected,
+        *,
+        plainly: bool = False,
+        seconds: float = math.inf,
+    ) -> Answer:
         """Whether it runs a model, and yields what is expected by the rules of the proof.
 
-        `plainly`, the two runs are compared with each other, without twins.
+        `plainly`, the two runs are compared with each other, without twins. Neither the run nor the comparison takes
+        longer than `seconds`.
         """
-        found = self.outputs(model, folder, held.feeds)
+        found = self.outputs(model, folder, held.feeds, seconds)
         if isinstance(found, Verdict):
             return Answer(DIED if found.status == "died" else HUNG, found.why)
         if len(found.outputs) < len(held.feeds):
             return Answer(REFUSED, found.why, blamed(found.why, model), len(found.outputs))
         try:
-            place, tensor, why = isolation.call(_parted, held, Side(model, folder), found.outputs, plainly)
+            side = Side(model, folder)
+            place, tensor, why = isolation.call(isolation.within, seconds, _parted, held, side, found.outputs, plainly)
         except isolation.Ended as ended:
-            return Answer(REFUSED, str(ended))
+            late = f"what it yields was not compared within {seconds:.3g} s"
+            return Answer(HUNG, late) if ended.late else Answer(REFUSED, str(ended))
         if not why:
             return Answer(AGREES)
         sizes = list(map(_sizes, found.outputs[place])) != list(map(_sizes, held.outputs[place]))
         return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why, place=place, sizes=sizes)
 
-    def outputs(self, model: ModelProto, folder: str | None, feeds: Sequence[Any]) -> Yield | Verdict:
+    def outputs(
+        self, model: ModelProto, folder: str | None, feeds: Sequence[Any], seconds: float = math.inf
+    ) -> Yield | Verdict:
         """What it makes of some inputs."""
         try:
             whole = external.runnable(model, folder, embedded=True) if folder is not None else model
@@ -119,10 +133,10 @@ class Backend:
             serialized = whole.SerializeToString()
         except InvalidModel as error:
             return Yield(why=str(error))
-        return self._ask(serialized, feeds)
+        return self._ask(serialized, feeds, seconds)
 
-    def _ask(self, serialized: bytes, feeds: Sequence[Any]) -> Yield | Verdict:
-        return self._worker.ask(Run(serialized, feeds))
+    def _ask(self, serialized: bytes, feeds: Sequence[Any], seconds: float) -> Yield | Verdict:
+        return self._worker.ask(Run(serialized, feeds), seconds)
 
     def stop(self) -> None:
         """End its process."""
@@ -137,7 +151,7 @@ class Given(Backend):
         self.release = ""
         self._run = run
 
-    def _ask(self, serialized: bytes, feeds: Sequence[Any]) -> Yield | Verdict:
+    def _ask(self, serialized: bytes, feeds: Sequence[Any], seconds: float) -> Yield | Verdict:
         found: list[Sequence[Any]] = []
         try:
             found.extend(list(self._run(serialized, dict(given))) for given in feeds)

@@ -19,12 +19,11 @@ Without twins the forms are compared with each other: `UNITS[grade]` times u of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, replace
 from opshift.verification.judgement import DIRECT, TWINS, Judgement
 
 Array = Any

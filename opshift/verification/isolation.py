@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import pickle
 import select
@@ -98,6 +99,13 @@ def end_after(seconds: int) -> None:
         timer = threading.Timer(seconds, os._exit, [_LATE])
         timer.daemon = True
         timer.start()
+
+
+def within(seconds: float, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """What a function returns, to be called by `call`: its process ends (`Ended.late`) where that takes longer."""
+    if math.isfinite(seconds):
+        end_after(max(math.ceil(seconds), 1))
+    return function(*arguments, **named)
 
 
 def refuse_copies(library: str) -> None:

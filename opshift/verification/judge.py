@@ -6,14 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from opshift.passes.model.messages import NodeProto
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, field, replace
 from opshift.verification import bounds, interfaces, tolerances
 from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare, flat, identical

@@ -16,13 +16,17 @@ def narrowest(model: ModelProto, *, computed: bool) -> int:
     for body in bodies(model):
         if isinstance(body, GraphProto):
             found.update(tensor.data_type for tensor in body.initializer)
-        used = {name for node in body.node if node.op_type != "Cast" for name in node.input}
+        casts: list[tuple[int, NodeProto]] = []
         for node in body.node:
             for attribute in node.attribute:
-                if attribute.name == "value" and attribute.HasField("t"):
+                name = attribute.name
+                if name == "value" and attribute.HasField("t"):
                     found.add(attribute.t.data_type)
-                elif attribute.name == "to" and computed and used.intersection(node.output):
-                    found.add(attribute.i)
+                elif name == "to" and computed and attribute.i in _NARROW:
+                    casts.append((attribute.i, node))
+        if any(kind not in found for kind, _ in casts):
+            used = {name for node in body.node if node.op_type != "Cast" for name in node.input}
+            found.update(kind for kind, node in casts if used.intersection(node.output))
     return next((kind for kind in _NARROW if kind in found), TensorProto.DOUBLE)
 
 

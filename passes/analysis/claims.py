@@ -7,6 +7,7 @@ the model's own inputs are what its callers keep to, and runtimes check.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -56,8 +57,8 @@ def withdraw(light: ModelProto) -> None:
     """
     called = {(default_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light):
-        custom = {name for node in body.node if is_custom(node, called) for name in node.output}
-        made = {name for node in body.node for name in node.output}
+        custom = {name for node in body.node if node.domain and is_custom(node, called) for name in node.output}
+        made = set(chain.from_iterable([node.output for node in body.node]))
         _retain(body.value_info, custom)
         for value in body.output if isinstance(body, GraphProto) else ():
             if value.name in custom or value.name not in made:
@@ -223,17 +224,9 @@ def _dims(kind: TypeProto) -> Any:
     return kind.tensor_type.shape.dim
 
 
-_MADE_UP = "unk__"
-
-
 def is_made_up(symbol: str) -> bool:
     """Whether ONNX's inference named a dimension that nothing is known of."""
-    return symbol.startswith(_MADE_UP)
-
-
-def may_make_up(graph: GraphProto) -> bool:
-    """Whether any dimension in a graph may be such a one: told at once of all, without a look at each."""
-    return _MADE_UP.encode() in graph.SerializeToString()
+    return symbol.startswith("unk__")
 
 
 def granted(inferred: ModelProto) -> set[str]:

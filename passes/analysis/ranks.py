@@ -30,25 +30,29 @@ _CUT_OFF = [
 _SMOOTH = ["LogSoftmax", "Mish", "Sigmoid", "Softmax", "Softplus", "Softsign", "Swish", "Tanh"]
 _NUMBERS = ["Abs", "Cast", "Ceil", "Erf", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sqrt"]
 _NORMALIZED = ["BatchNormalization", "Dropout", "InstanceNormalization", "LRN", "LayerNormalization"]
-_MOVED = ["AveragePool", "Concat", "GlobalAveragePool", "GlobalMaxPool", "Identity", "MaxPool", "Pad", "Slice"]
-_AS_THE_FIRST = frozenset([*_CUT_OFF, *_SMOOTH, *_NUMBERS, *_NORMALIZED, *_MOVED])
-"""Operators whose first result has as many dimensions as what they take first."""
+_MOVED = ["AveragePool", "Concat", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Pad", "ScatterElements", "Slice"]
+_IN_PARTS = ["Split", "TopK"]  # each of whose results has
+SIZED_AS_THE_FIRST = frozenset([*_CUT_OFF, *_SMOOTH, *_NUMBERS, *_NORMALIZED, "Identity"])
+"""Operators whose first result has the dimensions of what they take first."""
+
+_AS_THE_FIRST = frozenset([*SIZED_AS_THE_FIRST, *_MOVED, *_IN_PARTS])
+"""The same of how many dimensions it has."""
 
 _AS_THE_SECOND = frozenset(["Conv", "ConvTranspose"])
 """The same of weights, whose type is mostly at hand."""
 
 _LOGIC = ["And", "Equal", "Greater", "Less", "Or", "Where", "Xor"]
 _ARITHMETIC = ["Add", "Div", "Max", "Mean", "Min", "Mod", "Mul", "Pow", "Sub", "Sum"]
-_BROADCAST = frozenset([*_LOGIC, *_ARITHMETIC])
-_BROADCAST_SINCE = 8  # all of them
+BROADCAST = frozenset([*_LOGIC, *_ARITHMETIC])
+BROADCAST_SINCE = 8  # all of them
 
 
 def rank(scope: Known, name: str) -> int | None:
     """How many dimensions a tensor has; None where the nodes nearby do not tell it."""
-    return _Look().rank(scope, name)
+    return Look().rank(scope, name)
 
 
-class _Look:
+class Look:
     """One question, for which only so many nodes are looked at."""
 
     def __init__(self) -> None:
@@ -58,9 +62,9 @@ class _Look:
         owner = scope.owner(name) if name else None
         if owner is None:
             return None
-        if (dims := _dims(owner, name)) is not None:
+        if (dims := certain_dims(owner, name)) is not None:
             return len(dims)
-        made = self._maker(owner, name)
+        made = self.maker(owner, name)
         if made is None:
             return None
         node, opset = made
@@ -68,8 +72,8 @@ class _Look:
             return self.rank(owner, node.input[0])
         if node.op_type in _AS_THE_SECOND:
             return self.rank(owner, node.input[1])
-        if node.op_type in _BROADCAST:
-            return max(_all(self.rank, owner, node.input), default=None) if opset >= _BROADCAST_SINCE else None
+        if node.op_type in BROADCAST:
+            return max(_all(self.rank, owner, node.input), default=None) if opset >= BROADCAST_SINCE else None
         return _RANKS[node.op_type](self, owner, node) if node.op_type in _RANKS else None
 
     def length(self, scope: Known, name: str) -> int | None:
@@ -77,19 +81,21 @@ class _Look:
         owner = scope.owner(name) if name else None
         if owner is None:
             return None
-        if (dims := _dims(owner, name)) is not None:
+        if (dims := certain_dims(owner, name)) is not None:
             return dims[0] if len(dims) == 1 and isinstance(dims[0], int) else None
-        made = self._maker(owner, name)
+        made = self.maker(owner, name)
         return _LENGTHS[made[0].op_type](self, owner, made[0]) if made and made[0].op_type in _LENGTHS else None
 
-    def _maker(self, owner: Known, name: str) -> tuple[NodeProto, int] | None:
-        """The node of which a value is the first output, unless one too many was looked at."""
+    def maker(self, owner: Known, name: str) -> tuple[NodeProto, int] | None:
+        """The node of which a value is the first output, or one like it, unless one too many was looked at."""
         self._left -= 1
         made = owner.source_of(name) if self._left >= 0 else None
-        return made if made is not None and made[0].output[0] == name and not default_domain(made[0].domain) else None
+        if made is None or default_domain(made[0].domain):
+            return None
+        return made if made[0].output[0] == name or made[0].op_type in _IN_PARTS else None
 
 
-def _dims(owner: Known, name: str) -> list[Dim] | None:
+def certain_dims(owner: Known, name: str) -> list[Dim] | None:
     known = owner.certain(name)
     return None if known is None else dims_of(known)
 
@@ -105,53 +111,58 @@ def _all(ask: Callable[[Known, str], int | None], owner: Known, names: Sequence[
     return found
 
 
-def _transposed(look: _Look, owner: Known, node: NodeProto) -> int | None:
-    order = _integers(node, "perm")
+def _transposed(look: Look, owner: Known, node: NodeProto) -> int | None:
+    order = listed(node, "perm")
     return len(order) if order else look.rank(owner, node.input[0])
 
 
-def _product(look: _Look, owner: Known, node: NodeProto) -> int | None:
+def _product(look: Look, owner: Known, node: NodeProto) -> int | None:
     ranks = _all(look.rank, owner, node.input)
     return max(ranks) if ranks and min(ranks) > 1 else None
 
 
-def _reshaped(look: _Look, owner: Known, node: NodeProto) -> int | None:
+def _reshaped(look: Look, owner: Known, node: NodeProto) -> int | None:
     if len(node.input) < 2:
-        return len(_integers(node, "shape") or ()) or None
+        return len(listed(node, "shape") or ()) or None
     return look.length(owner, node.input[1])
 
 
-def _squeezed(look: _Look, owner: Known, node: NodeProto) -> int | None:
+def _squeezed(look: Look, owner: Known, node: NodeProto) -> int | None:
     axes, before = _axes(owner, node), look.rank(owner, node.input[0])
     return before - len(axes) if before is not None and axes and before >= len(axes) else None
 
 
-def _unsqueezed(look: _Look, owner: Known, node: NodeProto) -> int | None:
+def _unsqueezed(look: Look, owner: Known, node: NodeProto) -> int | None:
     axes, before = _axes(owner, node), look.rank(owner, node.input[0])
     return before + len(axes) if before is not None and axes else None
 
 
-def _matrix(look: _Look, owner: Known, node: NodeProto) -> int:
+def _matrix(look: Look, owner: Known, node: NodeProto) -> int:
     return 2
 
 
-def _joined(look: _Look, owner: Known, node: NodeProto) -> int | None:
+def _gathered(look: Look, owner: Known, node: NodeProto) -> int | None:
+    ranks = _all(look.rank, owner, node.input)
+    return sum(ranks) - 1 if ranks and ranks[0] else None
+
+
+def _as_long(look: Look, owner: Known, node: NodeProto) -> int | None:
+    return look.length(owner, node.input[0])
+
+
+def _joined(look: Look, owner: Known, node: NodeProto) -> int | None:
     lengths = _all(look.length, owner, node.input)
     return sum(lengths) if lengths else None
 
 
-def _counted(look: _Look, owner: Known, node: NodeProto) -> int | None:
+def _counted(look: Look, owner: Known, node: NodeProto) -> int | None:
     return None if node.attribute else look.rank(owner, node.input[0])
 
 
-def _same(look: _Look, owner: Known, node: NodeProto) -> int | None:
-    return look.length(owner, node.input[0])
-
-
-def _sliced(look: _Look, owner: Known, node: NodeProto) -> int | None:
+def _sliced(look: Look, owner: Known, node: NodeProto) -> int | None:
     whole, bounds = look.length(owner, node.input[0]), list[int]()
     for name in node.input[1:]:
-        held = _constant(owner, name)
+        held = held_integers(owner, name)
         if held is None or len(held) != 1:
             return None
         bounds += held
@@ -163,22 +174,24 @@ def _sliced(look: _Look, owner: Known, node: NodeProto) -> int | None:
 
 def _axes(owner: Known, node: NodeProto) -> list[int] | None:
     """The axes of a call, in an attribute or an input; None where they are open, or all are meant."""
-    axes = _integers(node, "axes") if len(node.input) < 2 else _constant(owner, node.input[1])
+    axes = listed(node, "axes") if len(node.input) < 2 else held_integers(owner, node.input[1])
     return axes if axes and len(set(axes)) == len(axes) else None
 
 
-def _constant(owner: Known, name: str) -> list[int] | None:
+def held_integers(owner: Known, name: str) -> list[int] | None:
     held = owner.tensor(name, tensors.SMALL) if name else None
     return None if held is None else tensors.integers(held)
 
 
-def _integers(node: NodeProto, name: str) -> list[int] | None:
+def listed(node: NodeProto, name: str) -> list[int] | None:
     return next((list(a.ints) for a in node.attribute if a.name == name and not a.ref_attr_name), None)
 
 
-_Tell = Callable[[_Look, Known, NodeProto], "int | None"]
+_Tell = Callable[[Look, Known, NodeProto], "int | None"]
 _RANKS: dict[str, _Tell] = {
+    "ConstantOfShape": _as_long,
     "Flatten": _matrix,
+    "Gather": _gathered,
     "Gemm": _matrix,
     "MatMul": _product,
     "Reshape": _reshaped,
@@ -186,4 +199,4 @@ _RANKS: dict[str, _Tell] = {
     "Transpose": _transposed,
     "Unsqueeze": _unsqueezed,
 }
-_LENGTHS: dict[str, _Tell] = {"Cast": _same, "Concat": _joined, "Shape": _counted, "Slice": _sliced}
+_LENGTHS: dict[str, _Tell] = {"Cast": _as_long, "Concat": _joined, "Shape": _counted, "Slice": _sliced}

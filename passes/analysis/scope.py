@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opshift.passes.analysis import claims, evaluate, formals, ranks
+from opshift.passes.analysis import claims, evaluate, formals, ranks, sizes
 from opshift.passes.analysis import element_types as elements
 from opshift.passes.analysis.callers import Callee, key_of, refers
 from opshift.passes.analysis.trust import Trust
@@ -475,8 +475,15 @@ class Scope:
             return len(shape)
         return found
 
+    def size(self, name: str, axis: int) -> int | None:
+        """The number of elements of a tensor along an axis; None where that is unknown, or there is no such axis."""
+        found: Dim = sizes.size(self, name, axis)
+        if found is None and (shape := self.shape(name)) is not None and -len(shape) <= axis < len(shape):
+            found = shape[axis]
+        return found if isinstance(found, int) else None
+
     def inferred_shape(self, name: str) -> list[Dim] | None:
-        """The same for a value of the source model, by inference even where the model declares less."""
+        """The dimensions for a value of the source model, by inference even where the model declares less."""
         scope = self.owner(name)
         if scope is None or scope.path is None:
             return self.shape(name)
@@ -511,7 +518,7 @@ class Scope:
         """The name of an initializer with this value, shared by all that ask; None in a function body."""
         if self.graph is None:
             return None
-        key = tensor.SerializeToString(deterministic=True)
+        key = tensor.SerializeToString()
         name = self.shared.get(key)
         if name is None:
             name = self.shared[key] = self.context.names.fresh(hint)

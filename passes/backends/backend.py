@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from opshift.passes.model import schemas
 from opshift.passes.model.traversal import Op
@@ -46,12 +47,26 @@ class Limit:
         return (domain, op) in self.ops and self.since <= version and (not self.before or version < self.before)
 
 
+class Types(NamedTuple):
+    """The types of a type variable: those with which some call ran, and those with which none did that was tried."""
+
+    ran: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True)
 class Measured:
-    """How an operator was called when it was seen to run: the ranks of its first input, and whether sizes were open."""
+    """How an operator was called when it was seen to run.
+
+    Attributes:
+        ranks: those of its first input.
+        symbolic: whether sizes of it were open.
+        types: by the type variables of its schema.
+    """
 
     ranks: tuple[int, ...] = ()
     symbolic: bool = False
+    types: Mapping[str, Types] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.obstacles import obstacles
+from opshift.passes.backends.obstacles import failing, obstacles
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert, ir_versions
 from opshift.passes.errors import Refusal
@@ -72,13 +72,13 @@ def at_opset(
     in turn, or refused.
     """
     made = _without_lacked(source, targets, backend, ops, ir_version, folder, survey)
-    brought = _brought(source, made, backend)
+    brought = _brought(source, made, backend, folder)
     if backend is None or not brought:
         return made
     missing = {op for domain, opset in targets.items() for op in backend.missing(domain, opset)} | brought
     ops = {*ops, *(missing - _called(source))}
     again = _without_lacked(source, targets, backend, ops, ir_version, folder)
-    left = _brought(source, again, backend)
+    left = _brought(source, again, backend, folder)
     if again.model is not None and not left:
         return again
     if again.model is None:
@@ -97,16 +97,16 @@ def _without_lacked(
     survey: Survey | None = None,
 ) -> Result:
     made = convert.attempt(source, targets, ops=ops, ir_version=ir_version, folder=folder, survey=survey)
-    left = _left(made, backend) if backend is not None else set()
+    left = _left(made, backend, folder) if backend is not None else set()
     if backend is None or not left:
         return made
-    before = {backend.lacks[op] - 1 for op in left if not op[0]}
+    before = {backend.lacks[op] - 1 for op in left if not op[0] and op in backend.lacks}
     tried = []
     for opset in sorted({targets[""], *before} - {0}, reverse=True):
         lower = {**targets, "": opset}
-        lacked = {op for op in backend.lacks if _is_lacked(op, backend, lower)}
+        lacked = {op for op in backend.lacks if _is_lacked(op, backend, lower)} | (left - backend.lacks.keys())
         tried.append(convert.attempt(source, lower, ops={*ops, *lacked}, ir_version=ir_version, folder=folder))
-    done = [result for result in tried if result.model is not None and not _left(result, backend)]
+    done = [result for result in tried if result.model is not None and not _left(result, backend, folder)]
     if done:
         return min(done, key=lambda result: (result.grade == "close", sum((result.after or {}).values())))
     if backend.measured or not tried[0].refusals:
@@ -142,12 +142,13 @@ def _called(model: ModelProto) -> set[Op]:
     return {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node} - local
 
 
-def _brought(source: ModelProto, made: Result, backend: Backend | None) -> set[Op]:
-    """The operators that came in with a conversion, and that the backend has not."""
+def _brought(source: ModelProto, made: Result, backend: Backend | None, folder: str | None) -> set[Op]:
+    """The operators that came in with a conversion, and that the backend has not, or not for the types of a call."""
     if backend is None or made.model is None or not made.changes:
         return set()
-    opsets = imports.opsets(made.model)
-    return {op for op in _called(made.model) - _called(source) if not backend.has(*op, opsets.get(op[0], 1))}
+    opsets, new = imports.opsets(made.model), _called(made.model) - _called(source)
+    lacked = {op for op in new if not backend.has(*op, opsets.get(op[0], 1))}
+    return lacked | (new & failing(made.model, backend, folder)) if new else lacked
 
 
 def _unread(refusal: Refusal, backend: Backend) -> Refusal:
@@ -162,14 +163,15 @@ def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
     return replace(result, model=None, refusals=left) if left else result
 
 
-def _left(made: Result, backend: Backend) -> set[Op]:
-    """The operators that a converted model calls, and of which the backend is said to lack the version."""
-    if made.model is None or not backend.lacks:
+def _left(made: Result, backend: Backend, folder: str | None) -> set[Op]:
+    """The operators that a converted model calls, and of which the backend is said to lack the version, or the type."""
+    if made.model is None or not (backend.lacks or backend.measured):
         return set()
     imported = imports.opsets(made.model)
     local = {(default_domain(f.domain), f.name) for f in made.model.functions}
     called = {(default_domain(domain), op) for domain, op in made.after or ()} - local
-    return {op for op in called & backend.lacks.keys() if _is_lacked(op, backend, imported)}
+    lacked = {op for op in called & backend.lacks.keys() if _is_lacked(op, backend, imported)}
+    return lacked | (failing(made.model, backend, folder) - local)
 
 
 def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:

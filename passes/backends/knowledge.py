@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
@@ -70,4 +71,9 @@ def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Known:
         return Known(name, UNKNOWN, f"rank {len(dims)} was not measured")
     if not held.symbolic and any(not isinstance(dim, int) for dim in dims):
         return Known(name, UNKNOWN, "sizes without a number were not measured")
+    for value in measurements.asked(node, scope, backend, opset):
+        if value.type is None:
+            return Known(name, UNKNOWN, "the type of one of its values is not known")
+        if value.types is None or value.type not in value.types.ran:
+            return Known(name, UNKNOWN, f"{measurements.plain(value.type)} was not measured")
     return Known(name, READ)

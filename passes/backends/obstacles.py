@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.traversal import Body, subgraphs
+from opshift.passes.model.traversal import Body, Op, subgraphs
 from opshift.passes.model.types import is_fixed, symbol, type_text
 from opshift.passes.model.validity import is_theirs
 
@@ -20,6 +21,12 @@ from opshift.passes.model.validity import is_theirs
 def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
     """Everything that keeps the backend from reading the model; `folder` is where external data lie."""
     return [*_versions(model, backend), *_Search(model, backend, folder).found()]
+
+
+def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
+    """The operators that some node calls with a type with which the backend was seen to fail, and never to run."""
+    measured = any(types.failed for held in backend.measured.values() for types in held.types.values())
+    return set(_Search(model, backend, folder).failing()) if measured else set()
 
 
 def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
@@ -60,6 +67,23 @@ class _Search:
         self._local = {(default_domain(f.domain), f.name) for f in model.functions}
 
     def found(self) -> Iterator[Refusal]:
+        for scope, imports, where in self._scopes():
+            yield from self._values(scope, where)
+            for node in scope.body.node:
+                why = self._node(node, scope, imports)
+                if why:
+                    name = node.name or next(iter(node.output), "")
+                    yield Refusal(name, node.op_type, default_domain(node.domain), 0, False, why, where)
+
+    def failing(self) -> Iterator[Op]:
+        for scope, imports, _ in self._scopes():
+            for node in scope.body.node:
+                domain = default_domain(node.domain)
+                if self._failing(node, scope, imports.get(domain, 1)):
+                    yield domain, node.op_type
+
+    def _scopes(self) -> Iterator[tuple[Scope, Mapping[str, int], str]]:
+        """All graphs and functions that the backend reads, with what is imported there and where that is."""
         main = opsets(self._model)
         bodies: list[tuple[Body, Mapping[str, int], str]] = [(self._model.graph, main, "")]
         if self._backend.functions:
@@ -69,12 +93,8 @@ class _Search:
             pending = [Scope(body, self._context, imports.get("", 1), path=path)]
             while pending:
                 scope = pending.pop()
-                yield from self._values(scope, where)
+                yield scope, imports, where
                 for index, node in enumerate(scope.body.node):
-                    why = self._node(node, scope, imports)
-                    if why:
-                        name = node.name or next(iter(node.output), "")
-                        yield Refusal(name, node.op_type, default_domain(node.domain), 0, False, why, where)
                     for attribute, k, graph in subgraphs(node):
                         inner = None if scope.path is None else (*scope.path, (index, attribute, k))
                         pending.append(Scope(graph, self._context, scope.opset, scope, inner))
@@ -113,6 +133,18 @@ class _Search:
                 why = self._beyond(limit, node, scope, schemas.schema(domain, op, opset))
                 if why:
                     return why
+        return self._failing(node, scope, opset)
+
+    def _failing(self, node: NodeProto, scope: Scope, opset: int) -> str:
+        """The types of a node with which no call ran, if it has to: what constants alone decide does not."""
+        held = self._backend.measured.get((default_domain(node.domain), node.op_type))
+        if held is None or not any(found.failed for found in held.types.values()):
+            return ""
+        for name, kind, found in measurements.asked(node, scope, self._backend, opset):
+            if kind is not None and found is not None and kind in found.failed - found.ran:
+                if node.input and all(self._known(scope, given) for given in node.input if given):
+                    return ""
+                return f'"{name}" is {measurements.plain(kind)}, of which no call ran'
         return ""
 
     def _known(self, scope: Scope, name: str) -> bool:

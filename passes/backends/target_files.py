@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -17,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit, Measured
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import default_domain
@@ -33,11 +33,11 @@ _FILE = {"name", "title", "source", "base", "versions", "limits"}
 _LISTS = ("supports", "adds", "lacks", "since", "vendors")
 _FACTS = ("static_shapes", "functions", "folds_sizes")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
+_TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
     "ops", "before", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first",
     "last",
 }  # fmt: skip
-_RANKS = re.compile(r"(any|\d(?:-\d)?(?:, \d(?:-\d)?)*)( symbolic)?")
 
 
 def loads(text: str, where: str) -> dict[str, Any]:
@@ -219,31 +219,8 @@ def _limit(row: Mapping[str, Any]) -> Limit:
 
 
 def _measured(rows: Mapping[str, str]) -> dict[Op, Measured]:
-    """How operators were called: `{ Relu = "1-6 symbolic", Conv = "3-5" }`, ranks of the first input."""
-    found: dict[Op, Measured] = {}
-    for name, text in rows.items():
-        read = _RANKS.fullmatch(text)
-        if read is None:
-            raise ValueError(f"{name} was measured with {text!r}; ranks are said as 4, 1-6, or 1, 3-5 symbolic")
-        ranks: list[int] = []
-        for part in read[1].split(", ") if read[1] != "any" else ():
-            first, _, last = part.partition("-")
-            ranks += range(int(first), int(last or first) + 1)
-        for op in _operators([name]):
-            found[op] = Measured(tuple(ranks), bool(read[2]))
-    return found
-
-
-def spelled(held: Measured) -> str:
-    """How a file says with which ranks an operator was measured."""
-    parts: list[list[int]] = []
-    for rank in sorted(held.ranks):
-        if parts and rank == parts[-1][-1] + 1:
-            parts[-1].append(rank)
-        else:
-            parts.append([rank])
-    said = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
-    return f"{said or 'any'}{' symbolic' if held.symbolic else ''}"
+    """How operators were called: `{ Relu = "1-6 symbolic; T: floats", Conv = "3-5" }`."""
+    return {op: measurements.read(name, text) for name, text in rows.items() for op in _operators([name])}
 
 
 def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:
@@ -295,7 +272,12 @@ def write(
     body = [_entry(key, value) for key, value in facts.items() if not isinstance(value, Mapping)]
     for key, table in facts.items():
         if isinstance(table, Mapping):
-            body += ["", f'[versions."{version}".{key}]', *(f"{_key(k)} = {json.dumps(v)}" for k, v in table.items())]
+            body += [
+                "",
+                *_TOLD.get(key, ()),
+                f'[versions."{version}".{key}]',
+                *(f"{_key(k)} = {json.dumps(v)}" for k, v in table.items()),
+            ]
     return "\n".join([*remarks, *head, *limited, "", f'[versions."{version}"]', *body, ""])
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from opshift.passes.analysis import claims
+from opshift.passes.analysis import claims, ranks, sizes
+from opshift.passes.analysis.scope import of_model
 from opshift.passes.analysis.type_inference import Inference, contradiction
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.model.traversal import Op, bodies, holding
+from opshift.passes.model.types import dims_of, has_shape
 
 _TELL_MORE = {
     ("", "ThresholdedRelu"): 10,
@@ -23,6 +25,8 @@ _TELL_MORE = {
 }
 """Operators, and the version from which on inference tells shapes of them that it did not tell before."""
 
+_FEW = 8  # shapes that are looked up one by one, which takes less than inference does
+
 
 def mended(
     model: ModelProto, source: ModelProto, calls: Iterable[Op], targets: Mapping[str, int], inference: Inference
@@ -30,6 +34,7 @@ def mended(
     """Mend in `model` what is declared of shapes that are otherwise, if the checker would refuse it for that."""
     own, target = opsets(source).get("", 0), targets.get("", 0)
     tells_more = any(own < _TELL_MORE.get(op, 0) <= target for op in calls) and _is_computed(source)
+    tells_more = tells_more and not _is_told(source, own)
     if not (tells_more or inference.contradictions()) or not contradiction(model):
         return False
     inference.now()
@@ -49,3 +54,19 @@ def _is_computed(source: ModelProto) -> bool:
             elif (node.domain, node.op_type) in _TELL_MORE and not held.issuperset(node.input[1:2]):
                 return True
     return False
+
+
+def _is_told(source: ModelProto, opset: int) -> bool:
+    """Whether the nodes near each value tell the very shape that is declared of it, so that no inference denies it."""
+    graph = source.graph
+    declared = [value for value in (*graph.value_info, *graph.output) if has_shape(value.type)]
+    if len(declared) > _FEW or holding(graph):
+        return False
+    scope = of_model(source, opset)
+    for value in declared:
+        dims = dims_of(value.type)
+        if ranks.rank(scope, value.name) != len(dims):
+            return False
+        if any(isinstance(dim, int) and sizes.size(scope, value.name, k) != dim for k, dim in enumerate(dims)):
+            return False
+    return True

@@ -1,9 +1,10 @@
-"""Rows of a table, summed in bags."""
+"""Rows of a table, summed in bags, and the largest of segments."""
 
 from __future__ import annotations
 
+import numpy as np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.openvino.layer import Layer, Made, layer
+from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
 
 T = TensorProto
 
@@ -30,6 +31,34 @@ def by_offsets(of: Layer) -> Made:
 def by_segments(of: Layer) -> Made:
     """Table, indices, the bag of each, how many bags there are, the row of empty bags, weights."""
     return _summed(of, of.vector(2), of.vector(3), 4, mean=False)
+
+
+@layer("SegmentMax")
+def largest_of_segments(of: Layer) -> Made:
+    """Data, the segment of each row, how many there are; all begin at the lowest number, which NaN and -inf leave."""
+    b, kind, fill = of.build, of.elem_type(), of.choice("fill_mode", ("zero", "lowest"))
+    wide = T.FLOAT if kind in (T.FLOAT16, T.BFLOAT16) else kind
+    lowest = b.constant(_lowest(wide), wide)
+    x, segment = of.cast(of.input(0), wide), of.vector(1)
+    if wide in (T.FLOAT, T.DOUBLE):
+        x = b.Where(b.IsNaN(x), lowest, x)
+    count = b.Add(b.ReduceMax(b.Concat(b.constant([-1], T.INT64), segment, axis=0)), [1])
+    count = b.Max(count, of.vector(2)) if of.has(2) else count
+    rows, width = b.Unsqueeze(segment, [1]), b.Shape(x, start=1)
+    found = b.ScatterND(b.Expand(lowest, b.Concat(count, width, axis=0)), rows, x, reduction="max")
+    if fill == "zero":
+        held = b.ScatterND(b.Expand(0, count), rows, b.Expand(1, b.Shape(segment)), reduction="max")
+        shape = b.Concat(count, b.Expand(1, b.Shape(width)), axis=0)
+        found = b.Where(b.Cast(b.Reshape(held, shape), to=T.BOOL), found, b.constant(0, wide))
+    return of.cast(b.Slice(found, [0], of.vector(2), [0]) if of.has(2) else found, kind)
+
+
+def _lowest(kind: int) -> float | int:
+    info = {T.FLOAT: np.finfo(np.float32), T.DOUBLE: np.finfo(np.float64), T.INT32: np.iinfo(np.int32),
+            T.INT64: np.iinfo(np.int64)}.get(kind)  # type: ignore[call-overload]  # fmt: skip
+    if info is None:
+        raise Unmapped("the largest of small or unsigned integers; of floats, int32 and int64 it could be expressed")
+    return info.min  # type: ignore[no-any-return]
 
 
 def _is_mean(of: Layer) -> bool:

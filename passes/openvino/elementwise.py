@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.openvino.layer import FLOATS, SIGNED, UNSIGNED, Layer, Made, Unmapped, layer
+from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
 
@@ -214,6 +216,35 @@ def selu(of: Layer) -> Made:
     negative = of.build.Mul(of.input(1), of.build.Sub(of.build.Exp(x), of.like(1)))
     of.close("exp(x) - 1 is rounded")
     return str(of.build.Mul(of.input(2), of.build.Where(of.build.Greater(x, of.like(0)), x, negative)))
+
+
+INNER = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
+         0.246640727, 1.50140941)  # fmt: skip
+OUTER = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+         1.00167406, 2.83297682)  # fmt: skip
+
+
+@layer("ErfInv")
+def inverse_of_erf(of: Layer) -> Made:
+    """Giles's two polynomials of -log(1 - x^2), of 32 bits; infinite at the ends."""
+    b, kind = of.build, of.elem_type()
+    if kind not in (T.FLOAT, T.FLOAT16, T.BFLOAT16):
+        raise Unmapped("other numbers than floats of 32 and 16 bits, which could be expressed")
+    x, one = of.cast(of.input(0), T.FLOAT), b.constant(1.0, T.FLOAT)
+    w = b.Neg(b.Log(b.Mul(b.Sub(one, x), b.Add(one, x))))
+    near = _polynomial(b, INNER, b.Sub(w, b.constant(2.5, T.FLOAT)))
+    far = _polynomial(b, OUTER, b.Sub(b.Sqrt(w), b.constant(3.0, T.FLOAT)))
+    found = b.Mul(b.Where(b.Less(w, b.constant(5.0, T.FLOAT)), near, far), x)
+    ends = b.Equal(b.Abs(x), one)
+    of.close("polynomials of 32 bits; near 0 and 1 OpenVINO is up to 0.5 % off")
+    return of.cast(b.Where(ends, b.Mul(x, b.constant(math.inf, T.FLOAT)), found), kind)
+
+
+def _polynomial(build: Builder, factors: Sequence[float], x: str) -> str:
+    value = build.constant(factors[0], T.FLOAT)
+    for factor in factors[1:]:
+        value = build.Add(build.Mul(value, x), build.constant(factor, T.FLOAT))
+    return str(value)
 
 
 @layer("PReLU")

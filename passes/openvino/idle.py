@@ -34,6 +34,7 @@ IDLE: dict[str, dict[str, str]] = {
         "num": "do_softmax=false, where mask tells",
         **dict.fromkeys(("axis", "end_axis"), "do_softmax=false, where nothing is joined"),
     },
+    "Multinomial": dict.fromkeys(("global_seed", "op_seed"), "other numbers are drawn anyway"),
     "RNNCell": _NUMBERS,
     "RNNSequence": _NUMBERS,
     "RandomUniform": dict.fromkeys(("alignment", "global_seed", "op_seed"), "other numbers are drawn anyway"),

@@ -298,6 +298,26 @@ def random_uniform(of: Layer) -> Made:
     return of.cast(found if to == wide or to in FLOATS else b.Floor(found), to)
 
 
+@layer("Multinomial")
+def multinomial(of: Layer) -> Made:
+    """The largest of logarithms of probabilities with Gumbel's noise, for each draw anew; the first in their order
+    where nothing is put back."""
+    b, to = of.build, of.element_type("convert_type")
+    logarithms = of.cast(of.input(0), T.FLOAT)
+    logarithms = logarithms if of.flag("log_probs") else b.Log(logarithms)
+    again, count = of.flag("with_replacement"), of.vector(1)
+    if again:
+        logarithms = b.Unsqueeze(logarithms, [1])
+        logarithms = b.Expand(logarithms, b.Concat([1], count, [1], axis=0))
+    drawn = b.RandomUniformLike(logarithms, dtype=T.FLOAT, low=1e-30, high=1.0)
+    noisy = b.Sub(logarithms, b.Log(b.Neg(b.Log(drawn))))
+    of.close("other numbers of the same probability are drawn")
+    if again:
+        return of.cast(b.ArgMax(noisy, axis=2, keepdims=0), to)
+    _, places = b.emit("TopK", [noisy, count], {"axis": 1}, outputs=2)
+    return of.cast(places, to)
+
+
 @layer("Bucketize")
 def bucketized(of: Layer) -> Made:
     """How many bounds are below a number, or at most as large where a bucket is open to the right."""

@@ -19,7 +19,7 @@ def content(tensor: TensorProto) -> object:
     bare.CopyFrom(tensor)
     for field in ("name", "doc_string"):
         bare.ClearField(field)
-    return bare.SerializeToString(deterministic=True)
+    return bare.SerializeToString()
 
 
 def digest(tensor: TensorProto) -> object:

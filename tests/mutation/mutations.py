@@ -93,7 +93,7 @@ def _changes(node: ast.AST, inside: bool) -> Iterator[Change]:
             continue
         within = inside or (isinstance(node, (ast.FunctionDef, ast.Lambda)) and name == "body")
         for child in held if isinstance(held, list) else [held]:
-            if isinstance(child, ast.AST) and not _is_docstring(child):
+            if isinstance(child, ast.AST) and not _is_docstring(child) and not _is_assertion(child):
                 yield from _changes(child, within)
 
 
@@ -104,6 +104,11 @@ def _written(node: ast.expr) -> str:
 
 def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_assertion(node: ast.AST) -> bool:
+    """Whether it says of what is zipped that it is of one length, as an `assert` would."""
+    return isinstance(node, ast.keyword) and node.arg == "strict" and ast.unparse(node.value) == "True"
 
 
 def _of_statement(node: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
@@ -141,7 +146,7 @@ def _of_expression(node: ast.expr, inside: bool) -> Iterator[ast.expr]:
         yield from map(ast.Constant, _of_constant(node.value))
     elif isinstance(node, ast.Call):
         for held in node.keywords:
-            if held.arg is not None and not _is_text(held.value):
+            if held.arg not in (None, "strict") and not _is_text(held.value):
                 yield ast.Call(node.func, node.args, [other for other in node.keywords if other is not held])
 
 

@@ -33,7 +33,7 @@ are not among them before it is made anew: a mutant that is only killed by other
 
 The lines are drawn uniformly, by seed, from those that tests execute and that hold something to change, one mutant a line:
 `python -m tests.mutation --area AREA --count COUNT --seed 0`. Not changed are texts that people read, types, decorators, imports
-and assertions. The score is the share of those killed among those that are not equivalent.
+and assertions (`strict=True` is one). The score is the share of those killed among those that are not equivalent.
 """
 
 

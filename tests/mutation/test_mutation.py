@@ -111,6 +111,7 @@ def test_what_may_be_changed(source, expected):
         "x = f'{a + 1}'",
         "x = 'two words'",
         "assert 1 == 2",
+        "x = zip(a, b, strict=True)",
         "X = int | str",
         "if TYPE_CHECKING:\n  x = 1",
     ],

@@ -17,6 +17,10 @@ from tests.random.calls import ANY, Call, Corpus, Trait
 from tests.random.values import drawn, is_whole, resized
 
 EXTREMES = [-(1 << 63), -(1 << 63), (1 << 63) - 1, (1 << 63) - 1, -(1 << 31), 1 << 31]
+HOW = (
+    "order", "order", "turn", "turn", "negative", "one", "fewer", "more", "none", "extreme", "extreme", "zero", "unit", "unit",
+    "unit",
+)  # fmt: skip
 FACTORS = [0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0]
 SHARES = {"ratio"}  # attributes that are numbers from 0 to 1
 FLOATS = [0.0, -0.3, 0.5, 1.0, -1.0, 2.5, 1e-5]
@@ -50,11 +54,14 @@ def one_size(rng: random.Random, call: Call, corpus: Corpus) -> Call:
 
 
 def rank(rng: random.Random, call: Call, corpus: Corpus) -> Call:
-    """All inputs that are no parameters, or one of them, get a size of 1 in front, or lose their first."""
+    """All inputs that are no parameters, or one of them, get a size of 1 in front, or lose their first; or one parameter
+    of one element does."""
     more, only = rng.random() < 0.5, rng.choice([None, *range(len(call.inputs))])
 
     def other(at: int, value: Any) -> Any:
-        if not isinstance(value, np.ndarray) or is_parameter(value) or only not in (None, at):
+        if not isinstance(value, np.ndarray) or only not in (None, at):
+            return value
+        if is_parameter(value) and (only is None or value.size != 1):
             return value
         return value[None] if more else value[0] if value.ndim and value.shape[0] else value
 
@@ -133,23 +140,7 @@ def _is_factors(value: Any) -> bool:
 def numbers(rng: random.Random, held: list[int], wide: bool) -> list[int]:
     """A list of whole numbers like `held`."""
     made = list(held)
-    how = rng.choice(
-        [
-            "order",
-            "order",
-            "turn",
-            "turn",
-            "negative",
-            "one",
-            "fewer",
-            "more",
-            "none",
-            "extreme",
-            "extreme",
-            "zero",
-            "unit",
-        ]
-    )
+    how = rng.choice(HOW)
     if how == "order":
         rng.shuffle(made)
     elif how == "turn":

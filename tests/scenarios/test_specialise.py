@@ -51,6 +51,12 @@ def test_the_source_is_run_at_those_sizes_and_with_that_value(here, capsys):
     assert {value.name for value in onnx.load("out.onnx").graph.input} == {"x"}
 
 
+@pytest.mark.parametrize("verb", ["convert", "inline", "fold", "optimize"])
+def test_it_is_a_goal_by_itself(here, verb):
+    assert cli.main([verb, "in.onnx", "out.onnx", *FIXED]) == 0
+    assert not {"If", "Shape"} & {node.op_type for node in onnx.load("out.onnx").graph.node}
+
+
 def test_a_value_may_lie_in_a_file(here):
     np.save("rate.npy", np.array(8000))
     assert cli.main(["optimize", "in.onnx", "out.onnx", "--fix-shape", "x:3,2", "--set", "sr=rate.npy"]) == 0
@@ -143,6 +149,7 @@ def test_every_verb_takes_it_from_python(here):
         opshift.fold(rates(), **given),
         opshift.optimize(rates(), **given),
         opshift.inline(rates(), ["Relu"], **given),
+        opshift.inline(rates(), **given),
     ):
         assert [node.op_type for node in made.graph.node] == ["Add"]
         assert opshift.verify(rates(), made, input_shape={"batch": 3}, set={"sr": 16000})

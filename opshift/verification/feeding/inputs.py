@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.inputs import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
@@ -19,6 +18,7 @@ from opshift.verification.feeding import files, moving
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
+from opshift.verification.feeding.stops import names
 from opshift.verification.feeding.values import FALLBACKS, Choice, undrawable
 from opshift.verification.side import Side
 
@@ -26,6 +26,7 @@ _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread 
 SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
 _MORE = (2, 5, 7)  # where more runs are asked for
 _ENDS = 8  # of processes, after which nothing more is tried
+_NEAR = 4  # tries of sizes before a search
 _ATTEMPTS = 24  # at one set of inputs
 _SCALES = (1.0, 2.0**6, 2.0**12, 2.0**18)  # how much larger numbers become where an output does not move
 _SIZES = 3  # that are tried as lengths then
@@ -66,8 +67,9 @@ def running(side: Side, run: Run, wanted: Asked, *, sought: bool = False) -> Ite
         EngineError: there is none that it takes.
     """
     found = []
+    kept = run if isolation.forks() and not sought else None
     run = _surviving(run) if sought else run
-    for fed in _given(side, run, wanted) if wanted.sets else _found(side, run, wanted):
+    for fed in _given(side, run, wanted) if wanted.sets else _found(side, run, wanted, kept):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
             files.save(wanted.save, found, required(side.model))
@@ -109,10 +111,11 @@ def _surviving(run: Run) -> Run:
     return survived
 
 
-def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
+def _found(side: Side, run: Run, wanted: Asked, kept: Run | None) -> Iterator[Fed]:
     """Such as it takes: of small sizes where they fit, else of sizes that are looked for.
 
-    Each number that an input is compared with has its turn, as something else is done for it.
+    Each number that an input is compared with has its turn, as something else is done for it. `kept` is what runs in
+    copies of this process, too.
     """
     nothing_fits = f"{side.named}: no inputs could be found that the first model takes"
     problem = problem_of(side.model, wanted)
@@ -131,7 +134,7 @@ def _found(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
         why = why or failure
         if fed is None and number < turns:
             start = replace(fits or Choice(SIZES[0]), turn=turn, seed=seed)
-            base = _searched(side, problem, start)
+            base = _searched(side, problem, start, kept)
             if base is not None:
                 bases[turn] = base
                 fed, _ = _first_that_runs(problem, run, iter([base]))
@@ -244,14 +247,22 @@ def _is_finite(values: Sequence[Any]) -> bool:
     return all(np.isfinite(value).all() for value in arrays)
 
 
-def _searched(side: Side, problem: Problem, first: Choice) -> Choice | None:
-    """A choice that fits, looked for in a process of its own: what is tried may end it."""
+def _searched(side: Side, problem: Problem, first: Choice, run: Run | None = None) -> Choice | None:
+    """A choice that fits, looked for in a process of its own: what is tried may end it.
+
+    Of inputs that are only numbers to compute with, the next sizes are as harmless as the first ones were.
+    """
+    if run is not None and not problem.numbers() and not problem.meanings.is_any and names(side.model):
+        near = Search(problem, side, run=run, tries=_NEAR).find(first)
+        if near is not None:
+            return near
     with TemporaryDirectory() as folder:
         log, deadly = os.path.join(folder, "tries"), set[int]()
         for _ in range(_ENDS):
             try:
-                return isolation.call(_search, side, problem, first, log, deadly)
+                return isolation.call(_search, side, problem, first, log, deadly, run)
             except isolation.Ended as ended:
+                run = None  # a copy that is stuck is begun afresh, where nothing is open
                 if not os.path.exists(log):
                     break
                 if not ended.late:
@@ -259,6 +270,8 @@ def _searched(side: Side, problem: Problem, first: Choice) -> Choice | None:
     return None
 
 
-def _search(side: Side, problem: Problem, first: Choice, log: str, deadly: Container[int]) -> Choice | None:
+def _search(
+    side: Side, problem: Problem, first: Choice, log: str, deadly: Container[int], run: Run | None = None
+) -> Choice | None:
     isolation.end_after(_LONGEST)
-    return Search(problem, side, log, deadly).find(first)
+    return Search(problem, side, log, deadly, run).find(first)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, default_domain
-from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.model.traversal import may_hold, subgraphs, with_nested
 from opshift.passes.specialization.inputs import required
 
 _SIZES = frozenset(["Shape", "Size"])
@@ -64,7 +64,7 @@ def hanging(model: ModelProto) -> set[str]:
     for node in model.graph.node:
         if node.op_type in _SIZES and not default_domain(node.domain):
             continue
-        inner = with_nested([graph for _, _, graph in subgraphs(node)])
+        inner = with_nested([graph for _, _, graph in subgraphs(node)] if may_hold(node) else [])
         if found.intersection(node.input) or any(found.intersection(at.input) for body in inner for at in body.node):
             found.update(node.output)
     return found - {""}

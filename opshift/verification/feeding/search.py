@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.inputs import tensor
-from opshift.verification.engines import EngineError, Reference
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding import values
 from opshift.verification.feeding.meanings import INTEGERS
-from opshift.verification.feeding.stops import Stop, Surroundings, before, crossings, marked, stop
+from opshift.verification.feeding.stops import Stop, Surroundings, before, crossings, marked, names, stop
 from opshift.verification.feeding.values import Choice
 from opshift.verification.side import Side
 
@@ -73,28 +72,44 @@ class Problem:
         ]
 
 
-@dataclass(order=True)
+@dataclass(frozen=True)
 class _State:
     """A choice that was tried, by how far it went."""
 
     rank: tuple[tuple[int, ...], int]
-    choice: Choice = field(compare=False)
-    stop: Stop = field(compare=False)
+    choice: Choice
+    stop: Stop
+
+    def __lt__(self, other: _State) -> bool:
+        return self.rank < other.rank
 
 
 class Search:
     """Best first: from the choice that went farthest, one step at a time."""
 
-    def __init__(self, problem: Problem, side: Side, log: str = "", deadly: Container[int] = ()):
-        """`log` is the file that is told the number of each try before it, `deadly` the tries that end the process."""
+    def __init__(
+        self,
+        problem: Problem,
+        side: Side,
+        log: str = "",
+        deadly: Container[int] = (),
+        run: Run | None = None,
+        tries: int = _TRIES,
+    ):
+        """`log` is the file that is told the number of each try before it, `deadly` the tries that end the process.
+
+        `run` is what a session does that is open already: it is enough where nodes have names that tell them apart.
+        Where there are fewer `tries` than a search takes, only what fits well is found.
+        """
         self._problem, self._side, self._log, self._deadly = problem, side, log, deadly
-        self._model = marked(side.model)
-        self._run = self._opened(self._model)
+        self._named = names(side.model) if run is not None and side.engine is OnnxRuntime else None
+        self._model = side.model if self._named else marked(side.model)
+        self._run = run if run is not None and self._named else self._opened(self._model)
         self._parts: dict[int, Run | None] = {}
         self._around = Surroundings(problem.model, as_written=side.engine is Reference)
         self._dims, self._fillable = problem.open_dims(), problem.numbers()
         self._told: dict[tuple[Any, ...], Stop | None] = {}
-        self._left = _TRIES
+        self._left = self._most = tries
         self._empty: Choice | None = None
         self._until = perf_counter() + _SECONDS
 
@@ -120,7 +135,7 @@ class Search:
                 if self._rank(found) < state.rank[0]:  # from where it went farther, first
                     heapq.heappush(states, state)
                     break
-        return self._empty
+        return self._empty if self._most == _TRIES else None
 
     def _rank(self, stopped: Stop) -> tuple[int, ...]:
         """The less, the farther a run went."""
@@ -145,11 +160,11 @@ class Search:
         try:
             given = self._problem.draw(choice, _MOST)
         except EngineError as error:
-            return stop(error)
+            return stop(error, self._named)
         try:
             outputs = self._run(given)
         except EngineError as error:
-            found = stop(error)
+            found = stop(error, self._named)
             return found if found.numbers else replace(found, numbers=self._sizes(found.reached, given))
         if all(getattr(value, "size", 1) for value in outputs):
             return None

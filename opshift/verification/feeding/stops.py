@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import AttributeProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from opshift.passes.model.traversal import Body, subgraphs, with_nested
+from opshift.passes.records import dataclass
 from opshift.verification.engines import EngineError
 
 LARGEST = 1 << 16  # a number that may be a size
 _SMALL = 32  # elements of a tensor whose numbers are read
 _MARK = re.compile(r"~(\d+)~")
+_NAME = re.compile(r"Name:'([^']*)'")
 _NOISE = re.compile(r"^.*Status Message:|\S+\.(?:h|cc|cpp):\d+|~\d+~|\b(?:u?int|float|axis|dimension|operand) ?\d+\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
@@ -36,11 +37,18 @@ class Stop:
     text: str
 
 
-def stop(error: EngineError) -> Stop:
-    """What an error tells; the whole text of the engine is behind the line that is shown of it."""
+def stop(error: EngineError, named: Mapping[str, int] | None = None) -> Stop:
+    """What an error tells; the whole text of the engine is behind the line that is shown of it.
+
+    Nodes are marked, or `named`: what their names are the numbers of.
+    """
     cause = error.__context__ or error
     words = " ".join(str(cause).split())
-    marks = _MARK.findall(words) or _MARK.findall(_at(cause))
+    if named is None:
+        marks = _MARK.findall(words) or _MARK.findall(_at(cause))
+    else:
+        marks = [named[name] for name in _NAME.findall(words) if name in named]
+        words = _NAME.sub("", words)
     rest = _NOISE.sub("", words)
     numbers = tuple(int(number) for number in _NUMBER.findall(rest) if len(number) < 8)
     return Stop(int(marks[-1]) if marks else -1, numbers, _NUMBER.sub("#", rest))
@@ -85,6 +93,13 @@ def marked(model: ModelProto) -> ModelProto:
     for number, node in enumerate(node for graph in with_nested([copy.graph]) for node in graph.node):
         node.name = f"~{number}~"
     return copy
+
+
+def names(model: ModelProto) -> dict[str, int] | None:
+    """The numbers of nodes by name, which `marked` gives them, too; None unless each has a name of its own."""
+    found = [node.name for graph in with_nested([model.graph]) for node in graph.node]
+    known = {name: number for number, name in enumerate(found)}
+    return known if len(known) == len(found) and all(name and "'" not in name for name in found) else None
 
 
 def _needs(node: NodeProto) -> Iterator[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import progress
+from opshift.passes.model import tensors
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, field, replace
 from opshift.verification import interfaces
 from opshift.verification.engines import EngineError, Feeds
+from opshift.verification.places import levels
 from opshift.verification.places.lines import constants, upwards
 from opshift.verification.places.pieces import Pieces
 from opshift.verification.places.ranges import ANY, Ranges
@@ -28,10 +29,9 @@ _MOST = 1 << 26  # bytes of values that are replaced
 
 @dataclass(frozen=True)
 class Forced:
-    """Both forms with other numbers: what they are given, and yield, or `why` they could not be."""
+    """Both forms with other numbers: what they are given, and yield; no pair where not both have what it reads."""
 
     spots: Sequence[Spot]
-    why: str = ""
     pair: Pair | None = None
     given: Feeds = field(default_factory=dict)
     expected: Sequence[Any] = ()
@@ -60,9 +60,9 @@ def forced(pair: Pair, found: Sequence[Spot], given: Feeds) -> Iterator[Forced]:
             else:
                 left += some
             continue
-        yield Forced(some, "", judged, feeds, expected, actual)
+        yield Forced(some, judged, feeds, expected, actual)
     if left:
-        yield Forced(left, "not both forms have what it reads")
+        yield Forced(left)
 
 
 class _Held:
@@ -84,15 +84,23 @@ class _Held:
         ways = {spot.value: [at for at in self._upwards(spot) if self._can(at)] for spot in found}
         names = list(dict.fromkeys(name for way in ways.values() for at in way for name in self._replaced(at)))
         made = [name for name in names if name in self._pieces[0].makers]
+        beside = {at for spot in found for how, at in spot.levels if how == "beside"}
         feeds = (self._given, interfaces.as_second(self._given, self._pair.cast))
         try:
             runs = [
-                dict(zip(made, side.open(made).run(own)[len(side.model.graph.output) :], strict=True))
-                for side, own in zip(self._sides, feeds, strict=True)
+                dict(zip(shown, side.open(shown).run(own)[len(side.model.graph.output) :], strict=True))
+                for side, own, shown in zip(
+                    self._sides,
+                    feeds,
+                    ([*made, *sorted(beside & self._pieces[0].makers.keys() - {*made})], made),
+                    strict=True,
+                )
             ]
         except EngineError:
             return {}
         self._values = {**self._given, **runs[0]}
+        held = {**constants(self._pair.after.model.graph), **self._constants} if beside else {}
+        self._values |= {name: tensors.array(held[name]) for name in beside & held.keys()}
         alike = {name for name in made if self._agree(*(run[name] for run in runs))} | {*names} - {*made}
         first = {
             name: next((at for at in way if alike.issuperset(self._replaced(at))), None) for name, way in ways.items()
@@ -102,8 +110,8 @@ class _Held:
     def _upwards(self, spot: Spot) -> Iterator[Spot]:
         """The value, and those that it is an affine function of, with the numbers that they would have to have."""
         yield spot
-        held, name, wanted = self._constants, spot.value, spot.wanted
-        while spot.turns is None and name in self._pieces[0].makers:
+        held, name, wanted = self._constants, spot.value, spot.pieces
+        while spot.turns is None and not spot.levels and name in self._pieces[0].makers:
             node = self._pieces[0].nodes[self._pieces[0].makers[name]]
             found = upwards(node, held)
             if found is None:
@@ -112,7 +120,7 @@ class _Held:
             wanted = {(min(ends), max(ends)) for ends in (tuple(map(back, piece)) for piece in wanted)}
             possible = within(wanted, self._ranges.of(name) or ANY)
             if possible:
-                yield replace(spot, value=name, wanted=possible)
+                yield replace(spot, value=name, wanted=possible, between=set(), limits=ANY)
 
     def _agree(self, one: Any, other: Any) -> bool:
         kinds = [(getattr(value, "shape", None), getattr(value, "dtype", None)) for value in (one, other)]
@@ -122,7 +130,7 @@ class _Held:
         names = self._replaced(spot)
         if not names or not self._shared.issuperset(names):
             return False
-        if spot.turns is None and self._ranges.of(spot.value) is None:
+        if spot.turns is None and not spot.levels and self._ranges.of(spot.value) is None:
             return False
         return all(len({frozenset(self._hanging(pieces, name)) for pieces in self._pieces}) == 1 for name in names)
 
@@ -152,9 +160,19 @@ class _Held:
                 value = self._values[name]
                 if value.nbytes > _MOST:
                     raise EngineError("it is too large")
-                values[name] = _turning(value) if spot.turns is not None else _stretched(value, spot, random)
+                values[name] = self._other(value, spot, random)
         sides = [replace(side, model=_cut(side.model, values)) for side in self._sides]
         return sides, {**self._given, **values}
+
+    def _other(self, value: Any, spot: Spot, random: Any) -> Any:
+        if spot.turns is not None:
+            return _turning(value)
+        if not spot.levels:
+            return _stretched(value, spot, random)
+        try:
+            return levels.levelled(value, spot.levels, self._values)
+        except (KeyError, ValueError):
+            raise EngineError("what it is compared with does not fit it") from None
 
 
 def _turning(value: Any) -> Any:
@@ -170,7 +188,7 @@ def _stretched(value: Any, spot: Spot, random: Any) -> Any:
     if value.dtype.kind in "iu" and value.dtype.itemsize > _SMALL:
         raise EngineError("places and sizes are not replaced")
     flat = value.copy().reshape(-1)
-    wanted = sorted(spot.wanted)
+    wanted = sorted(spot.pieces)
     ends = [end for piece in wanted for end in piece if math.isfinite(end)]
     span = max([1.0, *(abs(end) / 4 for end in ends)])
     for number, (low, high) in enumerate(wanted):

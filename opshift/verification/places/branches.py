@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes import progress
@@ -20,7 +19,7 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import Body, bodies, subgraphs, with_nested
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, field, replace
 from opshift.verification import interfaces
 from opshift.verification.engines import LARGE, EngineError, Feeds
 from opshift.verification.places import decided

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, default_domain
-from opshift.passes.model.traversal import results, subgraphs, with_nested
+from opshift.passes.model.traversal import may_hold, results, subgraphs, with_nested
 from opshift.verification.random_operators import GENERATORS
 
 _SIZES = frozenset(["Shape", "Size"])
@@ -19,7 +19,7 @@ def following(graph: GraphProto, known: Collection[str], sized: Collection[str] 
     """
     found = {*known, *(tensor.name for tensor in graph.initializer)}
     for node in graph.node:
-        graphs = [inner for _, _, inner in subgraphs(node)]
+        graphs = [inner for _, _, inner in subgraphs(node)] if may_hold(node) else []
         for inner in graphs:
             found |= following(inner, found - {value.name for value in inner.input}, sized)
         if default_domain(node.domain) or node.op_type in GENERATORS:

@@ -34,6 +34,7 @@ class Hidden:
         self._ways = branches.branches(before.model) if ours else []
         looks = not before.is_large
         self._spots = unreached.spots(before.model, after.model, wanted.values) if ours and looks else []
+        self._lines = unreached.on_lines(before.model, after.model, wanted.values) if ours and looks else []
         model, self._told = branches.watched(before.model, self._ways if looks else [])
         model, numbers = unreached.watched(model, self._spots)
         self.shown = replace(before, model=model)
@@ -48,7 +49,7 @@ class Hidden:
                 for fed, values in zip(fits, seen, strict=True)
             ]
             total = self._everywhere(total, pair, runs, judged)
-        if self._spots and total.equal:
+        if (self._spots or self._lines) and total.equal:
             rows = [values[len(self._told) :] for values in seen]
             total = self._beyond(total, pair, fits, rows, judged)
         return total
@@ -79,10 +80,12 @@ class Hidden:
         """Numbers beyond lines; not where a user says what the forms are given, or how far apart they may be."""
         known = [unreached.see(self._spots, row) for row in rows]
         left = [spot for spot in self._spots if spot.is_open]
-        wanted = self._wanted
-        if left and any(known) and not (wanted.sets or wanted.ranges or wanted.tolerances):
-            given, failed = interfaces.rounded(fits[0].given, pair.cast), list[unreached.Spot]()
-            for attempt in beyond.forced(pair, left, given):
+        wanted, failed = self._wanted, list[unreached.Spot]()
+        if wanted.sets or wanted.ranges or wanted.tolerances:
+            return replace(total, remarks=(*total.remarks, *unreached.told([*left, *self._lines])))
+        given = interfaces.rounded(fits[0].given, pair.cast)
+        for spots in (left if any(known) else [], self._lines):
+            for attempt in beyond.forced(pair, spots, given) if spots else ():
                 if attempt.pair is None:
                     failed += attempt.spots
                     continue
@@ -90,5 +93,5 @@ class Hidden:
                 if not total.equal:
                     more = f", and {len(attempt.spots) - 1} more alike" if len(attempt.spots) > 1 else ""
                     return replace(total, why=f"where {attempt.spots[0].done}{more}, {total.why}")
-            left = failed
-        return replace(total, remarks=(*total.remarks, *unreached.told(left)))
+        told = unreached.told(failed if any(known) else [*left, *failed])
+        return replace(total, remarks=(*total.remarks, *told))

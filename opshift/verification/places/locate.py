@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import NodeProto, TensorProto
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, field, replace
 from opshift.verification.places.pieces import Pieces
 from opshift.verification.side import Side
 

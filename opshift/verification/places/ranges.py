@@ -44,7 +44,7 @@ _KEEPING = (
 
 _COUNTING = frozenset(["Abs", "Add", "Div", "Mul", "Neg", "Pow", "ReduceL1", "ReduceSum", "ReduceSumSquare", "Sub"])
 """What wraps around where numbers are whole: only of floats is something known."""
-_FLOATS = frozenset([TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE])
+FLOATS = frozenset([TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE])
 _WHOLE: Mapping[int, Piece] = {
     TensorProto.UINT8: (0, 255),
     TensorProto.INT8: (-128, 127),
@@ -93,7 +93,7 @@ class Ranges:
             return _WITHIN[op]
         if op in _COUNTING:
             kind = self._scope.elem_type(node.output[0])
-            if kind not in _FLOATS:
+            if kind not in FLOATS:
                 return ANY if kind else None
         given = [self.of(name, depth) if name else None for name in node.input]
         if op == "DequantizeLinear" and given[0] in (None, ANY):
@@ -200,7 +200,7 @@ def _cast(node: NodeProto, given: Given) -> Piece | None:
     to, found = int(_attributes(node).get("to", 0)), given[0]
     if to == TensorProto.BOOL:
         return 0, 1
-    if to in _FLOATS or found is None:
+    if to in FLOATS or found is None:
         return found
     low, high = _WHOLE.get(to, (0, 0))
     return found if low <= found[0] and found[1] <= high else ANY  # what is larger wraps around

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any
 
-from opshift.passes.records import replace
+from opshift.passes.records import dataclass, replace
 from opshift.verification import isolation
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference

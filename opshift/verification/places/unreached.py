@@ -9,29 +9,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+from opshift.passes.analysis import scope
 from opshift.passes.model import imports, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
-from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.model.traversal import Body, may_hold, subgraphs, with_nested
+from opshift.passes.records import dataclass, field
 from opshift.verification.feeding import moving
-from opshift.verification.places import decided
+from opshift.verification.places import decided, levels
+from opshift.verification.places.levels import Level
 from opshift.verification.places.lines import Piece, constants, pieces
-from opshift.verification.places.ranges import Ranges
+from opshift.verification.places.ranges import ANY, FLOATS, Ranges
 
 _OLDEST = 8  # opset, of which engines run what watches
 
 
 @dataclass
 class Spot:
-    """A value, by what reads it: the numbers between lines that no run had yet, or a Loop without a second turn."""
+    """A value, by what reads it: the numbers between lines that no run had yet, or a Loop without a second turn.
+
+    What lies `between` the lines of the two forms is always wanted, and so are `levels`, numbers on the lines. None are
+    that lie outside of the `limits` of the value.
+    """
 
     value: str
     node: str
     op: str
     wanted: set[Piece] = field(default_factory=set)
+    between: set[Piece] = field(default_factory=set)
+    limits: Piece = ANY
+    levels: tuple[Level, ...] = ()
     turns: int | None = None
 
     def see(self, seen: Sequence[float]) -> None:
@@ -43,25 +53,35 @@ class Spot:
 
     @property
     def is_open(self) -> bool:
-        return bool(self.wanted) or (self.turns is not None and self.turns < 2)
+        return bool(self.pieces or self.levels) or (self.turns is not None and self.turns < 2)
+
+    @property
+    def pieces(self) -> set[Piece]:
+        """What is wanted, as far as it is within the limits."""
+        return within(self.wanted | self.between, self.limits)
 
     @property
     def lacking(self) -> str:
         """What did not happen; nothing where it is no matter."""
         if self.turns is not None:
             return f'Loop "{self.node}" made no turn' if not self.turns else ""
-        return f'{self.op} "{self.node}" was given no numbers {self._pieces}'
+        return f'{self.op} "{self.node}" was given no {self._numbers}'
 
     @property
     def done(self) -> str:
         """What is done by force."""
         if self.turns is not None:
             return f'Loop "{self.node}" turns'
-        return f'{self.op} "{self.node}" is given numbers {self._pieces}'
+        return f'{self.op} "{self.node}" is given {self._numbers}'
 
     @property
-    def _pieces(self) -> str:
-        return " and ".join(map(_spelled, sorted(self.wanted)))
+    def _numbers(self) -> str:
+        if self.levels:
+            return "numbers where it decides"
+        pieces = sorted(self.wanted | self.between)
+        if self.op == "Where":
+            return " and ".join("False" if math.isinf(low) else "True" for low, _ in pieces)
+        return f"numbers {' and '.join(map(_spelled, pieces))}"
 
 
 def _spelled(piece: Piece) -> str:
@@ -79,12 +99,16 @@ def spots(before: ModelProto, after: ModelProto, values: Collection[str]) -> lis
     if imports.opsets(before).get("", 0) < _OLDEST:
         return []
     found: dict[str, Spot] = {}
-    for model in (before, after):
+    lines: tuple[dict[str, set[float]], ...] = ({}, {})
+    for model, drawn in zip((before, after), lines, strict=True):
         held, leading = constants(model.graph), _leading(model.graph)
         for node in model.graph.node:
             for name, wanted in pieces(node, held) if node.output[0] not in leading else ():
                 spot = found.setdefault(name, Spot(name, node.name or node.output[0], node.op_type))
                 spot.wanted.update(wanted)
+                drawn.setdefault(name, set()).update(end for piece in wanted for end in piece if math.isfinite(end))
+    for name in lines[0].keys() & lines[1].keys():
+        found[name].between = _between(lines[0][name], lines[1][name])
     turning = [n for n in before.graph.node if n.op_type == "Loop" and not default_domain(n.domain) and n.output]
     found |= {node.output[0]: Spot(node.output[0], node.name or node.output[0], "Loop", turns=0) for node in turning}
     if not found:
@@ -94,18 +118,48 @@ def spots(before: ModelProto, after: ModelProto, values: Collection[str]) -> lis
     for spot in found.values():
         limits = ranges.of(spot.value)
         if limits is not None and spot.turns is None:
-            spot.wanted = within(spot.wanted, limits)
-    live = [spot for spot in found.values() if spot.value not in settled and (spot.wanted or spot.turns is not None)]
+            spot.limits, spot.wanted = limits, {piece for piece in spot.wanted if within([piece], limits)}
+    live = [spot for spot in found.values() if spot.value not in settled and (spot.pieces or spot.turns is not None)]
     makers = {name: node for node in turning for name in node.output[:1]}
     return [s for s in live if (_counted(makers[s.value], settled) if s.turns is not None else s.value in moved)]
+
+
+def on_lines(before: ModelProto, after: ModelProto, values: Collection[str]) -> list[Spot]:
+    """The values that either form decides of by other nodes than the other one, of those that the inputs move."""
+    found = levels.changed(before.graph, after.graph)
+    if not found or imports.opsets(before).get("", 0) < _OLDEST:
+        return []
+    moved, settled = moving.hanging(before), decided.following(before.graph, values)
+    types = scope.of_model(before, imports.opsets(before)[""])
+    leading = _leading(before.graph) | _leading(after.graph)
+    return [
+        Spot(name, node.name or node.output[0], node.op_type, levels=wanted)
+        for name, (node, wanted) in found.items()
+        if name in moved and name not in settled and types.elem_type(name) in FLOATS and node.output[0] not in leading
+    ]
+
+
+def _between(lines: Collection[float], others: Collection[float]) -> set[Piece]:
+    """What lies between lines of which only one of two forms has one: there, they do something else."""
+    neighbours = pairwise(sorted({*lines, *others}))
+    differing = {*lines} ^ {*others}
+    return {
+        (low, high)
+        for low, high in neighbours
+        if not differing.isdisjoint((low, high)) and high - low > _ROUNDED * max(abs(low), abs(high))
+    }
+
+
+_ROUNDED = 0.01
+"""By which part of it a line may be moved because constants are rounded."""
 
 
 def _leading(graph: GraphProto) -> set[str]:
     """What does nothing but decide which branch of an If runs, and whether a Loop turns: they are run apart."""
     found, read = set[str](), {value.name for value in graph.output}
     for node in reversed(graph.node):
-        inner = (at for body in with_nested([held for _, _, held in subgraphs(node)]) for at in body.node)
-        for at in (node, *inner):
+        graphs: list[Body] = [held for _, _, held in subgraphs(node)] if may_hold(node) else []
+        for at in (node, *(inner for body in with_nested(graphs) for inner in body.node)):
             leads = at.op_type in ("If", "Loop") or (
                 at.op_type in _LOGIC and found.issuperset(at.output) and read.isdisjoint(at.output)
             )
@@ -183,7 +237,7 @@ def _count(node: NodeProto, name: str) -> None:
     kind = body.output.add(name=f"{name}/turn").type.tensor_type
     kind.elem_type = TensorProto.INT64
     kind.shape.SetInParent()
-    node.output.extend([""] * (len(body.output) - 2 - len(node.output)))
+    node.output.extend([f"{name}/{k}" for k in range(len(node.output), len(body.output) - 2)])
     node.output.append(name)
 
 

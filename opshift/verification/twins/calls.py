@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, ValueInfoProto, default_domain
+from opshift.passes.records import dataclass, field
 from opshift.verification.bounds import half_unit
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session, runtime
 from opshift.verification.twins import kernels, plain
@@ -29,6 +29,50 @@ APART = 1e-2
 
 
 _ROUNDING = {"DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
+
+
+class Call:
+    """A node apart from what it is given, and what is the same of it whatever that is.
+
+    Attributes:
+        schema: of the operator; None where nobody has one.
+        marks: what it has in common with those that are prepared alike.
+    """
+
+    def __init__(self, node: NodeProto, opset: int):
+        self.node, self.opset = node, opset
+        self.schema = schemas.schema(node.domain, node.op_type, opset)
+        attributes = tuple(sorted(attribute.SerializeToString() for attribute in node.attribute))
+        self.marks = node.domain, node.op_type, opset, attributes, tuple(map(bool, node.output))
+        self._takes: dict[int, bool] = {}
+        self._like: dict[tuple[int, int], tuple[str, list[int]]] = {}
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Any]:
+        """As numpy takes them."""
+        found = {attribute.name: attribute_value(attribute) for attribute in self.node.attribute}
+        return {name: value.decode() if isinstance(value, bytes) else value for name, value in found.items()}
+
+    def takes_double(self, index: int) -> bool:
+        """Whether an input may be double, going by the schema."""
+        if index not in self._takes:
+            formal = self.schema.input(index) if self.schema is not None else None
+            self._takes[index] = formal is None or DOUBLE in formal.types
+        return self._takes[index]
+
+    def like(self, index: int, count: int) -> tuple[str, list[int]]:
+        """The type of an output in the words of the schema, and which of so many inputs have the same."""
+        if (index, count) not in self._like:
+            formal = self.schema.output(index) if self.schema is not None else None
+            kind = "" if formal is None else formal.type
+            formals = [self.schema.input(k) for k in range(count)] if self.schema is not None and kind else []
+            self._like[index, count] = kind, [k for k, held in enumerate(formals) if held and held.type == kind]
+        return self._like[index, count]
+
+    def key(self, inputs: Sequence[Array | None]) -> Any:
+        """What calls have in common that one session runs."""
+        types = tuple(None if v is None else "list" if isinstance(v, list) else v.dtype for v in inputs)
+        return self.marks, types
 
 
 @dataclass
@@ -65,105 +109,106 @@ class Calls:
         Raises:
             EngineError: nobody runs it.
         """
-        schema = schemas.schema(node.domain, node.op_type, opset)
-        if schema is None:
-            return self._narrowly(node, opset, inputs, widths)
+        return self.called(Call(node, opset), inputs, widths)
+
+    def called(self, call: Call, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]) -> list[Array]:
+        """The same of a call that may be used again."""
+        node = call.node
+        if call.schema is None:
+            return self._narrowly(call, inputs, widths)
         found = None if node.domain else kernels.tails(node.op_type, inputs)
         if found is not None:
             self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
             return [found]
-        moved = None if node.domain else plain.compute(node.op_type, opset, inputs, _attributes(node))
+        moved = None if node.domain else plain.compute(node.op_type, call.opset, inputs, call.attributes)
         if moved is not None:
             return moved
-        mixed: list[Array | None] = []
-        for index, (value, width) in enumerate(zip(inputs, widths, strict=True)):
-            formal = schema.input(index)
-            fixed = formal is not None and DOUBLE not in formal.types
-            mixed.append(_as(value, width) if fixed else value)
+        mixed = [
+            value if call.takes_double(index) else _as(value, width)
+            for index, (value, width) in enumerate(zip(inputs, widths, strict=True))
+        ]
         if any(isinstance(value, list) for value in inputs):
-            return self._in_reference(node, opset, mixed)
-        key = _key(node, opset, mixed)
+            return self._in_reference(call, mixed)
+        key = call.key(mixed)
         if key not in self._able:
-            self._able[key] = not any(map(_is_wide, mixed)) or _has_kernel(node, opset)
+            self._able[key] = not any(map(_is_wide, mixed)) or _has_kernel(call)
         if self._able[key]:
             try:
-                return self._in_runtime(node, opset, mixed, key)
-            except EngineError:  # some are registered and refuse to run
+                return self._in_runtime(call, mixed, key)
+            except EngineError:  # it has none, or one that refuses to run
                 self._able[key] = False
-        return self._elsewhere(node, opset, inputs, mixed, widths)
+        return self._elsewhere(call, inputs, mixed, widths)
 
     def _elsewhere(
         self,
-        node: NodeProto,
-        opset: int,
+        call: Call,
         inputs: Sequence[Array | None],
         mixed: Sequence[Array | None],
         widths: Sequence[np.dtype[Any] | None],
     ) -> list[Array]:
-        made, narrow = self._wide(node, opset, mixed), None
-        kind = (*_key(node, opset, mixed), *(getattr(value, "shape", None) for value in mixed))
+        made, narrow, op = self._wide(call, mixed), None, call.node.op_type
+        kind = (*call.key(mixed), *(getattr(value, "shape", None) for value in mixed))
         if made is not None and kind in self._held:
-            self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
+            self.elsewhere[op] = self.elsewhere.get(op, 0) + 1
             return made
         single = [np.dtype(np.float32) if width is not None else None for width in widths]
         with suppress(EngineError):
-            narrow = self._in_runtime(node, opset, [_as(v, w) for v, w in zip(inputs, single, strict=True)])
+            narrow = self._in_runtime(call, [_as(v, w) for v, w in zip(inputs, single, strict=True)])
         if made is not None and (narrow is None or _near(made, narrow)):
-            if narrow is not None and node.op_type in _BY_SHAPE:
+            if narrow is not None and op in _BY_SHAPE:
                 self._held.add(kind)
-            self.elsewhere[node.op_type] = self.elsewhere.get(node.op_type, 0) + 1
+            self.elsewhere[op] = self.elsewhere.get(op, 0) + 1
             return made
         if narrow is None:
-            return self._narrowly(node, opset, inputs, widths)
-        self._count(node, [None if width is None else np.dtype(np.float32) for width in widths])
+            return self._narrowly(call, inputs, widths)
+        self._count(call.node, [None if width is None else np.dtype(np.float32) for width in widths])
         return narrow
 
-    def _wide(self, node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> list[Array] | None:
+    def _wide(self, call: Call, inputs: Sequence[Array | None]) -> list[Array] | None:
         """What is computed by numpy, by onnxruntime with the operator's definition, or by onnx.reference."""
-        if not node.domain and all(_is_number(value) for value in inputs[:2]):
+        if not call.node.domain and all(_is_number(value) for value in inputs[:2]):
             with suppress(ValueError, IndexError, KeyError, TypeError), np.errstate(all="ignore"):
-                made = kernels.compute(node.op_type, opset, inputs, _attributes(node))
+                made = kernels.compute(call.node.op_type, call.opset, inputs, call.attributes)
                 if made is not None:
                     return made
         for way in (self._in_runtime, self._in_reference):
             with suppress(EngineError):
-                return way(node, opset, inputs)
+                return way(call, inputs)
         return None
 
     def _narrowly(
-        self, node: NodeProto, opset: int, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]
+        self, call: Call, inputs: Sequence[Array | None], widths: Sequence[np.dtype[Any] | None]
     ) -> list[Array]:
-        self._count(node, widths)
+        self._count(call.node, widths)
         given = [_as(value, width) for value, width in zip(inputs, widths, strict=True)]
         try:
-            return self._in_runtime(node, opset, given)
+            return self._in_runtime(call, given)
         except EngineError:
-            return self._in_reference(node, opset, given)
+            return self._in_reference(call, given)
 
     def _count(self, node: NodeProto, widths: Sequence[np.dtype[Any] | None]) -> None:
         self.narrow[node.op_type] = self.narrow.get(node.op_type, 0) + 1
         if node.op_type not in _ROUNDING:
             self.unit = max([self.unit, *(half_unit(width) for width in widths if width is not None)])
 
-    def _in_runtime(self, node: NodeProto, opset: int, inputs: Sequence[Array | None], key: Any = None) -> list[Array]:
-        return self._prepared("runtime", OnnxRuntime, key or _key(node, opset, inputs), node, opset, inputs)
+    def _in_runtime(self, call: Call, inputs: Sequence[Array | None], key: Any = None) -> list[Array]:
+        return self._prepared("runtime", OnnxRuntime, key or call.key(inputs), call, inputs)
 
-    def _in_reference(self, node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> list[Array]:
-        return self._prepared("reference", Reference, _key(node, opset, inputs), node, opset, inputs)
+    def _in_reference(self, call: Call, inputs: Sequence[Array | None]) -> list[Array]:
+        return self._prepared("reference", Reference, call.key(inputs), call, inputs)
 
     def _prepared(
         self,
         name: str,
         engine: Callable[[ModelProto], Session],
         key: Any,
-        node: NodeProto,
-        opset: int,
+        call: Call,
         inputs: Sequence[Array | None],
     ) -> list[Array]:
         """The outputs as an engine computes them, which is asked once whether it loads such a call."""
         if (name, key) not in self._sessions:
             try:
-                self._sessions[name, key] = engine(_model(node, opset, inputs))
+                self._sessions[name, key] = engine(_model(call.node, call.opset, inputs))
             except EngineError as error:
                 self._sessions[name, key] = str(error)
         session = self._sessions[name, key]
@@ -191,9 +236,23 @@ def _kernels() -> dict[tuple[str, str], list[tuple[int, int]]]:
     return found
 
 
-def _has_kernel(node: NodeProto, opset: int) -> bool:
+_DEFINED = frozenset([
+    "GreaterOrEqual", "LayerNormalization", "LessOrEqual", "LogSoftmax", "Range", "ReduceL1", "ReduceL2",
+    "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Relu", "Softmax",
+])  # fmt: skip
+"""What onnxruntime has kernels for in double though it could run the operator's definition as well."""
+
+
+def _has_kernel(call: Call) -> bool:
+    """Whether onnxruntime has one in double, as far as a session does not say so; it is long in telling of all."""
+    node = call.node
+    if not node.domain and call.schema is not None:
+        if node.op_type in kernels.LACKING:
+            return False
+        if node.op_type in _DEFINED or not call.schema.body:
+            return True
     ranges = _kernels().get((default_domain(node.domain), node.op_type), ())
-    return any(first <= opset <= last for first, last in ranges)
+    return any(first <= call.opset <= last for first, last in ranges)
 
 
 def _is_wide(value: Array | None) -> bool:
@@ -233,12 +292,6 @@ def _feeds(inputs: Sequence[Array | None]) -> dict[str, Array]:
     return {f"i{index}": value for index, value in enumerate(inputs) if value is not None}
 
 
-def _key(node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> Any:
-    attributes = tuple(sorted(a.SerializeToString() for a in node.attribute))
-    types = tuple(None if v is None else "list" if isinstance(v, list) else v.dtype for v in inputs)
-    return node.domain, node.op_type, opset, attributes, types, tuple(map(bool, node.output))
-
-
 def _model(node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> ModelProto:
     """A model of the call alone; shapes are left open."""
     import onnx.helper
@@ -266,8 +319,3 @@ def _model(node: NodeProto, opset: int, inputs: Sequence[Array | None]) -> Model
         if name:
             graph.output.append(ValueInfoProto(name=f"o{index}"))
     return model
-
-
-def _attributes(node: NodeProto) -> Mapping[str, Any]:
-    found = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
-    return {name: value.decode() if isinstance(value, bytes) else value for name, value in found.items()}

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from opshift.verification.twins.activations import ACTIVATIONS
+
 _COPIED = 1 << 21
 """Elements of windows that are copied at a time."""
 
@@ -22,6 +24,8 @@ Attributes = Mapping[str, Any]
 
 def compute(op: str, opset: int, inputs: Sequence[Array | None], attributes: Attributes) -> list[Array] | None:
     """The outputs of a call on float64; None for what is not provided for."""
+    if op in ACTIVATIONS:
+        return [ACTIVATIONS[op](inputs[0], attributes)]
     kernel = _KERNELS.get(op)
     if kernel is None:
         return None
@@ -222,20 +226,16 @@ def _instance_normalization(inputs: Sequence[Array], attributes: Attributes, ops
     return whole * scale.reshape(wide) + bias.reshape(wide)
 
 
-def _erf(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:
-    return np.fromiter(map(math.erf, inputs[0].reshape(-1).tolist()), np.float64, inputs[0].size).reshape(
-        inputs[0].shape
-    )
-
-
 _KERNELS: dict[str, Callable[..., Array | None]] = {
     "AveragePool": _average_pool,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
-    "Erf": _erf,
     "GlobalAveragePool": _global_average_pool,
     "GlobalMaxPool": lambda inputs, _, __: inputs[0].max(axis=tuple(range(2, inputs[0].ndim)), keepdims=True),
     "InstanceNormalization": _instance_normalization,
     "Resize": _resize,
     "Upsample": lambda inputs, attributes, _: _resize(inputs, attributes, 10) if len(inputs) > 1 else None,
 }
+
+LACKING = frozenset([*ACTIVATIONS, *_KERNELS])
+"""What onnxruntime has no kernel for in double."""

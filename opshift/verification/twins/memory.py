@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import TensorProto
 from opshift.verification.twins.values import Value, of_tensor, widened
 
 MOST = 1 << 26
@@ -38,12 +38,9 @@ class Memory:
             self._weights[key] = made or of_tensor(tensor, folder, narrow=narrow)
         return self._weights[key]
 
-    def key(self, node: NodeProto, inputs: Sequence[Value], more: tuple[int, ...]) -> Key:
-        """What a call is known again by, beside `more`."""
-        attributes = sorted(attribute.SerializeToString() for attribute in node.attribute)
-        given = ((id(value.data), value.kind, value.cut) for value in inputs)
-        made = map(bool, node.output)
-        return default_domain(node.domain), node.op_type, more, *attributes, "", *given, "", *made
+    def key(self, marks: Key, inputs: Sequence[Value], more: tuple[int, ...]) -> Key:
+        """What a call is known again by, beside the `marks` of its node."""
+        return marks, more, *((id(value.data), value.kind, value.cut) for value in inputs)
 
     def result(self, key: Key) -> Any:
         """What a call yielded, and what was counted there; None where that was not kept."""

@@ -84,6 +84,8 @@ def _to(twin: Running, node: NodeProto, value: Value, to: int, opsets: Opsets) -
         return Value(data, kind, value.cut)
     if to in NARROW and getattr(data, "dtype", None) is not None and data.dtype.kind in "iub":
         return Value(data.astype(WIDE), to)
+    if to in _WHOLE and getattr(data, "dtype", None) is not None and data.dtype in _PLAIN:
+        return Value(data.astype(dtype_of(to)))
     call = NodeProto(op_type="Cast", output=["y"])
     call.attribute.add(name="to", type=AttributeProto.INT, i=TensorProto.DOUBLE if to in NARROW else to)
     saturate = _attribute(node, "saturate")
@@ -99,6 +101,10 @@ _WHOLE = {
     TensorProto.BOOL, TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64,
     TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64,
 }  # fmt: skip
+
+
+_PLAIN = frozenset(map(np.dtype, ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")))
+"""Integers, which wrap everywhere where they are cast to narrower ones."""
 
 
 def _constant(twin: Running, node: NodeProto, inputs: Sequence[Value], scope: Scope, opsets: Opsets) -> list[Value]:

@@ -5,6 +5,7 @@ A call of it costs less than the session that an engine would need. None for wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -35,6 +36,64 @@ def _of_doubles(function: Callable[..., Array]) -> Callable[[Sequence[Array], At
         return function(*inputs) if all(value.dtype == np.float64 for value in inputs) else None
 
     return computed
+
+
+def _of_numbers(function: Callable[..., Array]) -> Callable[[Sequence[Array], Attributes], Array | None]:
+    """Of doubles, and of integers, which wrap where they are too large."""
+
+    def computed(inputs: Sequence[Array], attributes: Attributes) -> Array | None:
+        return function(*inputs) if _are(inputs, np.float64, np.int64, np.int32) else None
+
+    return computed
+
+
+def _compared(function: Callable[..., Array]) -> Callable[[Sequence[Array], Attributes], Array | None]:
+    def computed(inputs: Sequence[Array], attributes: Attributes) -> Array | None:
+        return function(*inputs) if _are(inputs, np.float64, np.int64, np.int32, np.bool_) else None
+
+    return computed
+
+
+def _are(inputs: Sequence[Array], *kinds: type) -> bool:
+    """Whether all are of one of these types, and of the same."""
+    return inputs[0].dtype in kinds and all(value.dtype == inputs[0].dtype for value in inputs[1:])
+
+
+def _div(inputs: Sequence[Array], attributes: Attributes) -> Array | None:
+    if _are(inputs, np.float64):
+        return np.divide(*inputs)
+    if not _are(inputs, np.int64) or (inputs[0] < 0).any() or (inputs[1] <= 0).any():
+        return None
+    return np.floor_divide(*inputs)
+
+
+def _gemm(inputs: Sequence[Array], attributes: Attributes) -> Array | None:
+    if not _are(inputs, np.float64) or inputs[0].ndim != 2 or inputs[1].ndim != 2:
+        return None
+    a, b = (held.T if attributes.get(name) else held for held, name in zip(inputs, ("transA", "transB"), strict=False))
+    found = np.float64(attributes.get("alpha", 1.0)) * np.matmul(a, b)
+    return found if len(inputs) < 3 else found + np.float64(attributes.get("beta", 1.0)) * inputs[2]
+
+
+def _where(inputs: Sequence[Array], attributes: Attributes) -> Array | None:
+    return np.where(*inputs) if inputs[1].dtype == inputs[2].dtype != object else None
+
+
+def _expand(inputs: Sequence[Array], attributes: Attributes) -> Array:
+    data, shape = inputs
+    return np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(shape.tolist())))
+
+
+def _flatten(inputs: Sequence[Array], attributes: Attributes) -> Array:
+    (data,), axis = inputs, attributes.get("axis", 1)
+    return data.reshape(math.prod(data.shape[:axis]), math.prod(data.shape[axis:]))
+
+
+def _range(inputs: Sequence[Array], attributes: Attributes) -> Array | None:
+    start, limit, step = inputs
+    if not _are(inputs, np.int64) or not step:
+        return None
+    return np.arange(int(start), int(limit), int(step), dtype=np.int64)
 
 
 def _axes(inputs: Sequence[Array], attributes: Attributes) -> tuple[int, ...]:
@@ -81,19 +140,33 @@ def _gather(inputs: Sequence[Array], attributes: Attributes) -> Array | None:
 
 _KERNELS: dict[str, Callable[[Sequence[Array], Attributes], Array | None]] = {
     "Abs": _of_doubles(np.abs),
-    "Add": _of_doubles(np.add),
+    "Add": _of_numbers(np.add),
+    "And": _compared(np.logical_and),
     "Concat": _concat,
-    "Div": _of_doubles(np.divide),
+    "Div": _div,
+    "Equal": _compared(np.equal),
+    "Expand": _expand,
+    "Flatten": _flatten,
     "Gather": _gather,
+    "Gemm": _gemm,
+    "Greater": _compared(np.greater),
+    "GreaterOrEqual": _compared(np.greater_equal),
+    "IsNaN": _of_doubles(np.isnan),
+    "Less": _compared(np.less),
+    "LessOrEqual": _compared(np.less_equal),
     "MatMul": _of_doubles(np.matmul),
-    "Mul": _of_doubles(np.multiply),
+    "Mul": _of_numbers(np.multiply),
     "Neg": _of_doubles(np.negative),
+    "Not": _compared(np.logical_not),
+    "Or": _compared(np.logical_or),
+    "Range": _range,
     "Reshape": _reshape,
     "Shape": _shape,
     "Slice": _slice,
     "Sqrt": _of_doubles(np.sqrt),
     "Squeeze": _squeeze,
-    "Sub": _of_doubles(np.subtract),
+    "Sub": _of_numbers(np.subtract),
     "Transpose": lambda inputs, attributes: np.transpose(inputs[0], attributes.get("perm")),
     "Unsqueeze": lambda inputs, attributes: np.expand_dims(inputs[0], _axes(inputs, attributes)),
+    "Where": _where,
 }

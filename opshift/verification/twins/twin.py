@@ -24,14 +24,15 @@ from opshift.passes.model.messages import (
     TensorProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies, results, subgraphs
+from opshift.passes.model.traversal import bodies
 from opshift.verification.engines import EngineError, one_line
 from opshift.verification.random_operators import GENERATORS
-from opshift.verification.twins.calls import Calls
+from opshift.verification.twins.calls import Call, Calls
 from opshift.verification.twins.nodes import NEWEST, OLDEST, SPECIAL, Opsets, Scope, is_idle
+from opshift.verification.twins.plan import Body, Step, nested, plan
 from opshift.verification.twins.values import NARROW, Value, Weight, dtype_of, widened
 
-_TYPED = {"dtype", "output_dtype", "stash_type", "softmax_precision", "to"}  # attributes that name a type
+_TYPED = {"dtype", "output_dtype", "stash_type", "softmax_precision"}  # attributes that name a type
 _OF_ITS_TYPE = {("Clip", "min"), ("Clip", "max"), ("Pad", "value")}  # floats that become what the data are
 _MOVES = {"Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice"}
 _MOVES |= {"Split", "Squeeze", "Transpose", "Unsqueeze"}
@@ -65,6 +66,9 @@ class Twin:
         self._model, self.folder, self.unrounded = model, folder, frozenset(unrounded)
         self._functions = {(default_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self.calls: Calls = Calls() if beside is None else beside.calls.beside()
+        self._calls: dict[Any, Call] = {} if beside is None else beside._calls
+        self._bound: dict[Any, FunctionProto] = {}
+        self._plans: dict[int, tuple[Body, list[Step]]] = {}
 
     def run(
         self,
@@ -105,99 +109,96 @@ class Twin:
         found: Value = held
         return found
 
-    def _body(self, body: GraphProto | FunctionProto, scope: Scope, opsets: Opsets, main: bool = False) -> None:
+    def _steps(self, body: Body) -> list[Step]:
+        """The nodes of a body that its outputs need; whoever holds the body knows it by its identity."""
+        if id(body) not in self._plans:
+            self._plans[id(body)] = body, plan(body)
+        return self._plans[id(body)][1]
+
+    def _body(self, body: Body, scope: Scope, opsets: Opsets, main: bool = False) -> None:
         if isinstance(body, GraphProto):
             for tensor in body.initializer:
                 if not main or tensor.name not in scope:
                     scope[tensor.name] = Weight(tensor)
             if body.sparse_initializer:
                 raise EngineError("in float64: sparse initializers")
-        needed, last = _plan(body)
-        for index in needed:
-            node = body.node[index]
-            picks = node.op_type == "Gather" and not default_domain(node.domain)  # of a table that may be large
-            inputs = [self._read(scope, name, narrow=picks) for name in node.input]
-            made = self._node(node, inputs, scope, opsets)
-            for name, value in zip(node.output, made, strict=False):
+        for step in self._steps(body):
+            inputs = [self._read(scope, name, narrow=step.picks) for name in step.inputs]
+            made = self._node(step, inputs, scope, opsets)
+            for name, value in zip(step.outputs, made, strict=False):
                 if name:
                     if main and name in self._forced:
                         value = widened(self._forced[name], value.kind)
                     scope[name] = value
             if main and self._watch is not None:
-                self._watch(node, [value.data for value in inputs], [value.data for value in made])
+                self._watch(step.node, [value.data for value in inputs], [value.data for value in made])
             del inputs, made
-            for name in last.get(index, ()):
+            for name in step.dead:
                 scope.pop(name, None)
 
-    def _node(self, node: NodeProto, inputs: Sequence[Value], scope: Scope, opsets: Opsets) -> list[Value]:
-        domain = default_domain(node.domain)
-        function = self._functions.get((domain, node.op_type, node.overload))
+    def _node(self, step: Step, inputs: Sequence[Value], scope: Scope, opsets: Opsets) -> list[Value]:
+        node, op = step.node, step.op
+        function = self._functions.get(step.kind)
         if function is not None:
-            return self._function(function, node, inputs)
-        if not domain:
-            if node.op_type in GENERATORS and not is_idle(node, inputs):
-                raise EngineError(f"in float64: {node.op_type} draws numbers")
-            special = SPECIAL.get(node.op_type)
-            if node.op_type in _CASTS and special is not None:
-                cast, rounds = special, self.unrounded.isdisjoint(node.output)
-                since = schemas.since("", node.op_type, opsets.get("", 1)) or 1
-                return self._once(node, inputs, (since, rounds), lambda _: cast(self, node, inputs, scope, opsets))
+            return self._function(function, step, inputs)
+        if not step.domain:
+            if op in GENERATORS and not is_idle(node, inputs):
+                raise EngineError(f"in float64: {op} draws numbers")
+            special = SPECIAL.get(op)
+            if op in _CASTS and special is not None:
+                cast, rounds = special, self.unrounded.isdisjoint(step.outputs)
+                since = schemas.since("", op, opsets.get("", 1)) or 1
+                return self._once(step, inputs, (since, rounds), lambda _: cast(self, node, inputs, scope, opsets))
             if special is not None:
                 return special(self, node, inputs, scope, opsets)
-        if any(True for _ in subgraphs(node)):
-            raise EngineError(f"in float64: {node.op_type} with a graph")
-        return self.call(node, inputs, opsets.get(domain, 1))
+        if step.holds:
+            raise EngineError(f"in float64: {op} with a graph")
+        return self._call(step, inputs, opsets.get(step.domain, 1))
 
     def call(self, node: NodeProto, inputs: Sequence[Value], opset: int) -> list[Value]:
-        since = schemas.since(node.domain, node.op_type, opset) or -opset
-        return self._once(node, inputs, (since,), lambda calls: self._called(node, inputs, opset, calls))
+        return self._call(Step(node), inputs, opset)
+
+    def _call(self, step: Step, inputs: Sequence[Value], opset: int) -> list[Value]:
+        since = schemas.since(step.domain, step.op, opset) or -opset
+        return self._once(step, inputs, (since,), lambda calls: self._called(step, inputs, opset, calls))
 
     def _once(
-        self, node: NodeProto, inputs: Sequence[Value], more: tuple[int, ...], compute: Callable[[Calls], list[Value]]
+        self, step: Step, inputs: Sequence[Value], more: tuple[int, ...], compute: Callable[[Calls], list[Value]]
     ) -> list[Value]:
         """What a node yields; the same on the same values, in another run or twin, is not computed again."""
         if self._generator is not None:
             return compute(self.calls)
-        key, one = self.calls.memory.key(node, inputs, more), self.calls.beside()
-        known = self.calls.memory.result(key)
+        memory = self.calls.memory
+        key = memory.key(step.marks, inputs, more)
+        known = memory.result(key)
         if known is None:
+            one = self.calls.beside()
             known = compute(one), one
-            self.calls.memory.keep(key, inputs, *known)
+            memory.keep(key, inputs, *known)
         self.calls.count(known[1])
         return list(known[0])
 
-    def _called(self, node: NodeProto, inputs: Sequence[Value], opset: int, calls: Calls) -> list[Value]:
-        call = NodeProto(op_type=node.op_type, domain=default_domain(node.domain), output=node.output)
+    def _called(self, step: Step, inputs: Sequence[Value], opset: int, calls: Calls) -> list[Value]:
         kinds = [value.kind for value in inputs]
-        schema = schemas.schema(node.domain, node.op_type, opset)
-        narrowest = next((kind for kind in kinds if kind), 0)
-        for attribute in node.attribute:
-            held = call.attribute.add()
-            held.CopyFrom(attribute)
-            if attribute.name in _TYPED and attribute.i in NARROW and schema is not None:
-                held.i = TensorProto.DOUBLE
-            elif (node.op_type, attribute.name) in _OF_ITS_TYPE and narrowest:
-                held.f = float(np.float64(attribute.f).astype(dtype_of(narrowest)))
-        if schema is not None and not schema.domain:
-            opset = max(min(opset, NEWEST), schema.since)
-            if schemas.since("", node.op_type, OLDEST) == schema.since:
-                opset = max(opset, OLDEST)
-        made = calls.run(call, opset, [value.data for value in inputs], [dtype_of(k) if k else None for k in kinds])
-        cut = node.op_type in _MOVES and any(value.cut for value in inputs)
-        if self._generator is not None and node.op_type in _APPROXIMATED:
+        key = step.marks, opset, next((kind for kind in kinds if kind), 0)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = _in_double(step, opset, key[-1])
+        made = calls.called(call, [value.data for value in inputs], [dtype_of(k) if k else None for k in kinds])
+        cut = step.op in _MOVES and any(value.cut for value in inputs)
+        if self._generator is not None and step.op in _APPROXIMATED:
             made = [data + _NOISE * self._generator.uniform(-1, 1, data.shape) for data in made]
+        values = iter(made)  # those without a name are left out
         return [
-            widened(data, _kind(node, schema, index, inputs), cut) for index, data in enumerate(_at_outputs(node, made))
+            widened(next(values) if name else None, _kind(step.node, call, index, inputs), cut)
+            for index, name in enumerate(step.outputs)
         ]
 
-    def _function(self, function: FunctionProto, node: NodeProto, inputs: Sequence[Value]) -> list[Value]:
-        given = {attribute.name: attribute for attribute in function.attribute_proto}
-        given |= {attribute.name: attribute for attribute in node.attribute}
-        body = FunctionProto()
-        body.CopyFrom(function)
-        for inner in _nested(body):
-            for at in inner.node:
-                _bind(at, given)
+    def _function(self, function: FunctionProto, step: Step, inputs: Sequence[Value]) -> list[Value]:
+        key = step.kind, step.marks
+        if key not in self._bound:
+            self._bound[key] = _with_attributes(function, step.node)
+        body = self._bound[key]
         names = [*function.input]
         scope: Scope = {name: Value(None) for name in names}
         scope.update(zip(names, inputs, strict=False))
@@ -212,17 +213,34 @@ class Twin:
         return [self._read(inner, value.name) for value in graph.output]
 
 
-def _at_outputs(node: NodeProto, made: Sequence[Any]) -> list[Any]:
-    """What was made, at the places of the outputs: those without a name are left out."""
-    values = iter(made)
-    return [next(values) if name else None for name in node.output]
+def _in_double(step: Step, opset: int, narrowest: int) -> Call:
+    """The call of a node, of which floats that it names or holds are double."""
+    node = step.node
+    call = NodeProto(op_type=step.op, domain=step.domain, output=step.outputs)
+    schema = schemas.schema(step.domain, step.op, opset)
+    for attribute in node.attribute:
+        held = call.attribute.add()
+        held.CopyFrom(attribute)
+        if attribute.name in _TYPED and attribute.i in NARROW and schema is not None:
+            held.i = TensorProto.DOUBLE
+        elif (step.op, attribute.name) in _OF_ITS_TYPE and narrowest:
+            held.f = float(np.float64(attribute.f).astype(dtype_of(narrowest)))
+    if schema is not None and not schema.domain:
+        opset = max(min(opset, NEWEST), schema.since)
+        if schemas.since("", step.op, OLDEST) == schema.since:
+            opset = max(opset, OLDEST)
+    return Call(call, opset)
 
 
-def _nested(body: GraphProto | FunctionProto) -> Iterable[GraphProto | FunctionProto]:
-    yield body
-    for node in body.node:
-        for _, _, graph in subgraphs(node):
-            yield from _nested(graph)
+def _with_attributes(function: FunctionProto, node: NodeProto) -> FunctionProto:
+    """A copy with the attributes that a call gives it."""
+    given = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
+    body = FunctionProto()
+    body.CopyFrom(function)
+    for inner in nested(body):
+        for at in inner.node:
+            _bind(at, given)
+    return body
 
 
 def _bind(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
@@ -239,43 +257,17 @@ def _bind(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
             attribute.name = name
 
 
-def _plan(body: GraphProto | FunctionProto) -> tuple[list[int], dict[int, list[str]]]:
-    """The nodes that the outputs need, in order, and after which node a name is read no more."""
-    wanted = set(results(body))
-    kept = set(wanted)
-    needed: list[int] = []
-    last: dict[int, list[str]] = {}
-    for index in reversed(range(len(body.node))):
-        node = body.node[index]
-        if not wanted.intersection(node.output):
-            continue
-        needed.append(index)
-        read = set(node.input)
-        for _, _, graph in subgraphs(node):
-            for inner in _nested(graph):
-                read.update(name for at in inner.node for name in at.input)
-                read.update(results(inner))
-        unread = {name for name in node.output if name and name not in wanted}
-        last[index] = [name for name in read - wanted if name] + list(unread)
-        wanted |= read
-    made = {name for node in body.node for name in node.output}
-    return needed[::-1], {
-        index: [name for name in names if name in made and name not in kept] for index, names in last.items()
-    }
-
-
-def _kind(node: NodeProto, schema: schemas.Schema | None, index: int, inputs: Sequence[Value]) -> int:
+def _kind(node: NodeProto, call: Call, index: int, inputs: Sequence[Value]) -> int:
     """The type that the model has for an output that is double here."""
-    formal = schema.output(index) if schema is not None else None
     first = next((value.kind for value in inputs if value.kind), 0)
-    if schema is None or formal is None:
+    formal, same = call.like(index, len(inputs))
+    if not formal:
         return first
-    if formal.type == "tensor(float)":
+    if formal == "tensor(float)":
         return TensorProto.FLOAT
-    same = [v for k, v in enumerate(inputs) if (held := schema.input(k)) is not None and held.type == formal.type]
-    for value in same:
-        if value.data is not None:
-            return value.kind
+    for at in same:
+        if inputs[at].data is not None:
+            return inputs[at].kind
     named = next((a.i for a in node.attribute if a.name in _TYPED), 0)
     return named if named in NARROW else 0 if named else first
 

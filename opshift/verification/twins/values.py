@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.records import dataclass
 from opshift.verification.engines import EngineError
 
 WIDE = np.dtype(np.float64)

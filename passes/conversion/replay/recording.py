@@ -20,6 +20,7 @@ INPUTS = tuple(f"{MARK}in{i}{MARK}" for i in range(32))
 OUTPUTS = tuple(f"{MARK}out{i}{MARK}" for i in range(32))
 _PLACEHOLDER = f"({MARK}[^{MARK}]+{MARK})"
 _TOO_LARGE = object()
+_SIZE = "size "  # in front of the axis that is asked for
 
 
 class Unrepeatable(Exception):
@@ -30,7 +31,6 @@ class Unasked(Unrepeatable):
     """What is to be known hangs on a value of which the steps have not asked it."""
 
     def __init__(self, place: str):
-        super().__init__(place)
         self.place = place
 
 
@@ -203,6 +203,12 @@ class Stage(Scope):
             return found
         return super().rank(name)
 
+    def size(self, name: str, axis: int) -> int | None:
+        if name in self._names and name not in self.made and name not in self.typed:
+            found: int | None = self.ask(f"{_SIZE}{axis}", name)
+            return found
+        return super().size(name, axis)
+
     def inferred_shape(self, name: str) -> list[Dim] | None:
         if name not in self._names:
             return super().inferred_shape(name)
@@ -247,6 +253,9 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "rank":
         rank = scope.rank(name)
         return rank, rank
+    if kind.startswith(_SIZE):
+        size = scope.size(name, int(kind.removeprefix(_SIZE)))
+        return size, size
     if kind == "claim":
         scope.notice(name, scope.stated(name))
         return None, None

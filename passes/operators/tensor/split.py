@@ -74,8 +74,8 @@ def _sliced(node: Node) -> list[str]:
 def parts_to_number(node: Node) -> None:
     if node.input(1):
         return
-    dims, axis, parts = node.scope.shape(node.input(0)), node.attributes.get("axis", 0), len(node.outputs)
-    if dims and -len(dims) <= axis < len(dims) and dims[axis] == 0:  # onnxruntime refuses num_outputs there
+    parts = len(node.outputs)
+    if node.scope.size(node.input(0), node.attributes.get("axis", 0)) == 0:  # onnxruntime refuses num_outputs there
         node.set_input(1, node.build.constant(tensors.int64s([0] * parts)))
     else:
         node.attributes["num_outputs"] = parts

@@ -115,7 +115,7 @@ def _sum(build: Builder, x: str, axis: int) -> str:
 
 @says("axes was also taken as a scalar; it is a vector.")
 def axes_to_vector(node: Node) -> None:
-    if node.input(1) and not node.scope.shape(node.input(1)):  # of an unknown rank, it may be one
+    if node.input(1) and not node.scope.rank(node.input(1)):  # of an unknown rank, it may be one
         axes = node.scope.ints(node.input(1))
         node.set_input(
             1,

@@ -110,6 +110,32 @@ def test_a_model_that_cannot_be_written_leaves_no_report(here, capsys, monkeypat
     assert os.listdir() == ["in.onnx"]
 
 
+def test_an_older_report_stays_where_the_model_cannot_be_written(here, capsys, monkeypatch):
+    Path("page.html").write_text("of yesterday")
+    typed = "convert in.onnx out.onnx --opset 13 --no-verify --report page.html"
+    with monkeypatch.context() as patch:
+        patch.setattr("opshift.files.model_file._replace", no_room)
+        assert run(capsys, typed)[0] == 6
+    assert Path("page.html").read_text() == "of yesterday"
+    assert sorted(os.listdir()) == ["in.onnx", "page.html"]
+    assert run(capsys, typed)[0] == 0
+    assert "of yesterday" not in Path("page.html").read_text()
+    assert sorted(os.listdir()) == ["in.onnx", "out.onnx", "page.html"]
+
+
+def test_an_older_report_stays_where_a_newer_one_cannot_take_its_place(here, capsys, monkeypatch):
+    Path("page.html").write_text("of yesterday")
+    move = os.replace
+
+    def moved(source, target):
+        move(source, target) if not str(source).endswith(".part") else no_room()
+
+    monkeypatch.setattr("os.replace", moved)
+    assert run(capsys, "convert in.onnx out.onnx --opset 13 --no-verify --report page.html")[0] == 6
+    assert Path("page.html").read_text() == "of yesterday"
+    assert sorted(os.listdir()) == ["in.onnx", "page.html"]
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

@@ -104,7 +104,7 @@ def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch,
     onnx.save(of, "custom.onnx")
     onnx.save(model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y"), "relu.onnx")
     Path("tract.toml").write_text(
-        'name = "tract"\nsource = "measured"\n[versions."1"]\nopset = 13\n[versions."1".measured]\nRelu = "1-2"\n'
+        'name = "tract"\nsource = "measured"\n[versions."1"]\nopset = 13\n[versions."1".measured]\nRelu = "1-2; T: float, not int32"\n'
     )
     assert cli.main(["inspect", "relu.onnx", "--target", "tract.toml"]) == 0
     read = capsys.readouterr().out
@@ -114,6 +114,31 @@ def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch,
     unknown = capsys.readouterr().out
     assert "unknown: 1 x Relu (sizes without a number were not measured), 1 x my::F (nothing is said of my)" in unknown
     assert "as it is" not in unknown
+
+
+def test_types_that_were_seen_to_fail_are_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(model("y = Relu(x)", 14, inputs="int32[2] x", outputs="int32[2] y"), "relu.onnx")
+    Path("tract.toml").write_text(
+        'name = "tract"\nsource = "measured"\n[versions."1"]\nopset = 18\n[versions."1".measured]\n'
+        'Relu = "1-2; T: float, not int32"\nWhere = "1"\n'
+    )
+    assert cli.main(["inspect", "relu.onnx", "--target", "tract.toml"]) == 0
+    said = capsys.readouterr().out
+    assert 'not read: Relu "y": "x" is int32, of which no call ran' in said
+    assert "would be rewritten: 1 x Relu at 14" in said
+    assert cli.main(["convert", "relu.onnx", "out.onnx", "--opset", "tract.toml"]) == 0
+    assert "Relu" not in {node.op_type for node in onnx.load("out.onnx").graph.node}
+    onnx.save(model("y = MatMul(x, x)", 13, inputs="int32[2,2] x", outputs="int32[2,2] y"), "product.onnx")
+    Path("tract.toml").write_text(
+        'name = "tract"\nsource = "measured"\n[versions."1"]\nopset = 18\n[versions."1".measured]\n'
+        'MatMul = "2; T: float, not int32"\n'
+    )
+    capsys.readouterr()
+    assert cli.main(["convert", "product.onnx", "out.onnx", "--opset", "tract.toml"]) == 0
+    assert 'not read: MatMul "y": "x" is int32, of which no call ran' in capsys.readouterr().out
+    assert cli.main(["convert", "product.onnx", "--opset", "tract.toml", "--format", "json"]) == 0
+    assert [row["op"] for row in json.loads(capsys.readouterr().out)["unread"]] == ["MatMul"]
 
 
 def test_inspect_exits_with_3_for_a_model_that_cannot_be_rewritten(npu, tmp_path, capsys):

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from opshift.passes.backends.backend import Measured
+from opshift.passes.backends.backend import Measured, Types
 
 from opshift.probing import models, probe
 from opshift.probing.worker import Worker
@@ -13,6 +13,7 @@ from tests.support import model
 
 BODY = "a = Relu(x) b = Relu(a) m = ReduceSum<keepdims=0>(b, k) y = Relu(m)"
 HELD = "int64[1] k = {1}"
+FLOATS = {"T": Types(frozenset({"tensor(float)"}))}
 
 
 @pytest.fixture
@@ -43,8 +44,8 @@ def test_what_agrees_is_added_to_what_is_known(folder):
             probe.add(known if case.op[1] == "Relu" else nothing, case, worker)
     finally:
         worker.stop()
-    assert (known.newest, known.called) == (14, Measured((1, 2, 3), True))
-    assert (nothing.newest, nothing.missing, nothing.called) == (13, 0, Measured((2,), False))
+    assert (known.newest, known.called) == (14, Measured((1, 2, 3), True, FLOATS))
+    assert (nothing.newest, nothing.missing, nothing.called) == (13, 0, Measured((2,), False, FLOATS))
 
 
 def test_a_folder_without_models_is_an_error(tmp_path):

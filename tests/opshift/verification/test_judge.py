@@ -241,6 +241,15 @@ def test_rounding_is_excused_up_to_a_part_of_the_largest():
     assert excused([True], [np.array([16 * OFF])] * 2, grade="close")
 
 
+def test_what_is_not_finite_says_nothing_of_how_near_numbers_are():
+    """An infinity beside the number that is near: on either side it is passed over."""
+    wide, other = np.array([1.0, np.inf, 1.0]), np.array([1.0, 1.0, 1.0])
+    own = np.float32([1 + OFF, 1, np.inf])
+    room = 4 * OFF + 8 * 2.0**-24
+    for margin, is_excused in ((room, True), (room * 1.01, False)):
+        assert excused([True], [np.array([margin])] * 2, own=own, wide=wide, other=other, second=own) is is_excused
+
+
 def test_what_did_not_move_is_not_excused():
     same = np.float32([1])
     assert not excused([True], [np.array([0.0])] * 2, own=same, second=same)
@@ -296,3 +305,38 @@ def test_a_value_that_differs_in_float64_alone_is_told():
     )
     name, why = of.locate({"x": X})
     assert (name, why.endswith(", in float64")) == ("b", True)
+
+
+def test_runs_are_near_where_they_show_nothing_that_twins_did_not():
+    of = pair("y = Exp(x)")
+    a, unit = np.float32([1, -1]), bounds.UNITS["exact"] * 2.0**-24
+    assert of._is_near(a, a)
+    assert of._is_near(np.array([1]), np.array([1]))
+    assert of._is_near(a, a * np.float32(1 + unit / 2))
+    far = a * np.float32(1 + unit * 2)
+    assert not of._is_near(a, far)
+    of.shown = 2 * unit
+    assert of._is_near(a, far)
+    assert not of._is_near(np.array([1]), np.array([2]))
+    assert not of._is_near(a, np.array([1, -1]))
+    assert not of._is_near(np.array([1, -1]), a)
+    half = pair("h = Cast<to = 10>(x) e = Exp(h) y = Cast<to = 1>(e)")
+    assert not half._is_near(a, a * np.float32(1 + unit / 2)), "what computes in less is asked each time"
+
+
+def test_nodes_of_which_nothing_is_known_do_not_end_the_list(monkeypatch):
+    """Of several that decide, the first is not watched, and the second not in the second form."""
+    of = pair("p = Floor(x) q = Ceil(x) r = Round(x) a = Add(p, q) y = Add(a, r)")
+    seen = dict.fromkeys(("p", "q", "r", "x"), X)
+    monkeypatch.setattr(judge.ties, "observed", lambda *asked: seen)
+    monkeypatch.setattr(judge.Pair, "_excused", lambda *asked: True)
+    told = []
+
+    def differing(a, b, x, y):
+        told.append(1)
+        return {1: None, 2: np.array([False]), 3: np.array([True, True, False])}[len(told)]
+
+    monkeypatch.setattr(judge.decisions, "differing", differing)
+    found = of._ties({"x": X}, {})
+    assert {name: count for name, (_, count) in found.items()} == {"r": 2}
+    assert len(told) == 3

@@ -6,19 +6,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto as T
-from opshift.passes.model import schemas
 
 import opshift
 from opshift.verification import random_operators, verify
 from opshift.verification.compare import Difference, identical
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, one_line
-from opshift.verification.feeding import meanings, moving
 from opshift.verification.judge import Verdict
-from opshift.verification.judgement import BITS, SHAPE, STEP, TOLERANCE, TWINS, Judgement
-from opshift.verification.places import decided, lines, ranges, unreached
+from opshift.verification.judgement import BITS, DIRECT, SHAPE, STEP, TOLERANCE, TWINS, Judgement
+from opshift.verification.places import ranges
 from opshift.verification.precision import as_written
 from opshift.verification.side import Side
-from opshift.verification.twins import calls, decisions, kernels, nodes, twin
 from opshift.verification.verify import Verification
 from tests.support import model
 
@@ -28,8 +25,9 @@ IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 
 def test_the_words_for_judges():
     """Part of the published schema of reports."""
-    assert (TWINS, BITS, SHAPE, TOLERANCE, STEP) == (
+    assert (TWINS, DIRECT, BITS, SHAPE, TOLERANCE, STEP) == (
         "float64",
+        "printed bound",
         "bit for bit",
         "type and shape",
         "tolerance",
@@ -142,6 +140,9 @@ def test_inputs_and_outputs_are_those_of_both():
     assert verify._interface(fewer, one, verify.DRAWN) == "the inputs are ['x', 'w'] instead of ['x']"
     set_ = replace(verify.DRAWN, values={"w": X})
     assert verify._interface(one, fewer, set_) == verify._interface(one, one, set_) == ""
+    other_set = replace(verify.DRAWN, values={"v": X})
+    assert verify._interface(one, fewer, other_set) == "the inputs are ['x'] instead of ['x', 'w']"
+    assert verify._interface(fewer, one, set_) == "the inputs are ['x', 'w'] instead of ['x']"
     held = model("y = Neg(x) z = Neg(x)", 17, inputs="float[2] x, float w", outputs="y, z", constants="float w = {1}")
     held.graph.input.add(name="w").type.CopyFrom(one.graph.input[1].type)
     assert verify._interface(fewer, held, verify.DRAWN) == ""
@@ -154,11 +155,62 @@ def test_inputs_and_outputs_are_those_of_both():
         ((Reference, OnnxRuntime), (13, 13), False),
         ((Reference, OnnxRuntime), (13, 12), False),
         ((OnnxRuntime, Reference), (12, 13), False),
+        ((Reference, OnnxRuntime), (None, 1), True),
     ],
 )
 def test_the_reference_is_blind_to_what_was_older(engines, opsets, blind):
-    sides = [Side(model("y = Neg(x)", o, **IO), engine=e) for o, e in zip(opsets, engines, strict=True)]
+    sides = [Side(model("y = Neg(x)", o or 17, **IO), engine=e) for o, e in zip(opsets, engines, strict=True)]
+    if opsets[0] is None:
+        sides[0].model.opset_import[0].domain = "own"
     assert verify._blind(*sides) is blind
+
+
+@pytest.mark.parametrize(
+    ("said", "grade", "decides"),
+    [({}, "exact", True), ({"plain": False}, "exact", False), ({"grade": "close"}, "close", False)],
+)
+def test_special_numbers_decide_where_all_is_exact_and_plain(monkeypatch, said, grade, decides):
+    asked = []
+
+    def run(one, other, *rest, **named):
+        asked.append((one.engine, other.engine, *rest, named))
+        return Verification("equal", "an engine")
+
+    monkeypatch.setattr(verify, "_run", run)
+    side = Side(model("y = Neg(x)", 17, **IO))
+    assert verify.verify_sides(side, side, sought=True, **said).engine == "an engine"
+    assert asked == [(OnnxRuntime, OnnxRuntime, grade, verify.DRAWN, {"decides": decides, "sought": True})]
+    asked.clear()
+    monkeypatch.setattr(verify.isolation, "call", lambda function, *sides, **named: asked.append(named))
+    verify.verify_apart(side, side, **said)
+    plain = {"grade": "exact", "wanted": verify.DRAWN, "plain": True}
+    assert asked == [{**plain, **said}]
+
+
+def test_engines_that_differ_are_close_at_best_and_each_pair_has_its_say(monkeypatch):
+    asked = []
+
+    def run(one, other, grade, *rest, **named):
+        asked.append((one.engine, other.engine, grade))
+        if one.engine is other.engine is OnnxRuntime:
+            raise EngineError("it does not load")
+        return Verification("equal", "two engines")
+
+    monkeypatch.setattr(verify, "_run", run)
+    side = Side(model("y = Neg(x)", 17, **IO))
+    found = verify.verify_sides(side, side)
+    assert asked[0] == (OnnxRuntime, OnnxRuntime, "exact")
+    assert all(grade == ("exact" if a is b else "close") for a, b, grade in asked)
+    assert (found.status, found.engine) == ("equal", "two engines")
+    asked.clear()
+
+    def fails(*rest, **named):
+        asked.append(rest[0].engine)
+        raise EngineError("it does not load" if len(asked) < 3 else "it does not run")
+
+    monkeypatch.setattr(verify, "_run", fails)
+    found = verify.verify_sides(side, side)
+    assert (found.status, found.why) == ("unverified", "it does not load; it does not run"), "each reason once"
 
 
 def test_what_openvino_computes_is_float():
@@ -283,35 +335,6 @@ def test_types_that_numpy_lacks_are_not_exchanged(code, named):
     assert OnnxRuntime(of).run({"x": X[0, :2], "other": X})[0].tolist() == [1, -2]
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        decisions._RULES,
-        kernels._KERNELS,
-        kernels._TAILS,
-        {op for op, _ in meanings._MEANING},
-        meanings._COMPUTING,
-        meanings._COMPARING,
-        twin._MOVES,
-        twin._CASTS,
-        twin._APPROXIMATED,
-        {op for op, _ in twin._OF_ITS_TYPE},
-        nodes.SPECIAL,
-        calls._ROUNDING,
-        random_operators.GENERATORS,
-        decided._SIZES,
-        moving._SIZES,
-        ranges._WITHIN,
-        ranges._KEEPING,
-        lines._LOOKED_AT,
-        unreached._LOGIC,
-        unreached._DECIDING,
-    ],
-)
-def test_tables_name_operators_that_there_are(table):
-    assert set(table) <= set(schemas.operators(""))
-
-
 EVERY = np.float32([[-1e30, -500, -30, -2, -1, -0.5, 0, 0.5, 1, 2, 30, 500, 1e30]])
 
 
@@ -323,8 +346,9 @@ EVERY = np.float32([[-1e30, -500, -30, -2, -1, -0.5, 0, 0.5, 1, 2, 30, 500, 1e30
     ],
 )
 def test_operators_yield_what_is_said_of_them(op):
-    made = OnnxRuntime(model(f"y = {op}(x)", 17, inputs="float[1,13] x", outputs="y")).run({"x": EVERY})[0]
-    made, (low, high) = made[~np.isnan(made)], ranges._WITHIN[op]
+    of = model(f"y = {op}(x)", 17, inputs="float[1,13] x", outputs="y")
+    made = OnnxRuntime(of).run({"x": EVERY})[0]
+    made, (low, high) = made[~np.isnan(made)], ranges.Ranges(of).of("y")
     assert low <= made.min()
     assert made.max() <= high
     if op not in ("Elu", "LeakyRelu", "Neg"):

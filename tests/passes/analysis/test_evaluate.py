@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto
+from opshift.passes.analysis import evaluate as evaluator
 from opshift.passes.analysis.scope import of_model
 
 from tests.support import evaluate, model
@@ -64,3 +65,18 @@ def test_integers_become_bfloat16_where_float32_holds_them() -> None:
     assert found is not None
     assert found.data_type == TensorProto.BFLOAT16
     assert scope.tensor("z") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("a = Add(x, x) b = Cast<to = 7>(a) c = Identity(b)", ""),
+        ("a = Exp(x) b = Add(a, x) c = Neg(b) d = Neg(x)", "abc"),
+        ("a = Exp(x) b = Shape(a) c = Size(a) d = Add(b, c)", "a"),
+        ("a = own.Add(x, x) b = Neg(a)", "ab"),
+        ("a = Exp(x) b = Identity(a)", "ab"),
+    ],
+)
+def test_what_is_made_of_what_cannot_be_evaluated(body: str, found: str) -> None:
+    nodes = model(body, 13, inputs="float[2] x", outputs="a", domains='"own" : 1').graph.node
+    assert evaluator.opaque(nodes) == set(found)

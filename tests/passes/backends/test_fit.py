@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from opshift.passes.backends import fit
+from opshift.passes.backends import fit, measurements
 from opshift.passes.backends.backend import Backend, Limit, Measured
 from opshift.passes.conversion import convert
 from opshift.passes.model.imports import opsets
@@ -145,6 +145,33 @@ def test_what_neither_goes_nor_is_read_below_is_refused_or_left_where_only_tests
         'MatMul "y": npu-1 does not read'
     ]
     assert operators(at(source, 22, lacks=lacks, measured={("", "Abs"): Measured()})) == {"MatMul"}
+
+
+def seen(**said):
+    return {"measured": {("", op): measurements.read(op, text) for op, text in said.items()}}
+
+
+def test_what_was_seen_to_fail_for_its_types_is_expanded_or_left_and_never_brought_in():
+    source = model("y = HardSwish(x)", 14, inputs="double[2,4] x", outputs="double[2,4] y")
+    fails = seen(HardSwish="any; T: float, not double")
+    assert "HardSwish" not in operators(at(source, 22, **fails))
+    assert "HardSwish" in operators(at(source, 22, **seen(HardSwish="any; T: floats")))
+    product = model("y = MatMul(x, x)", 13, inputs="int32[2,2] x", outputs="int32[2,2] y")
+    assert operators(at(product, 22, **seen(MatMul="any; T: floats, not int32"))) == {"MatMul"}
+    brought = at(source, 13, **seen(HardSigmoid="any; T: float, not double"))
+    assert not {"HardSwish", "HardSigmoid"} & operators(brought)
+    check_values(source, brought, rtol=1e-12, atol=1e-12)
+
+
+def test_for_a_backend_what_fails_for_its_types_is_expanded_or_refused():
+    source = model("y = HardSwish(x)", 14, inputs="double[2,4] x", outputs="double[2,4] y")
+    backend = Backend("npu-1", opset=22, **seen(HardSwish="any; T: float, not double"))
+    made = fit.attempt(source, backend)
+    assert made.model is not None
+    assert "HardSwish" not in operators(made.model)
+    product = model("y = MatMul(x, x)", 13, inputs="int32[2,2] x", outputs="int32[2,2] y")
+    backend = Backend("npu-1", opset=22, **seen(MatMul="any; T: floats, not int32"))
+    assert [r.why for r in fit.attempt(product, backend).refusals] == ['"x" is int32, of which no call ran']
 
 
 SAVED = {"inputs": "float[2,2] x", "outputs": "float[2,2] y", "domains": '"com.microsoft" : 1'}

@@ -1,7 +1,9 @@
 """What is known of each call: read, believed, or unknown with the reason."""
 
 import pytest
-from opshift.passes.backends.backend import Backend, Measured
+from onnx import TensorProto
+from opshift.passes.backends import measurements
+from opshift.passes.backends.backend import Backend, Measured, Types
 from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, known
 
 from tests.support import model
@@ -21,7 +23,8 @@ def found(body, shape="2,3", obstacles=(), opset=13, domains="", **facts):
 
 
 def measured(ranks, symbolic=False):
-    return {"measured": {RELU: Measured(ranks, symbolic)}}
+    types = {"T": Types(frozenset({"tensor(float)"}))}
+    return {"measured": {RELU: Measured(ranks, symbolic, types)}}
 
 
 def test_what_was_measured_is_read():
@@ -59,3 +62,57 @@ def test_domains_of_others_are_unknown_unless_they_are_listed(facts):
 def test_calls_in_branches_count_and_what_is_lacked_does_not():
     assert found(BRANCH, **measured((2,)))[-2:] == [("Relu", READ, "")] * 2
     assert found("y = Relu(x)", lacks={RELU: 1}) == []
+
+
+def typed(ran, failed="", rank=2, op=RELU):
+    return {"measured": {op: measurements.read(op[1], f"{rank}; T: {ran}{f', not {failed}' if failed else ''}")}}
+
+
+def test_types_that_were_not_measured_are_unknown():
+    facts = typed("floats")
+    of = model("y = Relu(x)", 14, inputs="int32[2,3] x", outputs="int32[2,3] y")
+    backend = Backend("npu-1", opset=14, **facts)
+    assert list(known(of, backend)) == [("Relu", UNKNOWN, "int32 was not measured")]
+    assert list(known(model("y = Relu(x)", 14, inputs="double[2,3] x", outputs="double[2,3] y"), backend)) == [
+        ("Relu", READ, "")
+    ]
+    none = Backend("npu-1", opset=14, measured={RELU: Measured((2,))})
+    assert list(known(of, none)) == [("Relu", UNKNOWN, "int32 was not measured")]
+
+
+def test_the_types_of_results_count_too():
+    facts = {"measured": {("", "Cast"): measurements.read("Cast", "2; T1: float; T2: int32")}}
+    for kind, word in (("int32", READ), ("int64", UNKNOWN)):
+        of = model(
+            f"y = Cast<to = {TensorProto.DataType.Value(kind.upper())}>(x)",
+            13,
+            inputs="float[2,3] x",
+            outputs=f"{kind}[2,3] y",
+        )
+        assert [call.word for call in known(of, Backend("npu-1", opset=13, **facts))] == [word]
+
+
+def test_type_variables_are_those_of_the_newest_version_that_there_is():
+    facts = {"measured": {("", "Pad"): measurements.read("Pad", "2; T: float; Tind: int64")}}
+    of = model("y = Pad<pads = [0, 0, 1, 1]>(x)", 10, inputs="float[2,3] x", outputs="float[3,4] y")
+    assert [call.word for call in known(of, Backend("npu-1", opset=18, **facts))] == [READ]
+
+
+def test_a_type_that_nobody_knows_is_unknown():
+    of = model(
+        "t = my.F(x) s = Shape(x) z = Reshape(t, s) y = Relu(z)",
+        14,
+        inputs="float[2,3] x",
+        outputs="float[] y",
+        domains='"my" : 1',
+    )
+    found_ = list(known(of, Backend("npu-1", opset=14, **typed("floats", rank="any"))))
+    assert found_[-1] == ("Relu", UNKNOWN, "the type of one of its values is not known")
+
+
+def test_what_has_no_elements_may_be_of_any_type():
+    facts = {"measured": {("", "Resize"): measurements.read("Resize", "4; T1: float")}}
+    body = "y = Resize(x, r, s)"
+    held = "float[0] r = {}, float[4] s = {1, 1, 2, 2}"
+    of = model(body, 13, inputs="float[1,1,2,2] x", outputs="float[1,1,4,4] y", constants=held)
+    assert [call.word for call in known(of, Backend("npu-1", opset=18, **facts))] == [READ]

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx
 import pytest
+from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit
 from opshift.passes.backends.obstacles import obstacles, open_dimensions
 from opshift.passes.model import tensor_data
@@ -172,3 +173,36 @@ def test_ranks_and_sizes_without_a_number():
     assert found(of, **limited("Relu", numbers=True)) == [said]
     fixed = model("y = Relu(x)", 13, inputs="float[2,4] x", outputs="float[2,4] y")
     assert found(fixed, **limited("Relu", numbers=True)) == []
+
+
+def seen(op, said):
+    return {"opset": 23, "measured": {("", op): measurements.read(op, said)}}
+
+
+def test_types_that_were_seen_to_fail():
+    of = model("y = MatMul(x, x)", 13, inputs="int32[2,2] x", outputs="int32[2,2] y")
+    assert found(of, **seen("MatMul", "2; T: floats, not int32")) == ['MatMul "y": "x" is int32, of which no call ran']
+    assert found(of, **seen("MatMul", "2; T: floats")) == []  # which nobody tried
+    of = model("y = MatMul(x, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y")
+    assert found(of, **seen("MatMul", "2; T: floats, not int32")) == []
+
+
+def test_types_of_results_and_of_calls_in_branches_fail_too():
+    cast = seen("Cast", "2; T1: floats; T2: floats, not int8")
+    assert found(model("t = Cast<to = 3>(x) y = Cast<to = 1>(t)", 13, **IO), **cast) == [
+        'Cast "t": "t" is int8, of which no call ran'
+    ]
+    body = "c = Constant<value = bool {1}>() y = If(c)<then_branch = g () => (a) { a = Abs(x) }, else_branch = h () => (b) { b = Neg(x) }>"
+    of = model(body, 13, inputs="int32[2] x", outputs="int32[2] y")
+    assert found(of, **seen("Abs", "any; T: floats, not int32")) == ['Abs "a": "x" is int32, of which no call ran']
+
+
+@pytest.mark.parametrize(("folds", "refused"), [(True, 0), (False, 1)])
+def test_what_constants_and_sizes_decide_need_not_run(folds, refused):
+    of = model("s = Shape(x) n = Neg(s) m = Abs(n) y = Reshape(x, m)", 13, **IO)
+    facts = seen("Neg", "any; T: floats, not int64")
+    assert len(found(of, folds_sizes=folds, **facts)) == refused
+    of = model(
+        "n = Neg(c) y = Add(x, n)", 13, inputs="int64[2] x", outputs="int64[2] y", constants="int64[2] c = {1, 2}"
+    )
+    assert found(of, **facts) == []

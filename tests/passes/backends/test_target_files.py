@@ -4,7 +4,8 @@ from importlib.resources import files
 
 import onnx.defs
 import pytest
-from opshift.passes.backends.backend import Measured
+from opshift.passes.backends import measurements
+from opshift.passes.backends.backend import Measured, Types
 from opshift.passes.backends.target_files import find, loads, parse, read, targets, write
 from opshift.passes.model import schemas
 
@@ -176,6 +177,7 @@ def test_a_file_can_build_on_a_known_target(tmp_path):
         Relu = "1-6 symbolic"
         Conv = "1, 3-4"
         LSTM = "any"
+        Pad = "2-3; T: float bool, not ints; Tind: int64"
     """
     path = tmp_path / "my.toml"
     path.write_text(text)
@@ -187,8 +189,32 @@ def test_a_file_can_build_on_a_known_target(tmp_path):
     assert held.measured["", "Relu"] == Measured((1, 2, 3, 4, 5, 6), True)
     assert held.measured["", "Conv"] == Measured((1, 3, 4), False)
     assert held.measured["", "LSTM"] == Measured((), False)
+    ints = frozenset(f"tensor(int{bits})" for bits in (8, 16, 32, 64))
+    assert held.measured["", "Pad"].types == {
+        "T": Types(frozenset({"tensor(float)", "tensor(bool)"}), ints),
+        "Tind": Types(frozenset({"tensor(int64)"})),
+    }
 
 
 def test_measurements_that_are_none_are_refused():
     with pytest.raises(ValueError, match="ranks are said as"):
         parse('name = "a"\nsource = ""\n[versions."1"]\nmeasured = { Relu = "all" }', "a.toml")
+    for said, complaint in (
+        ("1; T: flot", "flot is no type; did you mean float"),
+        ("1; T floats", "types are said as T: floats"),
+        ("1; T: ", "types are said as T: floats"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            parse(f'name = "a"\nsource = ""\n[versions."1"]\nmeasured = {{ Relu = "{said}" }}', "a.toml")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2-6 symbolic; T: floats, not ints uints",
+        "any; T: numbers bool seq(float); Tind: not int32",
+        "0, 2; V: narrow float6s optional(seq(int4))",
+    ],
+)
+def test_measurements_are_written_as_they_are_read(said):
+    assert measurements.spelled(measurements.read("Op", said)) == said

@@ -66,3 +66,37 @@ def test_a_branch_is_mended():
     )
     onnx.checker.check_model(source, full_check=True)
     onnx.checker.check_model(opshift.convert_version(source, 17), full_check=True)
+
+
+@pytest.mark.parametrize(
+    ("declared", "asked"),
+    [("float[A,B,1] y", True), ("float[A,5] y", False), ("float y", True)],
+)
+def test_what_the_nodes_nearby_tell_is_not_inferred(declared, asked, monkeypatch):
+    """Whether a wide inference looks for what it denies: not where a weight tells the sizes that are declared."""
+    source = model(
+        "s = Shape(x) r = Reshape(x, s) y = MatMul(r, w)",
+        13,
+        inputs="float[N,3] x, float[3,5] w",
+        outputs=declared,
+    )
+    if declared == "float y":
+        source.graph.output[0].type.tensor_type.shape.SetInParent()
+    looked = []
+    monkeypatch.setattr("opshift.passes.conversion.declared.contradiction", lambda *_: looked.append(1) or "")
+    opshift.convert_version(source, 17)
+    assert bool(looked) == asked
+
+
+def test_a_size_that_a_newer_opset_finds_out_is_mended_beside_others_that_are_told():
+    source = model(
+        COMPUTED + " z = MatMul(x, w) v = Concat<axis=0>(s, one) u = Reshape(x, v)",
+        13,
+        inputs="float[N,3] x, float[3,5] w",
+        outputs="float[A,5] z, float[B,C,D] y, float[1,K] u",
+        constants="int64[1] one = {1}",
+    )
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, 17)
+    onnx.checker.check_model(made, full_check=True)
+    assert len(shapes(made)["u"]) == 3

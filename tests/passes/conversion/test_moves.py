@@ -12,11 +12,12 @@ from opshift.passes.conversion.route import Arrived, Cross, Inline, Plan, Route
 from opshift.passes.conversion.work import Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expand import Expander
-from opshift.passes.model import schemas
+from opshift.passes.model import kinds, schemas
 from opshift.passes.model.kinds import Kind, Survey
 from opshift.passes.model.legality import Judge
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.types import tensor_type
+from opshift.passes.rewrite import registry
 
 from tests.support import model
 
@@ -281,3 +282,22 @@ def test_a_work_knows_its_versions():
         18,
         9,
     )
+
+
+def test_what_a_step_takes_away_at_the_end_is_not_left_out_but_gone():
+    """An empty name at the end of the inputs says nothing, and some operators had no such input."""
+    made, work, _, scope = crossed("y = Clip(x, , )", 11, 6 + 5, False, inputs="float[2] x")
+    assert made is None
+    assert list(work.proto.input) == ["x"]
+    assert scope.opset_of(work.proto) == 10
+
+
+@pytest.mark.parametrize(("edge", "up", "outdated"), [(11, True, True), (16, True, True)])
+def test_graphs_of_what_a_step_looked_at_are_counted_anew(edge, up, outdated):
+    body = "y = Scan<num_scan_inputs = 1, body = g (p) => (q) { q = Neg(p) }>(x)"
+    work, scope = work_of(body, edge - 1)
+    layout = kinds.Layout()
+    work.inner = [layout]
+    moves.cross(work, scope, Cross(edge, up), Expander(), Ledger())
+    pair = registry.step("", "Scan", edge)
+    assert layout.outdated is (pair is not None and (pair.up if up else pair.down) is not None)

@@ -137,3 +137,17 @@ def test_names_of_a_survey_are_not_given_again(name: str) -> None:
     read = survey.Survey(source, checked=True)
     assert Names(source, read).fresh(f"a/{name}") == f"a/{name}"
     assert Names(source, read).fresh(name) != name
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_how_deep_graphs_are_nested(depth: int) -> None:
+    body = "y = Neg(x)"
+    for k in range(depth):
+        names = (body.replace("y =", f"{name}{k} =").replace("(y)", f"({name}{k})") for name in "tu")
+        then, other = (
+            f"g{name}{k} () => (float[2] {name}{k}) {{ {held} }}" for name, held in zip("tu", names, strict=True)
+        )
+        body = f"y = If(c) <then_branch = {then}, else_branch = {other}>"
+    found = survey.Survey(model(body, 17, inputs="float[2] x, bool c", outputs="float[2] y"))
+    assert found.depth == depth
+    assert found.calls == {("", "Neg"): 2**depth, **({("", "If"): 2**depth - 1} if depth else {})}

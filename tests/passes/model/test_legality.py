@@ -138,10 +138,10 @@ def test_values_that_hold_tensors_exist_from_an_opset_on(kind, since):
         held_by = source.graph.input[0] if name == "x" else source.graph.output[0]
         held_by.type.CopyFrom(onnx.helper.make_optional_type_proto(held) if "optional" in kind else held)
     assert not list(legality.missing_types(source, since))
-    found = [(p.node, p.since, p.why) for p in legality.missing_types(source, since - 1)]
+    found = [(p.node, p.op, p.domain, p.since, p.up, p.why) for p in legality.missing_types(source, since - 1)]
     assert sorted(found) == [
-        ("x", since, f"it is an input of the model and {kind}, which exists from opset {since} on"),
-        ("y", since, f"it is an output of the model and {kind}, which exists from opset {since} on"),
+        (name, "value", "", since, False, f"it is {role} of the model and {kind}, which exists from opset {since} on")
+        for name, role in (("x", "an input"), ("y", "an output"))
     ]
     source.graph.node[0].domain = "there"
     assert not list(legality.missing_types(source, since - 1))

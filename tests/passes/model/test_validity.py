@@ -275,3 +275,56 @@ def test_onnx_is_not_imported_for_it():
     )
     given = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y").SerializeToString()
     subprocess.run([sys.executable, "-c", code], input=given, check=True)
+
+
+@pytest.mark.parametrize(
+    ("ir", "why"), [(1, ""), (2, "attribute 'axis' has no type"), (3, "attribute 'axis' has no type")]
+)
+def test_attributes_have_types_since_they_could(ir, why):
+    source = model("y = Softmax<axis = 0>(x)", 1, inputs="float[2] x", outputs="float[2] y")
+    source.ir_version = ir
+    if ir < 3:
+        del source.opset_import[:]
+    source.graph.node[0].attribute[0].ClearField("type")
+    assert verdict(source).endswith(why)
+    assert bool(verdict(source)) == bool(why)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "f",
+        "i",
+        "s",
+        "t",
+        "g",
+        "tp",
+        "sparse_tensor",
+        "floats",
+        "ints",
+        "strings",
+        "tensors",
+        "graphs",
+        "sparse_tensors",
+        "type_protos",
+    ],
+)
+def test_each_value_is_of_the_type_that_is_said(field):
+    """A field beside the type of another one is a fault of that one."""
+    names = {"f": "FLOAT", "i": "INT", "s": "STRING", "t": "TENSOR", "g": "GRAPH", "tp": "TYPE_PROTO"}
+    kind = names.get(field, field.upper())
+    node = onnx.helper.make_node("Thing", ["x"], ["y"], domain="own")
+    held = node.attribute.add(name="a", type=getattr(onnx.AttributeProto, kind))
+    value = getattr(held, field)
+    if hasattr(value, "extend"):
+        value.extend({"floats": [1.0], "ints": [1], "strings": [b"a"]}.get(field) or [type(value.add())()])
+    elif hasattr(value, "SetInParent"):
+        value.SetInParent()
+    else:
+        setattr(held, field, {"f": 1.0, "i": 1, "s": b"a"}[field])
+    source = model("y = Neg(x)", 17, inputs="float[2] x", outputs="float[2] y", domains='"own" : 1')
+    source.graph.node[0].CopyFrom(node)
+    assert " by its type and holds " not in verdict(source)
+    other = "INT" if kind != "INT" else "FLOAT"
+    source.graph.node[0].attribute[0].type = getattr(onnx.AttributeProto, other)
+    assert verdict(source).endswith(f"attribute 'a' is {other} by its type and holds {kind}")

@@ -1,5 +1,6 @@
 """Each layer of OpenVINO IR against OpenVINO itself: the network that it writes runs as the ONNX model made of it."""
 
+import math
 import re
 from functools import cache
 from itertools import chain
@@ -9,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from opshift.passes.errors import Refused
+from opshift.passes.openvino import translate  # noqa: F401 (with all that registers what it maps)
 from opshift.passes.openvino.idle import IDLE
 from opshift.passes.openvino.layer import MAPPINGS
 
@@ -153,6 +155,83 @@ def test_random_numbers_lie_between_the_bounds(tmp_path):
     assert [change.grade for change in read.changes] == ["close"]
 
 
+FEW = np.float32([[-np.inf, np.nan], [-3, np.nan], [2, 0], [5, -0.5], [np.nan, -np.inf]])
+SEGMENTS = {
+    f"{kind} {fill} {count}": (kind, fill, count)
+    for kind in ("float32", "float16", "int32")
+    for fill in ("ZERO", "LOWEST")
+    for count in (None, 3, 6)
+}
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_the_largest_of_segments(name, tmp_path):
+    kind, fill, count = SEGMENTS[name]
+    data = np.nan_to_num(FEW).clip(-9, 9).astype(kind) if kind == "int32" else FEW.astype(kind)
+    more = [] if count is None else [C(np.array(count))]
+    feeds = [data, np.array([0, 0, 2, 2, 4])]
+    path = network(lambda x, s: made("opset16", "SegmentMax", [x, s, *more], fill_mode=fill), feeds, tmp_path)
+    check_as_openvino(path, feeds)
+
+
+@pytest.mark.newest
+def test_the_inverse_of_erf(tmp_path):
+    """Against the text near the ends, where OpenVINO is off by 0.5 %, and against it elsewhere."""
+    feeds = [np.float32([-1, -0.75, -0.5, -0.0, 0.3, 0.9, 1, 1.5, np.nan])]
+    path = network(lambda x: made("opset17", "ErfInv", [x]), feeds, tmp_path)
+    check_as_openvino(path, feeds)
+    found = openvino_ir.read(of_any_size(path))
+    assert [change.grade for change in found.changes] == ["close"]
+    far = np.float32([-0.99999, 1e-7, 0.9999999])
+    (y,) = OnnxRuntime(found.model).run({found.model.graph.input[0].name: far})
+    np.testing.assert_allclose(
+        [math.erfc(-y[0]), math.erfc(y[2])], [1 + np.float64(far[0]), 1 - np.float64(far[2])], rtol=1e-4
+    )
+    np.testing.assert_allclose(math.erf(y[1]), far[1], rtol=1e-6)
+
+
+def check_as_openvino(path, feeds):
+    expected = CORE.compile_model(path, "CPU", AS_WRITTEN)(feeds)[0]
+    for source in (path, of_any_size(path)):
+        found = openvino_ir.read(source).model
+        onnx.checker.check_model(found, full_check=True)
+        (actual,) = OnnxRuntime(found).run(dict(zip((v.name for v in found.graph.input), feeds, strict=True)))
+        assert not compare(expected, actual, "close").why
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("logarithms", [True, False])
+def test_classes_are_drawn_as_probable_as_they_are(again, logarithms, tmp_path):
+    shares = np.float32([[0.5, 0.25, 0.25, 0], [0, 0, 0, 8]])
+    feed = np.resize(shares, (400, 4))
+    with np.errstate(divide="ignore"):
+        feed = np.log(feed) if logarithms else feed
+    count = ints(2 if again else 1)
+    attributes = {"with_replacement": again, "log_probs": logarithms, "global_seed": 1, "op_seed": 2}
+    path = network(
+        lambda x: made("opset13", "Multinomial", [x, count], convert_type="i32", **attributes), [feed], tmp_path
+    )
+    read = openvino_ir.read(path)
+    (drawn_,) = OnnxRuntime(read.model).run({read.model.graph.input[0].name: feed})
+    assert (drawn_.dtype, drawn_.shape) == (np.int32, (400, 2 if again else 1))
+    assert set(drawn_[1::2].reshape(-1)) == {3}
+    often = np.bincount(drawn_[::2].reshape(-1), minlength=4) / drawn_[::2].size
+    assert np.allclose(often, shares[0], atol=0.2)
+    assert [change.grade for change in read.changes] == ["close"]
+
+
+def test_nothing_that_is_not_put_back_is_drawn_twice(tmp_path):
+    feed = np.float32([[0.7, 0.2, 0.1]] * 50)
+    attributes = {"with_replacement": False, "log_probs": False, "global_seed": 1, "op_seed": 2}
+    path = network(
+        lambda x: made("opset13", "Multinomial", [x, ints(3)], convert_type="i64", **attributes), [feed], tmp_path
+    )
+    found = openvino_ir.read(path).model
+    (places,) = OnnxRuntime(found).run({found.graph.input[0].name: feed})
+    np.testing.assert_array_equal(np.sort(places), [[0, 1, 2]] * 50)
+
+
 REFUSED = {
     "its axis leaves a window behind the data": (lambda x: opset15.max_pool(x, [3, 3], [1, 1], [1, 1], [1, 1], [2, 2], "ceil"), "a window behind the data"),
     "a part of a block": (lambda x: op.space_to_batch(x, ints(1, 1, 10, 12), ints(0, 0, 1, 2), ints(0, 0, 0, 2)), "a block of 12 of which data and begin fill 10"),
@@ -184,6 +263,24 @@ def test_what_onnx_does_not_compute_is_refused(name, tmp_path):
 def test_what_is_rounded_otherwise_is_close(tmp_path):
     assert [change.grade for change in openvino_ir.read(network(op.hswish, [X], tmp_path)).changes] == ["close"]
     assert not openvino_ir.read(network(op.relu, [X], tmp_path)).changes
+
+
+BLOCKS = {
+    "a block that sizes of the run time may not fill": (3, (0, 2), True),
+    "a block that one element fills": (3, (2, 0), False),
+    "no block": (1, (0, 0), False),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_data_may_leak_in_openvino_where_a_block_may_not_be_filled(name, tmp_path):
+    block, pads, leaks = BLOCKS[name]
+    begin, end = (ints(0, 0, pad, 0) for pad in pads)
+    image = np.ones((1, 2, 4, 3), np.float32)
+    path = network(lambda x: op.space_to_batch(x, ints(1, 1, block, 1), begin, end), [image], tmp_path)
+    changes = openvino_ir.read(of_any_size(path)).changes
+    assert [change.grade for change in changes] == ["close"] * leaks
+    assert all("leak" in change.remark for change in changes)
 
 
 def test_what_changes_nothing_is_told_of_layers_that_are_read():

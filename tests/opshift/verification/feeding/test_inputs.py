@@ -95,7 +95,7 @@ def test_what_was_looked_for_is_varied(monkeypatch):
     """A base of 8 that is found, and then the same with other sizes that fit, too."""
     asked_for = []
 
-    def searched(side, problem, start):
+    def searched(side, problem, start, run):
         asked_for.append(start)
         return Choice(3, {"N": 8}, turn=start.turn, seed=start.seed)
 
@@ -255,7 +255,7 @@ def test_runs_are_survived_where_that_is_asked_for(monkeypatch):
 def test_a_search_goes_on_behind_what_ends_it(monkeypatch, tmp_path):
     seen = []
 
-    def call(function, side, problem, first, log, deadly):
+    def call(function, side, problem, first, log, deadly, run):
         seen.append(set(deadly))
         if len(seen) < 4:
             inputs.Path(log).write_text(str(len(seen)))
@@ -270,7 +270,7 @@ def test_a_search_goes_on_behind_what_ends_it(monkeypatch, tmp_path):
 def test_a_search_that_ends_at_once_or_again_and_again_finds_nothing(monkeypatch):
     count = []
 
-    def call(function, side, problem, first, log, deadly):
+    def call(function, side, problem, first, log, deadly, run):
         count.append(1)
         if len(count) > 1:
             inputs.Path(log).write_text(str(len(count)))

@@ -1,6 +1,7 @@
 """What integers mean to the nodes that they come to."""
 
 import pytest
+from onnx import helper
 from opshift.passes.specialization.inputs import required
 
 from opshift.verification.feeding.meanings import meanings
@@ -116,3 +117,72 @@ def test_branches_are_read():
     body = "y = If(c) <then_branch = t () => (float p) { p = Gather(v, i) }, else_branch = e () => (float q) { q = Neg(v) }>"
     found = of(body, "bool c, int64 i")
     assert (found.of, found.below) == ({"i": "index"}, {"i": 4})
+
+
+def of_node(op, index, count=5, more=()):
+    """What is made of `i` where it is one of the inputs of a node, of which nothing else is known."""
+    names = [f"a{k}" for k in range(count)]
+    names[index] = "i"
+    made = model("y = Neg(x)", 19, inputs="float x, int64[4] i", outputs="float y")
+    made.graph.node.extend([helper.make_node(op, names, ["m"]), *more])
+    return meanings(made, required(made))
+
+
+PLACES = {
+    "index": [*((op, 1) for op in ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")), ("OneHot", 0)],
+    "axes": [("Squeeze", 1), ("Unsqueeze", 1), ("Slice", 3), ("ReduceSum", 1), ("ReduceLogSumExp", 1)],
+    "axis": [("CumSum", 1), ("CumProd", 1)],
+    "length": [("RNN", 4), ("GRU", 4), ("LSTM", 4), ("ReverseSequence", 1)],
+    "shape": [("Reshape", 1)],
+    "ones": [("Expand", 1), ("Tile", 1), ("TopK", 1), ("Slice", 4), ("Pad", 1), ("Range", 2), ("Trilu", 1)],
+    "many": [("OneHot", 1), ("Slice", 2), ("Range", 1)],
+    "zeros": [("Slice", 1), ("Range", 0)],
+    "counting": [("ConstantOfShape", 0)],
+    "turns": [("Loop", 0)],
+    "divisor": [("Div", 1), ("Mod", 1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("meaning", "op", "index"), [(m, op, k) for m, places in PLACES.items() for op, k in places])
+def test_each_operator_takes_integers_of_a_meaning(meaning, op, index):
+    assert of_node(op, index).of == {"i": meaning}
+    others = {k for places in PLACES.values() for name, k in places if name == op}
+    for k in {0, 1, 2, 3, 4} - others:
+        assert of_node(op, k).of == {}
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        "Abs", "Add", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Clip", "Concat", "Equal",
+        "Flatten", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "MatMulInteger", "Max", "Mean", "Min",
+        "Mul", "Neg", "ReduceMax", "ReduceMin", "ReduceSum", "Sign", "Squeeze", "Sub", "Sum", "Transpose", "Where",
+        "Reshape", "Expand", "Unsqueeze",
+    ],
+)  # fmt: skip
+def test_operators_that_compute_with_numbers_whatever_they_are(op):
+    found = of_node(op, 0)
+    assert (found.used, found.divided) == (set(), set())
+
+
+@pytest.mark.parametrize(
+    "op", ["Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Expand"]
+)
+def test_operators_that_pass_numbers_on(op):
+    assert of_node(op, 0, more=[helper.make_node("Tile", ["x", "m"], ["y2"])]).of == {"i": "ones"}
+    assert "ones" not in of_node("Neg", 0, more=[helper.make_node("Tile", ["x", "m"], ["y2"])]).of.values()
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_what_is_divided_and_what_divides(op):
+    for index in (0, 1):
+        found = of_node(op, index, 2)
+        assert (found.divided, found.used) == ({"i"}, set())
+    moved = [helper.make_node("Add", ["i", "a0"], ["n"]), helper.make_node(op, ["a1", "n"], ["q"])]
+    found = of_node("Neg", 0, 1, moved)
+    assert (found.divided, found.used) == (set(), {"i"}), "no sum is kept from being 0"
+
+
+def test_whether_there_are_integers_to_mean_anything():
+    assert of_node("Neg", 0).is_any
+    assert not of("y = Gather(v, six)", "float[4] x").is_any

@@ -94,6 +94,19 @@ def test_what_fits_at_once_is_not_looked_for(monkeypatch):
     assert opshift.verify(source, source).runs == 3
 
 
+def test_next_sizes_are_tried_before_a_search(monkeypatch):
+    """With the session that is open; integers, and nodes without names, are left to a process of its own."""
+    monkeypatch.setattr(inputs, "_search", lambda *_: None)
+    held = {"opset": 17, "outputs": "float[A,B] y", "constants": "int64[2] s = {-1, 6}, int64 n = {1}"}
+    source = model("y = Reshape(x, s)", inputs="float[N,5] x", **held)
+    assert opshift.verify(source, source).status == "unverified"
+    source.graph.node[0].name = "shape"
+    assert opshift.verify(source, source).inputs[0] == {"x": [6, 5]}
+    source = model("a = Gather(x, n) y = Reshape(x, s)", inputs="float[N,5] x, int64[K] k", **held)
+    source.graph.node[0].name, source.graph.node[1].name = "gather", "shape"
+    assert opshift.verify(source, source).status == "unverified"
+
+
 RATES = (
     "b = Equal(rate, r) y = If(b) <then_branch = t () => (float[A,B] u) { u = Reshape(x, s) }, "
     "else_branch = e () => (float[A,B] v) { v = Reshape(x, t) }>"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
-from opshift.verification.feeding.stops import LARGEST, Stop, Surroundings, before, crossings, marked, stop
+from opshift.verification.feeding.stops import LARGEST, Stop, Surroundings, before, crossings, marked, names, stop
 from tests.support import model
 
 IO = {"inputs": "float[N,4] x", "outputs": "float[A,B] y"}
@@ -99,6 +99,28 @@ def test_both_engines_tell_where_they_stop(engine):
     with pytest.raises(EngineError) as told:
         engine(of).run({"x": np.ones(3, np.float32)})
     assert stop(told.value).reached == 2
+
+
+def test_names_tell_as_much_as_marks():
+    """Of nodes inside others, too; numbers in a name are none of the engine's."""
+    text = "a = Neg(x) y = If(c) <then_branch = t () => (p) { p = MatMul(a, z) }, else_branch = e () => (q) { q = Neg(a) }>"
+    of = model(text, 17, inputs="float[N,M] x, float[K,L] z, bool c", outputs="float[A,B] y")
+    assert names(of) is None
+    inner = [node for held in of.graph.node[1].attribute for node in held.g.node]
+    for node, name in zip([*of.graph.node, *inner], ["/a/Neg_17", "If.3", "then/MatMul 5", "else"], strict=True):
+        node.name = name
+    known, found = names(of), []
+    assert sorted(known.values()) == [0, 1, 2, 3]
+    feeds = {"x": np.ones((2, 3), "f4"), "z": np.ones((4, 5), "f4"), "c": np.array(True)}
+    for form, held in ((marked(of), None), (of, known)):
+        with pytest.raises(EngineError) as told:
+            OnnxRuntime(form).run(feeds)
+        found.append(stop(told.value, held))
+    assert found[0] == found[1]
+    assert found[0].reached == known["then/MatMul 5"]
+    for other in ("", "it's", "If.3"):
+        inner[0].name = other
+        assert names(of) is None
 
 
 # --- the part before a node ---------------------------------------------------------------------------------

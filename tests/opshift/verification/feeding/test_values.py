@@ -268,3 +268,42 @@ def test_integers_that_tell_places_stay_small():
     of = model("t = Add(i, i) y = Gather(w, t)", 17, inputs="int64[90] i", outputs="float y", constants="float[99] w")
     taken = required(of)
     assert values.draw(taken, meanings(of, taken), DRAWN, values.Choice(3, wide=True))["i"].max() < 8
+
+
+def test_divisors_are_never_0_and_large_where_numbers_are():
+    few = meant([900], of="divisor")
+    assert set(few.tolist()) == {sign * k for sign in (-1, 1) for k in range(1, 8)}
+    many = meant([900], values.Choice(3, wide=True), of="divisor")
+    assert 0 not in many
+    assert np.abs(many[::3]).max() > 2**55
+    assert np.abs(many[::3]).max() < 2**60, "half of what numbers are at most"
+    assert set(np.abs(np.delete(many, np.s_[::3])).tolist()) == set(range(1, 8))
+    assert set(meant([900], values.Choice(3, wide=True), of="divisor", used={"x"}).tolist()) == set(range(1, 8))
+    assert set(meant([900], of="divisor", used={"x"}).tolist()) == set(range(1, 8))
+    unsigned = values.draw(
+        {"x": tensor_type(13, [900])}, Meanings(of={"x": "divisor"}), DRAWN, values.Choice(3, wide=True)
+    )["x"]
+    assert set(unsigned.tolist()) == set(range(1, 8))
+
+
+@pytest.mark.parametrize(
+    ("meaning", "expected"),
+    [
+        ("axes", [0, 1, 2]),
+        ("counting", [0, 1, 2]),
+        ("axis", [0, 0, 0]),
+        ("zeros", [0, 0, 0]),
+        ("ones", [1, 1, 1]),
+        ("many", [5, 5, 5]),
+        ("shape", [-1, 1, 1]),
+    ],
+)
+def test_what_integers_of_a_meaning_are(meaning, expected):
+    assert meant([3], of=meaning).tolist() == expected
+    assert meant([0], of=meaning).tolist() == []
+
+
+def test_a_loop_turns_from_once_to_three_times():
+    assert [meant([2], values.Choice(3, seed=seed), of="turns").tolist() for seed in range(4)] == [
+        [1, 1], [2, 2], [3, 3], [1, 1],
+    ]  # fmt: skip

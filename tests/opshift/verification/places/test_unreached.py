@@ -5,6 +5,8 @@ import onnx.numpy_helper
 import pytest
 
 import opshift
+from opshift.verification.places import unreached
+from opshift.verification.places.levels import levelled
 from tests.support import model
 
 IO = {"inputs": "float[N,8] x", "outputs": "float[N,8] y"}
@@ -155,3 +157,124 @@ def test_where_a_value_is_gone_what_it_was_computed_from_is_replaced(written, wh
     )
     assert opshift.verify(one, other, grade="close").remarks == ()
     assert opshift.verify(one, wrong, grade="close").status == "different"
+
+
+# --- where lines are moved, and numbers on them ------------------------------------------------------------------------
+
+DECIDED = "a = Mul(x, w) b = Sin(a) n = Mul(b, seven) {} y = Add(h, x)"
+"""What decides is moved by the inputs, and crosses each line in the ordinary runs."""
+
+CHANGES = {
+    "a threshold": ("h = ThresholdedRelu<alpha = 3.0>(n)", "h = ThresholdedRelu<alpha = 3.1>(n)", "is given numbers"),
+    "a bound": ("c = Less(n, two) h = Where(c, n, x)", "c = Less(n, more) h = Where(c, n, x)", "is given numbers"),
+    "with a constant": ("c = Less(n, two) h = Where(c, n, x)", "c = LessOrEqual(n, two) h = Where(c, n, x)", ""),
+    "with another value": ("c = Less(n, x) d = Cast<to = 1>(c) h = Mul(d, n)", "c = LessOrEqual(n, x) d = Cast<to = 1>(c) h = Mul(d, n)", ""),
+    "with vectors": ("c = Greater(w, n) h = Where(c, n, x)", "l = LessOrEqual(w, n) c = Not(l) d = Equal(w, n) e = Or(c, d) h = Where(e, n, x)", ""),
+    "upwards": ("h = Floor(n)", "g = Ceil(n) h = Sub(g, one)", ""),
+    "to even": ("h = Round(n)", "g = Add(n, half) h = Floor(g)", ""),
+    "of 0": ("h = Sign(n)", "c = Less(n, zero) h = Where(c, minus, one)", ""),
+    "of truth": ("c = Cast<to = 9>(n) h = Cast<to = 1>(c)", "c = GreaterOrEqual(n, zero) d = Less(n, zero) e = Or(c, d) h = Cast<to = 1>(e)", ""),
+    "of whole numbers": ("c = Cast<to = 6>(n) h = Cast<to = 1>(c)", "p = Abs(n) q = Ceil(p) r = Sub(q, one) s = Sign(n) h = Mul(r, s)", ""),
+    "the first": ("i = ArgMax<axis = -1>(n) h = Cast<to = 1>(i)", "i = ArgMax<axis = -1, select_last_index = 1>(n) h = Cast<to = 1>(i)", ""),
+    "beyond": ("h = Shrink<lambd = 2.0>(n)", "l = Greater(n, two) m = Less(n, two2) k = Or(l, m) f = Abs(n) g = Equal(f, two) j = Or(k, g) h = Where(j, n, zero)", ""),
+}  # fmt: skip
+
+
+def deciding(filled, *, kind="float"):
+    held = "float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}, float seven = {7}, float two = {2}, float more = {2.03}, float one = {1}"
+    held += ", float half = {0.5}, float zero = {0}, float minus = {-1}, float two2 = {-2}"
+    io = {"inputs": f"{kind}[N,8] x", "outputs": f"{kind}[N,8] y" if "ArgMax" not in filled else f"{kind}[N,M] y"}
+    made = model(DECIDED.format(filled), 17, constants=held, **io)
+    for tensor in made.graph.initializer if kind != "float" else ():
+        values = onnx.numpy_helper.to_array(tensor).astype(kind)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    return made
+
+
+@pytest.mark.parametrize("grade", ["exact", "close"])
+@pytest.mark.parametrize("name", list(CHANGES))
+def test_where_two_forms_decide_otherwise_numbers_lie_on_the_line(name, grade):
+    one, other, seen = CHANGES[name]
+    found = opshift.verify(deciding(one), deciding(other), grade=grade)
+    assert found.status == "different"
+    assert (seen or "is given numbers where it decides") in found.why
+    assert opshift.verify(deciding(one), deciding(one), grade=grade).remarks == ()
+
+
+def test_in_half_precision():
+    one, other, _ = CHANGES["with a constant"]
+    assert (
+        opshift.verify(*(deciding(body, kind="float16") for body in (one, other)), grade="close").status == "different"
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("c = LessOrEqual(n, x) h = Where(c, n, x)", "g = Less(x, n) c = Not(g) h = Where(c, n, x)"),
+        ("h = Round(n)", "i = Identity(n) j = Round(i) h = Identity(j)"),
+        ("c = Less(n, two) h = Where(c, n, x)", "c = Greater(two, n) h = Where(c, n, x)"),
+        ("t = Abs(n) c = Cast<to = 6>(t) h = Cast<to = 1>(c)", "t = Abs(n) h = Floor(t)"),
+    ],
+)
+def test_what_decides_alike_is_equal_there(one, other):
+    found = opshift.verify(deciding(one), deciding(other), grade="close")
+    assert found.status == "equal"
+    assert not [remark for remark in found.remarks if "not proved" in remark]
+
+
+def test_what_cannot_be_put_there_is_said():
+    one, other = (deciding(body) for body in ("h = Floor(n)", "m = Neg(n) k = Ceil(m) h = Neg(k)"))
+    for node in other.graph.node:
+        for names in (node.input, node.output):
+            names[:] = ["renamed" if name == "n" else name for name in names]
+    found = opshift.verify(one, other)
+    assert found.remarks == ('Floor "h" was given no numbers where it decides: what is computed of them is not proved',)
+    assert opshift.verify(one, other, val_range={"x": (0, 1)}).remarks == found.remarks
+
+
+def test_what_is_always_at_the_end_of_its_range_was_seen():
+    """A condition that holds in every run was not seen to fail, and nothing else."""
+    body = "a = Abs(x) c = Greater(a, k) h = Where(c, x, a) y = Add(h, x)"
+    one, other = (
+        model(body.replace("Where(c, x, a)", f"Where({c}, x, a)"), 17, constants="float k = {-1}", **IO) for c in "cc"
+    )
+    assert opshift.verify(one, other).remarks == ()
+    spot = unreached.Spot("c", "h", "Where", wanted={(-np.inf, 0.5), (0.5, np.inf)}, limits=(0, 1))
+    assert spot.pieces == {(0, 0.5), (0.5, 1)}
+    spot.see([0, 0])
+    assert (spot.pieces, spot.lacking, spot.done) == (
+        {(0.5, 1)},
+        'Where "h" was given no True',
+        'Where "h" is given True',
+    )
+    spot.see([1, 1])
+    assert not spot.is_open
+
+
+@pytest.mark.parametrize(
+    ("lines", "others", "between"),
+    [
+        ([1], [1], set()),
+        ([1, 3], [1, 3], set()),
+        ([3], [3.1], {(3, 3.1)}),
+        ([3], [3.01], set()),
+        ([0], [1e-3], {(0, 1e-3)}),
+        ([0, 6], [0, 5], {(0, 5), (5, 6)}),
+        ([-2, 0, 6], [-2, 0], {(0, 6)}),
+    ],
+)
+def test_what_lies_between_the_lines_of_two_forms(lines, others, between):
+    assert unreached._between(set(lines), set(others)) == unreached._between(set(others), set(lines)) == between
+
+
+def test_numbers_on_lines():
+    x = np.float32([[0.2, 1.7, -2.4, 3, 9, -7]])
+    levels = (("line", 4.0), ("beside", "k"), ("whole", None))
+    assert levelled(x, levels, {"k": np.float64([[5]])}).tolist() == np.float32([[4, 5, -2, 3.5, 9, 4]]).tolist()
+    assert levelled(x, (("axis", -1),), {}).tolist() == np.float32([[0.2, 1.7, -2.4, 3, 3, -2.4]]).tolist()
+    assert levelled(x[:, :2], (("axis", -1),), {}).tolist() == np.float32([[0.2, 0.2]]).tolist()
+    assert levelled(x[:, :1], (("axis", -1),), {}).tolist() == np.float32([[0.2]]).tolist()
+    assert levelled(x[:, :0], (("axis", -1), *levels[::2]), {}).shape == (1, 0)
+    with pytest.raises(ValueError, match="broadcast"):
+        levelled(x, (("beside", "k"),), {"k": np.float32([1, 2])})

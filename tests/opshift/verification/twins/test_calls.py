@@ -91,7 +91,7 @@ def test_what_was_prepared_serves_others_which_count_for_themselves(monkeypatch)
     node = onnx.helper.make_node("Gelu", ["x"], ["y"])
     made = [user.run(node, 20, [x], [np.dtype(np.float32)])[0] for user in (one, one.beside(), one.beside())]
     assert (made[0] == made[1]).all()
-    assert (one.elsewhere, len(opened)) == ({"Gelu": 1}, 2), "in double, which it does not load, and in float32"
+    assert (one.elsewhere, len(opened)) == ({"Gelu": 1}, 1), "in float32 alone"
 
 
 def test_what_was_prepared_for_a_call_is_not_taken_for_another():
@@ -132,3 +132,68 @@ def test_what_quantizes_rounds_nothing_else(op):
     made = calls.Calls()
     made._count(onnx.helper.make_node(op, ["x"], ["y"]), [None, np.dtype(np.float32), np.dtype(np.float16)])
     assert (made.narrow, made.unit) == ({op: 1}, 2.0**-11 if op == "Erf" else 0.0)
+
+
+def test_what_a_value_is():
+    one, words, whole = np.ones(1), np.array(["a"], object), np.array([1])
+    assert [calls._is_wide(v) for v in (one, one.astype("f4"), whole, [one], None)] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    truth, unsigned = np.array([True]), np.array([1], "u1")
+    assert all(calls._is_number(v) for v in (None, whole, unsigned, truth, one))
+    assert not any(calls._is_number(v) for v in (one.astype("f4"), words))
+
+
+def test_double_becomes_what_the_form_has_and_all_else_stays():
+    single, whole = np.dtype("f4"), np.array([1])
+    assert calls._as(np.ones(2), single).dtype == single
+    assert calls._as(whole, single) is whole
+    assert calls._as(None, single) is None
+    held = np.ones(2)
+    assert calls._as(held, None) is held
+    assert [value.dtype for value in calls._as([held, whole], single)] == [single, whole.dtype]
+
+
+def test_the_model_of_a_call():
+    node = onnx.helper.make_node("Split", ["a", "", "c"], ["y", "", "z"], axis=1)
+    made = calls._model(node, 18, [np.ones(2), None, [np.float32([1])]])
+    assert [(o.domain, o.version) for o in made.opset_import] == [("", 18)]
+    assert (made.ir_version, made.graph.name) == (8, "call")
+    (call,) = made.graph.node
+    assert (list(call.input), list(call.output), call.attribute[0].i) == (["i0", "", "i2"], ["o0", "", "o2"], 1)
+    assert [v.name for v in made.graph.output] == ["o0", "o2"]
+    one, row = made.graph.input
+    assert (one.name, one.type.tensor_type.elem_type, one.type.tensor_type.HasField("shape")) == ("i0", 11, False)
+    assert (row.name, row.type.sequence_type.elem_type.tensor_type.elem_type) == ("i2", 1)
+    empty = calls._model(node, 18, [[], None, None]).graph.input[0]
+    assert empty.type.sequence_type.elem_type.tensor_type.elem_type == 11, "an empty sequence is one of double"
+    vendor = onnx.helper.make_node("FastGelu", ["a"], ["y"], domain="com.microsoft")
+    made = calls._model(vendor, 1, [np.float32([1])])
+    assert [(o.domain, o.version) for o in made.opset_import] == [("com.microsoft", 1), ("", 17)]
+    assert made.ir_version == 8
+    assert calls._model(node, 26, [np.ones(2)]).ir_version == 10, "what engines read is no newer"
+
+
+def test_what_tells_two_calls_apart():
+    two = np.ones(2), None
+
+    def key(op="Split", opset=18, inputs=two, domain="", outputs=("y", "z"), **attributes):
+        node = onnx.helper.make_node(op, ["a", "b"], list(outputs), domain=domain, **attributes)
+        return calls.Call(node, opset).key(inputs)
+
+    assert key() == key(inputs=(np.zeros(9), None), outputs=("p", "q"))
+    assert key(a=1, b=2) == key(b=2, a=1)
+    others = [
+        key("Neg"), key(opset=17), key(inputs=(np.ones(2), np.ones(2))), key(inputs=(np.float32([1]), None)), key(a=1), key(a=2),
+        key(inputs=([np.ones(2)], None)), key(domain="own"), key(outputs=("y", "")), key(outputs=("y",)),
+    ]  # fmt: skip
+    assert len({key(), *others}) == 11
+
+
+def test_attributes_are_those_of_python():
+    node = onnx.helper.make_node("Op", [], [], text="abc", rows=[1, 2], half=0.5)
+    assert calls.Call(node, 17).attributes == {"text": "abc", "rows": [1, 2], "half": 0.5}

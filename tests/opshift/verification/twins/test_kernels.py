@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_value
 
 from opshift.verification.engines import OnnxRuntime, Reference
-from opshift.verification.twins import kernels
+from opshift.verification.twins import calls, kernels
+from opshift.verification.twins.activations import ACTIVATIONS
 from tests.support import model
 
 RESIZED = [
@@ -47,6 +49,34 @@ def test_each_kernel_answers_and_is_right(body, io):
         np.testing.assert_allclose(found, OnnxRuntime(of("float")).run(narrow)[0], rtol=1e-4, atol=1e-5)
     else:
         np.testing.assert_allclose(found, Reference(wide).run(feeds)[0], rtol=1e-12, atol=1e-13)
+
+
+EDGES = np.array([[-40.0, -3.0, -1.0, -0.5, -1e-9, -0.0], [0.0, 0.25, 1.0, 2.5, 3.0, 40.0]])
+
+
+@pytest.mark.parametrize("op", sorted(ACTIVATIONS))
+@pytest.mark.parametrize("more", ["", "alpha=0.75", "beta=0.25", "gamma=1.5", 'approximate="tanh"'])
+def test_functions_of_each_element_are_right(op, more):
+    names = schemas.schema("", op, 22).attributes
+    if more and more.split("=")[0] not in names:
+        return
+    call = f"{op}<{more}>(x)" if more else f"{op}(x)"
+    of = model(f"y = {call}", 22, inputs="double[2,6] x", outputs="double[2,6] y")
+    (made,) = kernels.compute(op, 22, [EDGES], {a.name: _text(attribute_value(a)) for a in of.graph.node[0].attribute})
+    close = 1e-7 if op in ("Erf", "Gelu") else 1e-14  # onnx.reference computes erf in float32
+    np.testing.assert_allclose(made, Reference(of).run({"x": EDGES})[0], rtol=close, atol=close)
+    for special in (np.nan, np.inf, -np.inf):
+        with np.errstate(all="ignore"):
+            (found,) = kernels.compute(op, 22, [np.full(1, special)], {})
+        narrow = model(f"y = {op}(x)", 22, inputs="float[1] x", outputs="float[1] y")
+        np.testing.assert_allclose(found, OnnxRuntime(narrow).run({"x": np.float32([special])})[0], rtol=1e-6)
+
+
+@pytest.mark.newest
+def test_onnxruntime_has_what_is_said_of_double():
+    known = {op for (domain, op) in calls._kernels() if not domain}
+    assert not kernels.LACKING & known
+    assert known >= calls._DEFINED
 
 
 @pytest.mark.parametrize("more", [{"antialias": 1}, {"exclude_outside": 1}, {"axes": [2, 3]}, {"mode": "cubic"}])

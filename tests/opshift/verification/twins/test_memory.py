@@ -15,8 +15,8 @@ IO = {"inputs": "float[A,B] x", "outputs": "float[C,D] y"}
 @pytest.fixture
 def runs(monkeypatch):
     """How often a call was computed."""
-    counts, run = [], Calls.run
-    monkeypatch.setattr(Calls, "run", lambda self, *call: counts.append(1) or run(self, *call))
+    counts, called = [], Calls.called
+    monkeypatch.setattr(Calls, "called", lambda self, *call: counts.append(1) or called(self, *call))
     return counts
 
 

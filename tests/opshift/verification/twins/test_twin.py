@@ -360,3 +360,8 @@ def test_what_is_far_below_0_is_not_taken_from_1(op):
 )
 def test_other_functions_behind_a_sigmoid_that_is_tiny_are_caught(body):
     assert opshift.verify(shifted(TINY, 17.46), shifted(body, 17.46), grade="close").status == "different"
+
+
+def test_integers_that_are_read_as_floats_are_those_floats():
+    body = "i = Constant<value = int32[1] {1068289229}>() b = BitCast<to = 1>(i) y = Mul(x, b)"
+    np.testing.assert_array_equal(twin_of(body, 26), X.astype(np.float64) * np.float64(np.float32(1.35)))

@@ -9,10 +9,11 @@ import onnx.helper
 import onnx.numpy_helper
 import pytest
 from onnx import TensorProto as T
-from opshift.passes.model import schemas, tensor_data
+from opshift.passes.model import tensor_data
 
 from opshift.verification.engines import EngineError
-from opshift.verification.twins import memory, twin, values
+from opshift.verification.twins import memory, plan, twin, values
+from opshift.verification.twins.calls import Call
 from opshift.verification.twins.memory import Memory
 from opshift.verification.twins.values import Value, of_tensor, widened
 from tests.support import model
@@ -136,22 +137,26 @@ def test_texts_are_not_remembered():
 
 
 def test_calls_are_known_by_all_that_they_hang_on():
-    held = Memory()
+    make_node = onnx.helper.make_node
+
+    def key(node, inputs, more):
+        return Memory().key(plan.Step(node).marks, inputs, more)
+
     one, other = Value(np.ones(1)), Value(np.ones(1))
-    node = onnx.helper.make_node("Op", ["x"], ["y"], a=1, b=2)
-    base = held.key(node, [one], (1,))
-    assert base == held.key(onnx.helper.make_node("Op", ["u"], ["v"], b=2, a=1), [one], (1,))
-    assert base == held.key(onnx.helper.make_node("Op", ["u"], ["v"], b=2, a=1, domain="ai.onnx"), [one], (1,))
+    node = make_node("Op", ["x"], ["y"], a=1, b=2)
+    base = key(node, [one], (1,))
+    assert base == key(make_node("Op", ["u"], ["v"], b=2, a=1), [one], (1,))
+    assert base == key(make_node("Op", ["u"], ["v"], b=2, a=1, domain="ai.onnx"), [one], (1,))
     others = [
-        held.key(onnx.helper.make_node("Op", ["x"], ["y"], a=1, b=3), [one], (1,)),
-        held.key(onnx.helper.make_node("Pop", ["x"], ["y"], a=1, b=2), [one], (1,)),
-        held.key(onnx.helper.make_node("Op", ["x"], ["y"], a=1, b=2, domain="own"), [one], (1,)),
-        held.key(onnx.helper.make_node("Op", ["x"], ["", "y"], a=1, b=2), [one], (1,)),
-        held.key(node, [other], (1,)),
-        held.key(node, [Value(one.data, T.FLOAT)], (1,)),
-        held.key(node, [Value(one.data, 0, True)], (1,)),
-        held.key(node, [one, one], (1,)),
-        held.key(node, [one], (2,)),
+        key(make_node("Op", ["x"], ["y"], a=1, b=3), [one], (1,)),
+        key(make_node("Pop", ["x"], ["y"], a=1, b=2), [one], (1,)),
+        key(make_node("Op", ["x"], ["y"], a=1, b=2, domain="own"), [one], (1,)),
+        key(make_node("Op", ["x"], ["", "y"], a=1, b=2), [one], (1,)),
+        key(node, [other], (1,)),
+        key(node, [Value(one.data, T.FLOAT)], (1,)),
+        key(node, [Value(one.data, 0, True)], (1,)),
+        key(node, [one, one], (1,)),
+        key(node, [one], (2,)),
     ]
     assert len({base, *others}) == 10
 
@@ -181,23 +186,21 @@ def test_what_is_read_no_more_is_let_go():
         outputs="y, b",
         constants="float w = {2}",
     )
-    needed, last = twin._plan(of.graph)
-    assert [of.graph.node[index].output[0] for index in needed] == ["a", "b", "c", "d", "y"]
-    assert {of.graph.node[index].output[0]: sorted(names) for index, names in last.items()} == {
-        "a": [],
-        "b": [],
-        "c": ["a"],
-        "d": ["c", "e"],
-        "y": ["d"],
-    }
+    steps = plan.plan(of.graph)
+    assert [(step.outputs[0], sorted(step.dead)) for step in steps] == [
+        ("a", []),
+        ("b", []),
+        ("c", ["a"]),
+        ("d", ["c", "e"]),
+        ("y", ["d"]),
+    ]
 
 
 def test_what_branches_read_is_not_let_go_before():
     text = "a = Neg(x) b = Exp(a) y = If(c) <then_branch = t () => (p) { p = Abs(a) }, else_branch = e () => (b) { }>"
     of = model(text, 17, inputs="float[2] x, bool c", outputs="y")
-    needed, last = twin._plan(of.graph)
-    assert needed == [0, 1, 2]
-    assert (last[0], last[1], sorted(last[2])) == ([], [], ["a", "b"])
+    steps = plan.plan(of.graph)
+    assert [(step.op, sorted(step.dead)) for step in steps] == [("Neg", []), ("Exp", []), ("If", ["a", "b"])]
 
 
 @pytest.mark.parametrize(
@@ -295,7 +298,7 @@ def test_the_type_that_the_model_has_for_an_output(node, opset, kinds, kind):
     op, attributes = node
     inputs = [Value(None) if held is None else Value(np.ones(1), held) for held in kinds]
     made = onnx.helper.make_node(op, ["x"] * len(kinds), ["y"], **attributes)
-    assert twin._kind(made, schemas.schema("", op, opset), 0, inputs) == kind
+    assert twin._kind(made, Call(made, opset), 0, inputs) == kind
 
 
 @pytest.mark.parametrize("attribute", ["min", "max"])

@@ -30,6 +30,17 @@ def test_calls_of_other_shapes_are_others(first, monkeypatch):
     check_values(model(body, 13, inputs=inputs, outputs=outputs), made, rtol=1e-6, atol=1e-7)
 
 
+def test_a_size_along_one_axis_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of nothing no parts are numbered, whatever else a value is."""
+    sizes = [4, 6, 4, 0, 8, 0, 4]
+    body = " ".join(f"y{k}, z{k} = Split<axis=1>(x{k})" for k in range(len(sizes)))
+    inputs = ", ".join(f"float[N,{size}] x{k}" for k, size in enumerate(sizes))
+    outputs = ", ".join(f"float[N,{size // 2}] {v}{k}" for k, size in enumerate(sizes) for v in "yz")
+    made = check_replayed(model(body, 13, inputs=inputs, outputs=outputs), 18, monkeypatch)
+    numbered = [any(a.name == "num_outputs" for a in node.attribute) for node in made.graph.node]
+    assert numbered == [size > 0 for size in sizes]
+
+
 def check_replayed(
     source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1, **asked: Any
 ) -> ModelProto:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
-from opshift.passes.model import imports, schemas, tensors
+from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import ELEMENTS
+from opshift.trying.ways.rewriting import Rewriting
 
 BOUNDED: dict[str, tuple[float, float]] = {
     "Erf": (-8.0, 8.0),
@@ -29,25 +29,22 @@ _AS_ATTRIBUTES, _AS_INPUTS = 6, 11
 
 def bound(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
     """The model whose graphs compute `op` of bounded numbers; itself where none has it, or of unknown types only."""
-    made = ModelProto()
-    made.CopyFrom(model)
-    scope = Scope(model.graph, Context(model, model, None), imports.opsets(model).get("", 1), path=())
-    changes = list(_bounded(made.graph, scope, op, Names(made).fresh))
-    return (made, changes) if changes else (model, changes)
+    work = Rewriting(model, op, _HOW)
+    _bound(work.made.graph, work.scope, work)
+    return work.written()
 
 
-def _bounded(graph: GraphProto, scope: Scope, op: str, fresh: Callable[[str], str]) -> Iterator[Change]:
+def _bound(graph: GraphProto, scope: Scope, work: Rewriting) -> None:
     """Bound the calls in a graph, and in those that its nodes hold."""
     nodes: list[NodeProto] = []
     for index, (node, source) in enumerate(zip(graph.node, scope.body.node, strict=True)):
         for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True):
             path = None if scope.path is None else (*scope.path, (index, attribute, k))
-            yield from _bounded(inner, Scope(twin, scope.context, scope.opset, scope, path), op, fresh)
-        parts = _parts(graph, node, scope, fresh) if node.op_type == op and not node.domain else [node]
+            _bound(inner, Scope(twin, scope.context, scope.opset, scope, path), work)
+        parts = _parts(graph, node, scope, work.fresh) if work.calls(node) else [node]
         nodes += parts
         if len(parts) > 1:
-            version = schemas.since("", op, scope.opset) or 1
-            yield Change(node.name or node.output[0], op, "", version, version, _HOW, "close")
+            work.did(node, "close")
     if len(nodes) > len(graph.node):
         del graph.node[:]
         graph.node.extend(nodes)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from opshift.trying.splitting import SPLIT, split
+from opshift.trying.ways.splitting import SPLIT, split
 from tests.support import evaluate, model
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)

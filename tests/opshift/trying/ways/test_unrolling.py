@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from opshift.trying.unrolling import unroll
+from opshift.trying.ways.unrolling import unroll
 from opshift.verification.engines import OnnxRuntime
 from tests.support import evaluate, model
 

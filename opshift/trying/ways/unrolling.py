@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.fusion.reader import DRAWING
-from opshift.passes.model import imports, schemas, tensors
+from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.editing import branches, dead_code
-from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.specialization import specialize
 from opshift.passes.specialization.wanted import NOTHING
+from opshift.trying.ways.rewriting import Rewriting
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 
@@ -33,21 +33,18 @@ Fresh = Callable[[str], str]
 
 def unroll(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
     """The model whose main graph has no `op` with a known number of turns; itself where it has none."""
-    scope = Scope(model.graph, Context(model, model, None), imports.opsets(model).get("", 1), path=())
-    made = ModelProto()
-    made.CopyFrom(model)
-    writer = _Writer(scope, Names(made).fresh)
+    work = Rewriting(model, op, _HOW)
+    writer = _Writer(work.scope, work.fresh)
     nodes: list[NodeProto] = []
-    changes: list[Change] = []
-    for node, source in zip(made.graph.node, model.graph.node, strict=True):
-        parts = writer.parts(source) if node.op_type == op and not node.domain else None
+    for node in model.graph.node:
+        parts = writer.parts(node) if work.calls(node) else None
         nodes += [node] if parts is None else parts
         if parts is not None:
-            version = schemas.since("", op, scope.opset) or 1
-            changes.append(Change(node.name or node.output[0], op, "", version, version, _HOW))
+            work.did(node)
+    made, changes = work.written(nodes)
     if not changes:
         return model, changes
-    kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    kept = [NodeProto.FromString(node.SerializeToString()) for node in made.graph.node]
     del made.graph.node[:]
     for node in kept:
         tensor = tensors.of_constant(node) if node.op_type == "Constant" and not node.domain else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
-from opshift.passes.model import imports, schemas
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
+from opshift.trying.ways.rewriting import Rewriting
 
 SPLIT = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
 """What is the same in several steps, but for rounding."""
@@ -18,29 +17,19 @@ _HOW = "reduces along one axis after the other"
 
 def split(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
     """The model whose main graph reduces by `op` along one axis at a time; itself where it does so already."""
-    scope = Scope(model.graph, Context(model, model, None), imports.opsets(model).get("", 1), path=())
-    made = ModelProto()
-    made.CopyFrom(model)
-    fresh = Names(made).fresh
+    work = Rewriting(model, op, _HOW)
     nodes: list[NodeProto] = []
-    changes: list[Change] = []
     for node in model.graph.node:
-        parts = list(_parts(made, node, scope, op, fresh))
+        parts = list(_parts(node, work))
         nodes += parts
         if len(parts) > 1:
-            version = schemas.since("", op, scope.opset) or 1
-            changes.append(Change(node.name or node.output[0], op, "", version, version, _HOW, "close"))
-    if not changes:
-        return model, changes
-    del made.graph.node[:]
-    made.graph.node.extend(nodes)
-    return made, changes
+            work.did(node, "close")
+    return work.written(nodes)
 
 
-def _parts(
-    made: ModelProto, node: NodeProto, scope: Scope, op: str, fresh: Callable[[str], str]
-) -> Iterator[NodeProto]:
-    axes = _axes(node, scope) if node.op_type == op and not node.domain else []
+def _parts(node: NodeProto, work: Rewriting) -> Iterator[NodeProto]:
+    scope, fresh = work.scope, work.fresh
+    axes = _axes(node, scope) if work.calls(node) else []
     keeps = next((attribute.i for attribute in node.attribute if attribute.name == "keepdims"), 1)
     order = _order(axes, scope.shape(node.input[0]) if axes else None, keeps=bool(keeps))
     if len(order) < 2:
@@ -58,7 +47,7 @@ def _parts(
         if len(node.input) > 1:
             name = fresh(f"{node.output[0]}/axis")
             held = TensorProto(name=name, data_type=TensorProto.INT64, dims=[1], int64_data=[axis])
-            made.graph.initializer.append(held)
+            work.made.graph.initializer.append(held)
             part.input[1] = name
         for attribute in part.attribute:
             if attribute.name == "axes":

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from opshift.trying.defaults import has_default, plain
+from opshift.trying.ways.defaults import has_default, plain
 from opshift.verification.engines import OnnxRuntime
 from tests.support import model
 

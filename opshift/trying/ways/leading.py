@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
-from opshift.passes.model import imports, schemas
 from opshift.passes.model.editing import dead_code
-from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto, TensorProto
+from opshift.trying.ways.rewriting import Rewriting
 
 BROADCAST = frozenset({"Add", "Div", "Mul", "Pow", "Sub"})
 """What takes operands of different ranks."""
@@ -17,28 +16,19 @@ _HOW = "its constants begin with no axes of size 1"
 
 def without_leading(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
     """The model whose main graph calls `op` with constants of no more axes than they need; itself where it does so."""
-    opset = imports.opsets(model).get("", 1)
-    scope = Scope(model.graph, Context(model, model, None), opset, path=())
-    made = ModelProto()
-    made.CopyFrom(model)
-    fresh = Names(made).fresh
-    changes: list[Change] = []
+    work = Rewriting(model, op, _HOW)
     left: set[str] = set()
-    for node in made.graph.node if opset >= _SINCE else ():
-        if node.op_type != op or node.domain:
-            continue
+    for node in filter(work.calls, work.made.graph.node if work.scope.opset >= _SINCE else ()):
         for index, name in enumerate(node.input):
-            tensor = _shorter(scope, name, node.input[1 - index])
+            tensor = _shorter(work.scope, name, node.input[1 - index])
             if tensor is not None:
-                tensor.name = node.input[index] = fresh(f"{name}/short")
-                made.graph.initializer.append(tensor)
+                tensor.name = node.input[index] = work.fresh(f"{name}/short")
+                work.made.graph.initializer.append(tensor)
                 left.add(name)
-                version = schemas.since("", op, opset) or 1
-                changes.append(Change(node.name or node.output[0], op, "", version, version, _HOW))
-    if not changes:
-        return model, changes
-    dead_code.drop_unused(made, left)
-    return made, changes
+                work.did(node)
+    if left:
+        dead_code.drop_unused(work.made, left)
+    return work.written()
 
 
 def _shorter(scope: Scope, name: str, other: str) -> TensorProto | None:

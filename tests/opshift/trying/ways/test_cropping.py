@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from opshift.trying.cropping import crop
+from opshift.trying.ways.cropping import crop
 from tests.support import evaluate, model
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5)

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from opshift.trying.bounding import BOUNDED, bound
+from opshift.trying.ways.bounding import BOUNDED, bound
 from tests.support import evaluate, model
 
 LARGE = [-1e30, -1e4, -801.0, -89.5, -20.5, -8.0, -1e-30, -0.0, 0.0, 1e-30, 0.5, 8.5, 19.0, 20.5, 40.5, 89.5, 1e4, 1e30]

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from opshift.trying.leading import BROADCAST, without_leading
+from opshift.trying.ways.leading import BROADCAST, without_leading
 from tests.support import evaluate, model
 
 CALLS = ["{op}(x, c)", "{op}(c, x)"]

@@ -1,0 +1,109 @@
+"""Numbers on the very line at which operators decide: equal ones that are compared, whole ones that are rounded.
+
+Random numbers hardly ever lie there. Where one form decides by other nodes than the other, such numbers stand in the
+place of what they read in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, default_domain
+from opshift.verification.places.lines import constants
+
+Level = tuple[str, Any]
+"""`beside` a value of that name; on the `line` of a number; on the `whole` numbers and the middles between them; along
+an `axis` of which several elements are the largest and the smallest."""
+
+_BESIDE = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+_WHOLE = frozenset(["Ceil", "Floor", "Round"])
+_ZERO = frozenset(["NonZero", "Sign"])
+_AXIS = {"ArgMax": 0, "ArgMin": 0, "Hardmax": -1, "TopK": -1}
+_LINES = {"Shrink": ("lambd", 0.5), "ThresholdedRelu": ("alpha", 1.0)}
+_DECIDING = {*_BESIDE, *_WHOLE, *_ZERO, *_AXIS, *_LINES, "Cast"}
+
+
+def changed(before: GraphProto, after: GraphProto) -> dict[str, tuple[NodeProto, tuple[Level, ...]]]:
+    """What is read where a form decides by nodes that the other one has not: the first of these, and the lines."""
+    found: dict[str, tuple[NodeProto, tuple[Level, ...]]] = {}
+    one, other = (list(_deciding(graph)) for graph in (before, after))
+    for graph, nodes, others in ((before, one, other), (after, other, one)):
+        known = {key for node in others for key in _keys(node)}
+        made = {name: index for index, node in enumerate(graph.node) for name in node.output}
+        held = constants(graph) if nodes else {}
+        for node in nodes:
+            for name, level in _levels(node, made, held) if known.isdisjoint(_keys(node)) else ():
+                first, levels = found.get(name, (node, ()))
+                found[name] = first, tuple(dict.fromkeys([*levels, level]))
+    return found
+
+
+def _deciding(graph: GraphProto) -> Iterator[NodeProto]:
+    return (node for node in graph.node if node.op_type in _DECIDING and not default_domain(node.domain))
+
+
+def _keys(node: NodeProto) -> Iterator[tuple[Any, ...]]:
+    """Each tells a node that decides alike: the same of the same, or under the same name."""
+    attributes = tuple(sorted((a.name, a.SerializeToString(deterministic=True)) for a in node.attribute))
+    yield node.op_type, attributes, "of", tuple(node.input)
+    yield node.op_type, attributes, "as", tuple(node.output)
+
+
+def _levels(node: NodeProto, made: Mapping[str, int], held: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
+    op, attributes = node.op_type, {a.name: attribute_value(a) for a in node.attribute}
+    if op in _BESIDE:
+        other, name = sorted(node.input, key=lambda name: -2 if name in held else made.get(name, -1))
+        if name not in held and name != other:
+            yield name, ("beside", other)
+    elif op in _WHOLE or (op == "Cast" and attributes.get("to") in _INTEGERS):
+        yield node.input[0], ("whole", None)
+    elif op in _ZERO or (op == "Cast" and attributes.get("to") == TensorProto.BOOL):
+        yield node.input[0], ("line", 0.0)
+    elif op in _AXIS:
+        yield node.input[0], ("axis", int(attributes.get("axis", _AXIS[op])))
+    elif op in _LINES:
+        name, default = _LINES[op]
+        for sign in (-1, 1)[op != "Shrink" :]:
+            yield node.input[0], ("line", sign * float(attributes.get(name, default)))
+
+
+_INTEGERS = frozenset(
+    TensorProto.DataType.Value(f"{sign}INT{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64)
+)  # fmt: skip
+
+
+def levelled(value: Any, levels: Sequence[Level], values: Mapping[str, Any]) -> Any:
+    """The value, of which some elements lie on each of the lines; raises ValueError where they do not fit."""
+    found = value.copy()
+    for axis in (at for how, at in levels if how == "axis"):
+        found = _tied(found, axis)
+    flat = found.reshape(-1)
+    lines = [made for how, at in levels if how != "axis" for made in _lines(value, how, at, values)]
+    for number, line in enumerate(lines):
+        flat[number :: len(lines) + 1] = line.reshape(-1)[number :: len(lines) + 1]
+    return found
+
+
+def _lines(value: Any, how: str, at: Any, values: Mapping[str, Any]) -> list[Any]:
+    """What the value is on a line."""
+    import numpy as np
+
+    if how == "line":
+        return [np.full_like(value, at)]
+    if how == "beside":
+        return [np.broadcast_to(values[at], value.shape).astype(value.dtype)]
+    whole = np.rint(value)
+    return [whole, whole + value.dtype.type(0.5)]
+
+
+def _tied(value: Any, axis: int) -> Any:
+    """The value between the next to least and the next to largest, or more, of each row."""
+    import numpy as np
+
+    size = value.shape[axis]
+    if size < 2:
+        return value
+    ordered, few = np.sort(value, axis), max(1, size // 4)
+    return np.clip(value, np.take(ordered, [few], axis), np.take(ordered, [size - 1 - few], axis))

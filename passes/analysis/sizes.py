@@ -1,0 +1,134 @@
+"""Sizes by the nodes alone, as ranks are told (see `ranks.py`): of many values a weight nearby tells one dimension,
+whatever the others are.
+
+That answers what is asked about one axis without an inference over the whole model. Axes are counted from the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from opshift.passes.analysis import ranks
+from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.ranks import certain_dims, held_integers, listed
+from opshift.passes.model.messages import NodeProto
+
+
+def size(scope: Known, name: str, axis: int) -> int | None:
+    """How many elements a tensor has along an axis; None where the nodes nearby do not tell it."""
+    look = _Look()
+    return look.size(scope, name, axis) if axis < 0 else look.counted(scope, name, axis)
+
+
+class _Look(ranks.Look):
+    """One question, for which only so many nodes are looked at."""
+
+    def counted(self, scope: Known, name: str, axis: int) -> int | None:
+        """The size along an axis that is counted from the front."""
+        rank = self.rank(scope, name)
+        return None if rank is None or not 0 <= axis < rank else self.size(scope, name, axis - rank)
+
+    def size(self, scope: Known, name: str, axis: int) -> int | None:
+        owner = scope.owner(name) if name else None
+        if owner is None:
+            return None
+        if (dims := certain_dims(owner, name)) is not None:
+            found = dims[axis] if -axis <= len(dims) else None
+            return found if isinstance(found, int) else None
+        made = self.maker(owner, name)
+        if made is None:
+            return None
+        node, opset = made
+        if node.op_type in ranks.SIZED_AS_THE_FIRST:
+            return self.size(owner, node.input[0], axis)
+        if node.op_type in ranks.BROADCAST:
+            return self._broadcast(owner, node, axis) if opset >= ranks.BROADCAST_SINCE else None
+        return _SIZES[node.op_type](self, owner, node, axis) if node.op_type in _SIZES else None
+
+    def _broadcast(self, owner: Known, node: NodeProto, axis: int) -> int | None:
+        """The size of the first operand that has another one than 1: all others have that, or 1."""
+        sizes = (self.size(owner, name, axis) for name in node.input)
+        return next((found for found in sizes if found is not None and found != 1), None)
+
+
+def _transposed(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    order = listed(node, "perm")
+    if not order or -axis > len(order):
+        return None
+    return look.size(owner, node.input[0], order[axis] - len(order))
+
+
+def _convolved(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    """The channels: as many as there are kernels."""
+    rank = look.rank(owner, node.input[1])
+    return look.size(owner, node.input[1], -rank) if rank and axis == 1 - rank else None
+
+
+def _product(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    lowest = min((look.rank(owner, name) or 0 for name in node.input), default=0)
+    return look.size(owner, node.input[axis], axis) if lowest > 1 and axis in (-1, -2) else None
+
+
+def _reshaped(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    asked = held_integers(owner, node.input[1]) if len(node.input) == 2 else None
+    if not asked or -axis > len(asked) or _integer(node, "allowzero") != 0:
+        return None
+    if asked[axis] > 0:
+        return asked[axis]
+    if asked[axis] == 0:
+        return look.counted(owner, node.input[0], len(asked) + axis)
+    kept = [place for place, number in enumerate(asked) if number == 0]
+    rank = look.rank(owner, node.input[0])
+    left = [look.counted(owner, node.input[0], place) for place in range(rank or 0) if place not in kept]
+    known, given = [number for number in left if number is not None], prod(n for n in asked if n > 0)
+    return prod(known) // given if left and len(known) == len(left) and 0 not in known else None
+
+
+def _sliced(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    bounds = [held_integers(owner, name) for name in node.input[1:]]
+    rank = look.rank(owner, node.input[0])
+    if not rank or not 3 <= len(bounds) <= 4:
+        return None
+    starts, ends, axes, steps = (*bounds, [1] * len(bounds[0] or ()))[:4]
+    if starts is None or ends is None or axes is None or steps is None or any(step < 1 for step in steps):
+        return None
+    whole = look.size(owner, node.input[0], axis)
+    cuts = [cut for at, *cut in zip(axes, starts, ends, steps, strict=False) if at % rank == axis % rank]
+    return len(range(whole)[slice(*cuts[0])]) if whole is not None and cuts else whole
+
+
+def _gathered(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    data, indices = (look.rank(owner, name) for name in node.input)
+    at = _integer(node, "axis")
+    if not data or indices is None or at is None:
+        return None
+    at, place = at % data, axis + data + indices - 1
+    if at <= place < at + indices:
+        return look.counted(owner, node.input[1], place - at)
+    return look.counted(owner, node.input[0], place if place < at else place - indices + 1)
+
+
+def _hidden(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    """The states of a layer, and the directions in which it runs."""
+    if axis not in (-1, -3) or _integer(node, "layout") != 0:
+        return None
+    return look.size(owner, node.input[2 if axis == -1 else 1], axis)
+
+
+def _integer(node: NodeProto, name: str) -> int | None:
+    """An attribute that is 0 by default; None where only a call of the function around tells it."""
+    return next((None if a.ref_attr_name else a.i for a in node.attribute if a.name == name), 0)
+
+
+_SIZES: dict[str, Callable[[_Look, Known, NodeProto, int], int | None]] = {
+    "Conv": _convolved,
+    "GRU": _hidden,
+    "Gather": _gathered,
+    "LSTM": _hidden,
+    "MatMul": _product,
+    "RNN": _hidden,
+    "Reshape": _reshaped,
+    "Slice": _sliced,
+    "Transpose": _transposed,
+}

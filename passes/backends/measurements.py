@@ -1,0 +1,136 @@
+"""How a target file says with which ranks and element types operators were seen to run, and what of that a call asks.
+
+`MatMul = "2-6 symbolic; T: floats, not ints uints"`: ranks of the first input, whether its sizes were symbols, too, and
+for each type variable the types that ran, and those of which no call did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from opshift.passes.backends.backend import Backend, Measured, Types
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import NodeProto, default_domain
+from opshift.passes.model.schemas import INFINITE
+from opshift.passes.model.types import ELEMENT_TYPES, type_text
+from opshift.passes.spelling import hint
+
+if TYPE_CHECKING:
+    from opshift.passes.analysis.scope import Scope
+
+_RANKS = re.compile(r"(any|\d(?:-\d)?(?:, \d(?:-\d)?)*)( symbolic)?")
+_WIDTHS = (8, 16, 32, 64)
+_FLOATS = ("float", "float16", "double")
+_INTS, _UINTS = tuple(f"int{bits}" for bits in _WIDTHS), tuple(f"uint{bits}" for bits in _WIDTHS)
+_FLOAT8S = ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz")
+_INT4S, _INT2S = ("int4", "uint4"), ("int2", "uint2")
+_GROUPS = {
+    "numbers": (*_FLOATS, *_INTS, *_UINTS),
+    "narrow": (*_FLOAT8S, *_INT4S, *_INT2S, "float4e2m1", "float8e8m0"),
+    "floats": _FLOATS,
+    "ints": _INTS,
+    "uints": _UINTS,
+    "float8s": _FLOAT8S,
+    "float6s": ("float6e2m3", "float6e3m2"),
+    "int4s": _INT4S,
+    "int2s": _INT2S,
+}
+
+
+class Asked(NamedTuple):
+    """A value of a call whose type the operator leaves open: the type, if it is known, and what was measured of it."""
+
+    name: str
+    type: str | None
+    types: Types | None
+
+
+def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[Asked]:
+    """Those of a call at an opset, but those without elements, such as the `roi` that exporters give to Resize.
+
+    Measurements name the type variables of the newest version that the backend has.
+    """
+    op = default_domain(node.domain), node.op_type
+    held, own = backend.measured.get(op), schemas.schema(*op, opset)
+    if held is None or own is None:
+        return
+    newest = backend.ml_opset if op[0] == "ai.onnx.ml" else backend.opset
+    now = schemas.schema(*op, min(newest or schemas.latest(op[0]), backend.lacks.get(op, INFINITE) - 1)) or own
+    for names, formals, measured in ((node.input, own.input, now.input), (node.output, own.output, now.output)):
+        for place, name in enumerate(names):
+            formal, then = formals(place), measured(place)
+            if name and formal is not None and len(formal.types) > 1 and 0 not in (scope.shape(name) or ()):
+                kind = scope.type(name)
+                types = held.types.get(then.type) if then is not None else None
+                yield Asked(name, type_text(kind) if kind is not None else None, types or held.types.get(formal.type))
+
+
+def read(name: str, text: str) -> Measured:
+    """What the text of an operator says; raises `ValueError`."""
+    first, *rest = text.split("; ")
+    ranked = _RANKS.fullmatch(first)
+    if ranked is None:
+        raise ValueError(f"{name} was measured with {first!r}; ranks are said as 4, 1-6, or 1, 3-5 symbolic")
+    ranks: list[int] = []
+    for part in ranked[1].split(", ") if ranked[1] != "any" else ():
+        low, _, high = part.partition("-")
+        ranks += range(int(low), int(high or low) + 1)
+    types = {}
+    for part in rest:
+        variable, said, listed = part.partition(": ")
+        ran, _, failed = listed.partition(", not ") if not listed.startswith("not ") else ("", "", listed[4:])
+        if not said or not (ran or failed):
+            raise ValueError(f"{name} was measured with {part!r}; types are said as T: floats int32, not bool")
+        types[variable] = Types(_types(ran), _types(failed))
+    return Measured(tuple(ranks), bool(ranked[2]), types)
+
+
+def spelled(held: Measured) -> str:
+    """The text that says it."""
+    parts: list[list[int]] = []
+    for rank in sorted(held.ranks):
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    said = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+    types = [_said(variable, found) for variable, found in sorted(held.types.items()) if found.ran or found.failed]
+    return "; ".join([f"{said or 'any'}{' symbolic' if held.symbolic else ''}", *types])
+
+
+def _said(variable: str, found: Types) -> str:
+    failed = f"not {_grouped(found.failed)}" if found.failed else ""
+    return f"{variable}: {', '.join(filter(None, [_grouped(found.ran), failed]))}"
+
+
+def _types(text: str) -> frozenset[str]:
+    """`floats int64 seq(float)` as type constraints spell these."""
+    return frozenset(_constraint(each) for name in text.split() for each in _GROUPS.get(name, (name,)))
+
+
+def _constraint(name: str) -> str:
+    head, opened, last = name.rpartition("(")
+    element = last.rstrip(")")
+    if f"tensor({element})" not in ELEMENT_TYPES:
+        known = [*_GROUPS, *map(plain, ELEMENT_TYPES)]
+        likely = hint(name, known) or f"; {', '.join(known)} are"
+        raise ValueError(f"{name} is no type{likely}")
+    return f"{head}{opened}tensor({element}){last[len(element) :]}"
+
+
+def plain(kind: str) -> str:
+    """A type without the `tensor()` around its elements: `float`, `seq(float)`."""
+    return re.sub(r"\btensor\((\w+)\)", r"\1", kind)
+
+
+def _grouped(kinds: Iterable[str]) -> str:
+    """The names of types, those of a group as one."""
+    left, found = set(map(plain, kinds)), []
+    for group, members in _GROUPS.items():
+        if left.issuperset(members):
+            found.append(group)
+            left -= set(members)
+    order = [plain(kind) for kind in ELEMENT_TYPES]
+    return " ".join([*found, *(name for name in order if name in left), *sorted(left.difference(order))])
