@@ -336,10 +336,10 @@ class Scope:
         self.notice(name, known)
         return known
 
-    def is_inferred(self, name: str) -> bool:
-        """Whether all that is told of a value's type is what inference finds."""
+    def names_sizes(self, name: str) -> bool:
+        """Whether inference alone tells the shape of a value, in numbers and in symbols of the model's own."""
         scope = self.owner(name)
-        return scope is not None and scope._inferred_alone(name) is not None
+        return scope is not None and is_whole(scope._inferred_alone(name))
 
     def _inferred_alone(self, name: str) -> TypeProto | None:
         """The type, with its shape, of a value of the source that inference alone tells something of."""

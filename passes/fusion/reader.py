@@ -7,7 +7,6 @@ from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
-from opshift.passes.analysis.claims import is_made_up
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.fusion.fixed import Fixed
 from opshift.passes.fusion.keys import LEAF, NUMBER, ONES, OP, TENSOR, VECTOR, Key
@@ -62,7 +61,6 @@ class Reader:
         self._terms: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
         self._dims: dict[str, tuple[int, ...] | None] = {}
-        self._shapes: dict[str, list[Dim] | None] = {}
         self.fixed: Fixed = Fixed(scope, None if outer is None else outer.fixed)
         self._postponed: Sequence[NodeProto] = ()
         self.granted: set[str] = set()
@@ -209,18 +207,12 @@ class Reader:
             return tuple(map(self.terms.number, key.values))
         return None
 
-    def _tells(self, name: str, shape: Sequence[Dim] | None) -> bool:
-        """Whether a shape is of numbers, or of the model's own symbols as well where inference found it."""
-        if shape is None or all(isinstance(dim, int) for dim in shape):
-            return shape is not None
-        named = all(isinstance(dim, int) or (dim is not None and not is_made_up(dim)) for dim in shape)
-        return named and self.scope.is_inferred(name)
-
     def dims(self, name: str, depth: int = _FAR) -> tuple[int, ...] | None:
         """The terms of the dimensions of a value; None where its rank is unknown."""
         if name not in self._dims:
             shape = self.scope.shape(name)
-            made = self._dims_made(name, depth) if depth and not self._tells(name, shape) else None
+            known = shape is not None and all(isinstance(dim, int) for dim in shape)
+            made = self._dims_made(name, depth) if depth and not (known or self.scope.names_sizes(name)) else None
             node = self.scope.maker(name) if made is not None else None
             granted = name in self.scope.context.inference.granted
             if granted or (node is not None and not self.granted.isdisjoint(node.input)):
@@ -327,9 +319,7 @@ class Reader:
 
     def shape(self, name: str) -> list[Dim] | None:
         """The dimensions of a value, as far as they are known to be the same as others: numbers, or names of terms."""
-        if name not in self._shapes:
-            self._shapes[name] = self._spelled(self.dims(name))
-        return self._shapes[name]
+        return self._spelled(self.dims(name))
 
     def broadcast(self, *names: str) -> list[Dim] | None:
         """The same for what values are broadcast to."""
