@@ -329,6 +329,8 @@ class Scope:
 
     def type(self, name: str) -> TypeProto | None:
         """The type of a value, declared or inferred; None where nothing is known."""
+        if name in self.producers and (known := self._inferred_alone(name)) is not None:
+            return known
         scope = self.owner(name) if name else None
         return None if scope is None else scope.own_type(name)
 
@@ -340,6 +342,21 @@ class Scope:
             known = self.typed.get(name) or known
         self.notice(name, known)
         return known
+
+    def names_sizes(self, name: str) -> bool:
+        """Whether inference alone tells the shape of a value, in numbers and in symbols of the model's own."""
+        scope = self.owner(name)
+        return scope is not None and is_whole(scope._inferred_alone(name))
+
+    def _inferred_alone(self, name: str) -> TypeProto | None:
+        """The type, with its shape, of a value of the source that inference alone tells something of."""
+        if self.path is None or name in self.typed or name in self._declarations or name in self._tensors:
+            return None
+        node = self.producers.get(name)
+        if node is None or node.op_type == "Constant":
+            return None
+        known = self.context.inference.type(self.path, name)
+        return known if known is not None and has_shape(known) else None
 
     def stated(self, name: str) -> TypeProto | None:
         """What is known of the type of a value of this body without a look at the node that makes it."""
