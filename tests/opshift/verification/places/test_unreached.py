@@ -276,6 +276,8 @@ def test_numbers_on_lines():
     assert levelled(x[:, :2], (("axis", -1),), {}).tolist() == np.float32([[0.2, 0.2]]).tolist()
     assert levelled(x[:, :1], (("axis", -1),), {}).tolist() == np.float32([[0.2]]).tolist()
     assert levelled(x[:, :0], (("axis", -1), *levels[::2]), {}).shape == (1, 0)
+    wide = np.float32([[[4, 5, 6, 7, 8, 9], [1, 1, 1, 1, 1, 1]]])
+    assert levelled(x, (("beside", "k"),), {"k": wide}).tolist() == np.float32([[4, 1.7, 6, 3, 8, -7]]).tolist()
     with pytest.raises(ValueError, match="broadcast"):
         levelled(x, (("beside", "k"),), {"k": np.float32([1, 2])})
 
