@@ -62,6 +62,11 @@ class Allowance:
         self._most = most
         self.made: list[Change] = []
 
+    @property
+    def binds(self) -> bool:
+        """Whether there is any change that may not be made."""
+        return self._most is not None or bool(self._withheld)
+
     def permits(self, node: str, op: str, how: str) -> bool:
         """Whether one more change may be made, of this node and in this manner."""
         if self._most is not None and len(self.made) >= self._most:

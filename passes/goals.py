@@ -155,7 +155,8 @@ class Goal:
         else:
             made = Result(source, (), ())
         made = without_integers(made, folder) if self.refinement.dequantizes else made
-        made = refined(made, self.refinement, lacking=ops, folder=folder)
+        held = survey if made.model is source else None
+        made = refined(made, self.refinement, lacking=ops, folder=folder, survey=held)
         made = replace(made, model=_copy(source)) if made.model is source else made
         return replace(made, absent=tuple(self._absent(ops, used, made)))
 

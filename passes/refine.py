@@ -11,6 +11,7 @@ from opshift.passes.changes import Allowance, Result, Withheld
 from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED, QDQ, QOPERATOR, SCALED
 from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
+from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, replace
@@ -53,10 +54,18 @@ _EXPANDED: frozenset[Op] = frozenset([("", "GroupNormalization")])
 """What onnxruntime has no kernel for on the CPU: it expands them into more than they stand for, which takes longer."""
 
 
-def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), folder: str | None = None) -> Result:
+def refined(
+    made: Result,
+    wanted: Refinement,
+    *,
+    lacking: Iterable[Op] = (),
+    folder: str | None = None,
+    survey: Survey | None = None,
+) -> Result:
     """The result of a conversion with what is asked for beyond it; a refused one is returned as it is.
 
-    Operators in `lacking` are not brought in; of an optimized model, nor those that would make it slower, if not named.
+    `survey` is that of its model, if any. Operators in `lacking` are not brought in; of an optimized model, nor
+    those that would make it slower, if not named.
 
     Raises:
         InvalidModel: the model is not valid.
@@ -67,7 +76,7 @@ def refined(made: Result, wanted: Refinement, *, lacking: Iterable[Op] = (), fol
     if wanted.optimize and wanted.ops is None and wanted.backend is None:
         away |= _EXPANDED
     for asked in (wanted, wanted, replace(wanted, optimize=False)) if wanted.fold else (wanted,):
-        result = _refined(made, asked, away, folder)
+        result = _refined(made, asked, away, folder, survey)
         unread = _unread(result, made, wanted.backend, folder)
         if not unread:
             return result
@@ -118,11 +127,11 @@ def _unread(result: Result, made: Result, backend: Backend | None, folder: str |
     return found
 
 
-def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | None) -> Result:
+def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | None, survey: Survey | None) -> Result:
     """Optimizing shares what two forms compute alike, and brings others to light: folding comes before and after."""
     allowance = Allowance(wanted.withheld, wanted.most)
     if not wanted.fold:
-        result = _optimized(made, allowance, folder) if wanted.optimize else made
+        result = _optimized(made, allowance, folder, survey) if wanted.optimize else made
     else:
         result = _folded(replace(made, folded=0), wanted, lacking, allowance, folder)
         if wanted.optimize:
@@ -145,12 +154,12 @@ def _folded(result: Result, wanted: Refinement, lacking: set[Op], allowance: All
     return replace(_after(result, found), folded=(result.folded or 0) + folded, stays=found.stays)
 
 
-def _optimized(result: Result, allowance: Allowance, folder: str | None) -> Result:
+def _optimized(result: Result, allowance: Allowance, folder: str | None, survey: Survey | None = None) -> Result:
     from opshift.passes.optimization import optimize
 
     source = _model(result)
     with blaming(source):
-        return _after(result, optimize.attempt(source, allowance=allowance, folder=folder))
+        return _after(result, optimize.attempt(source, allowance=allowance, folder=folder, survey=survey))
 
 
 def _after(first: Result, then: Result) -> Result:

@@ -134,7 +134,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded", "resize_runtime"},
     "passes/conversion": {"tables", "versions", "survivors"},
     "passes/optimization": {"tables", "constants", "structure"},
-    "passes/optimization/rules": {"growth", "held"},
+    "passes/optimization/rules": {"growth", "held", "remarks"},
     "passes/analysis": {"tables", "claims_of_constants", "formals_handed_on", "formals_of_many", "rounds_of_inference"},
     "functions": {"openvino_carried", "openvino_inside", "openvino_runtime"},
 }

@@ -27,6 +27,10 @@ def io(**feeds: np.ndarray) -> dict[str, Any]:
 CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("what is dropped", "y = Dropout(x, r, t)", 13, "float[N] y",
      {"x": np.ones(4, F), "r": np.array(0.5, F), "t": np.array(True)}, {"t": np.array(False)}),
+    ("farther than", "y = BitShift<direction=\"LEFT\">(x, s)", 11, "uint8[N] y", {"x": np.ones(2, np.uint8), "s": np.array([0, 8], np.uint8)},
+     {"s": np.array([7, 7], np.uint8)}),
+    ("one place for each", "y = MaxUnpool<kernel_shape=[2]>(x, i)", 11, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F), "i": np.zeros((1, 2, 1), int)},
+     {"i": np.zeros((1, 1, 1), int)}),
     ("divided by 0", "y = Div(x, z)", 14, "int64[N] y", {"x": np.ones(2, int), "z": np.array([1, 0])}, {"z": np.ones(2, int)}),
     ("what is to be one number", "y, i = TopK(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([1, 1])},
      {"k": np.array([1])}),

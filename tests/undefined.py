@@ -267,7 +267,8 @@ def _axis_outside(call: Call) -> bool:
 
 
 def _reduces_no_axis(call: Call) -> bool:
-    x, axes = call.shape(0), call.attribute("axes", [])
+    x, told = call.shape(0), call.given(1)
+    axes = call.attribute("axes", []) if told is None else told.reshape(-1).tolist()
     return x is not None and any(not -len(x) <= axis < len(x) for axis in axes)
 
 
@@ -371,6 +372,9 @@ def _stacks_nothing(call: Call) -> bool:
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
 ROWS: tuple[Undefined, ...] = (
     Undefined(("Dropout",), "what is dropped is chance", _trains),
+    Undefined(("BitShift",), "bits are shifted farther than there are any",
+              lambda call: _whole(by := call.given(1)) and bool((by >= 8 * by.itemsize).any())),
+    Undefined(("MaxUnpool",), "there is not one place for each element", lambda call: call.shape(1) not in (None, call.shape(0))),
     Undefined(("Div", "Mod"), "whole numbers are divided by 0", _divides_by_zero),
     Undefined(("NonMaxSuppression",), "what is to be one number is not", _one_number(2, 3, 4)),
     Undefined(("TopK", "OneHot"), "what is to be one number is not", _one_number(1)),

@@ -7,6 +7,7 @@ the model's own inputs are what its callers keep to, and runtimes check.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -56,8 +57,8 @@ def withdraw(light: ModelProto) -> None:
     """
     called = {(default_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light):
-        custom = {name for node in body.node if is_custom(node, called) for name in node.output}
-        made = {name for node in body.node for name in node.output}
+        custom = {name for node in body.node if node.domain and is_custom(node, called) for name in node.output}
+        made = set(chain.from_iterable([node.output for node in body.node]))
         _retain(body.value_info, custom)
         for value in body.output if isinstance(body, GraphProto) else ():
             if value.name in custom or value.name not in made:

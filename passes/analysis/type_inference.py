@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import process
@@ -138,7 +139,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
             silent = _is_silent(inferred.graph)
             more = silent and _compute_constants(light, opened) | claims.state_lengths(light, inferred)
             for _ in range(_ROUNDS if silent else 0):
-                if not _add_ranks(light.graph, inferred.graph, {}) | more:
+                if not _add_ranks(light.graph, inferred.graph) | more:
                     break
                 inferred = open_slices.inferred(light)
                 more = False
@@ -184,9 +185,9 @@ def is_whole(kind: TypeProto | None) -> bool:
 
 def _is_silent(graph: GraphProto) -> bool:
     """Whether inference left something open."""
-    stated = {value.name for value in (*graph.value_info, *graph.output) if not claims.is_open(value.type)}
-    stated.add("")
-    return not all(stated.issuperset(node.output) for node in graph.node)
+    kinds = {value.name: value.type for value in (*graph.value_info, *graph.output)}
+    names = filter(None, chain.from_iterable([node.output for node in graph.node]))
+    return any(name not in kinds or claims.is_open(kinds[name]) for name in names)
 
 
 def _compute_constants(light: ModelProto, opened: Opened) -> bool:
@@ -215,32 +216,34 @@ def _compute_constants(light: ModelProto, opened: Opened) -> bool:
     return bool(computed)
 
 
-def _add_ranks(light: GraphProto, inferred: GraphProto, lengths: dict[str, int]) -> bool:
+def _add_ranks(light: GraphProto, inferred: GraphProto, outer: Callable[[str], int | None] = lambda _: None) -> bool:
     """State in `light` the ranks that follow from the lengths of shapes that nodes compute; whether there were any.
 
-    `lengths` are those of vectors that are known around the graphs.
+    `outer` tells the lengths of vectors that are known around the graphs.
     """
     kinds = {value.name: value.type for value in (*inferred.input, *inferred.value_info, *inferred.output)}
-    lengths = {name: n for name, n in lengths.items() if name not in kinds}
-    lengths |= {tensor.name: tensor.dims[0] for tensor in inferred.initializer if len(tensor.dims) == 1}
-    for name, kind in kinds.items():
-        dims = kind.tensor_type.shape.dim
-        if len(dims) == 1 and dims[0].HasField("dim_value"):
-            lengths[name] = dims[0].dim_value
+    lengths = {tensor.name: tensor.dims[0] for tensor in inferred.initializer if len(tensor.dims) == 1}
+
+    def length(name: str) -> int | None:
+        if name in kinds:
+            dims = kinds[name].tensor_type.shape.dim
+            if len(dims) == 1 and dims[0].HasField("dim_value"):
+                return int(dims[0].dim_value)
+        return lengths.get(name) if name in kinds or name in lengths else outer(name)
+
     stated = {value.name: value for value in (*light.value_info, *light.output)}
     found = False
     for index, node in holding(light):
         for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(inferred.node[index]), strict=True):
-            found |= _add_ranks(graph, other, lengths)
+            found |= _add_ranks(graph, other, length)
     for node in [node for node in light.node if node.op_type in _SHAPES and not node.domain]:
-        at = _SHAPES[node.op_type]
-        if len(node.input) <= at or node.input[at] not in lengths:
-            continue
-        name = node.output[0]
+        at, name = _SHAPES[node.op_type], node.output[0]
         known = kinds.get(name)
-        if known is not None and known.tensor_type.HasField("shape"):
+        if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
             continue
-        rank = lengths[node.input[at]]
+        rank = length(node.input[at])
+        if rank is None:
+            continue
         if node.op_type == "Expand":
             data = kinds.get(node.input[0])
             if data is None or not data.tensor_type.HasField("shape"):
@@ -293,6 +296,8 @@ def blaming(source: ModelProto) -> Iterator[None]:
 
 def _check_installed(light: ModelProto) -> None:
     """Raise `Lacking` where the installed onnx infers something else than the opsets that are imported say."""
+    if not installed.is_old():
+        return
     holders: list[ModelProto | FunctionProto] = [light, *light.functions]
     for holder in holders:
         body = holder if isinstance(holder, FunctionProto) else holder.graph
@@ -310,9 +315,8 @@ def _definitions(source: ModelProto) -> list[FunctionProto]:
     own = {(function.domain, function.name) for function in source.functions}
     found: dict[tuple[str, str], FunctionProto] = {}
     for body in bodies(source):
-        for node in body.node:
-            op = (node.domain, node.op_type)
-            if schemas.known_domain(node.domain) or op in own or op in found or not functions.defined(*op):
+        for op in dict.fromkeys([(node.domain, node.op_type) for node in body.node]):
+            if schemas.known_domain(op[0]) or op in own or op in found or not functions.defined(*op):
                 continue
             function = found[op] = FunctionProto()
             function.CopyFrom(functions.any_body(*op))

@@ -29,7 +29,7 @@ class Lacking(BaseException):
 
 def doubt() -> Refusal | None:
     """What to say where something is unknown that a newer onnx might know; None for the newest."""
-    if not _is_old():
+    if not is_old():
         return None
     why = f"onnx {version()} is installed; a newer one may know what is unknown here"
     return Refusal("", LACKING, "", 0, False, why)
@@ -52,7 +52,8 @@ def _opsets() -> dict[str, int]:
 
 
 @cache
-def _is_old() -> bool:
+def is_old() -> bool:
+    """Whether newer opsets are known here than it knows."""
     return any(opset < schemas.latest(domain) for domain, opset in _opsets().items())
 
 
@@ -64,7 +65,7 @@ def infers_less() -> bool:
 
 def check_inference(calls: Iterable[Op], imported: dict[str, int]) -> None:
     """Raise `Lacking` where onnx would infer types of operators by the text of another version, or not at all."""
-    if not _is_old():
+    if not is_old():
         return
     for domain, op in calls:
         domain = default_domain(domain)
@@ -101,5 +102,5 @@ def _reads(elem_type: int) -> bool:
 
 def check_type(elem_type: int) -> None:
     """Raise `Lacking` where onnx reads values of an element type as those of another, or not at all."""
-    if _is_old() and not _reads(elem_type):
+    if is_old() and not _reads(elem_type):
         raise Lacking(f"it does not read values of type {ELEMENTS[elem_type].name}")

@@ -17,6 +17,7 @@ class Call:
     def __init__(self, proto: NodeProto, space: Workspace):
         self.proto = proto
         self.space = space
+        self._inputs: list[str] | None = None
         self.before: list[NodeProto] = []
         self.grade = "exact"
         self.remark = ""
@@ -35,7 +36,9 @@ class Call:
 
     def input(self, index: int) -> str:
         """The name of one input; the empty string where it is omitted."""
-        inputs = self.proto.input
+        inputs = self._inputs
+        if inputs is None:
+            inputs = self._inputs = self.proto.input[:]
         return inputs[index] if index < len(inputs) else ""
 
     def attribute(self, name: str, default: Any = None) -> Any:
@@ -109,7 +112,7 @@ class Call:
         kept = list(names)
         while kept and not kept[-1]:
             kept.pop()
-        self.proto.input[:] = kept
+        self.proto.input[:] = self._inputs = kept
         self.space.whole.uses.update(kept)
 
     def emit(self, op: str, inputs: Sequence[str], shape: Iterable[Number] | None = None, **attributes: Any) -> str:
@@ -134,6 +137,14 @@ class Call:
     def constant(self, tensor: TensorProto, hint: str = "") -> str:
         """The name of a constant."""
         return self.space.constant(tensor, hint or f"{self.output}/const", self.before)
+
+    def hold(self, array: Any, hint: str) -> str:
+        """The same of an array, which is not read anew where a rule asks for it later."""
+        import onnx.numpy_helper
+
+        name = self.constant(onnx.numpy_helper.from_array(array), hint)
+        self.space.arrays.setdefault(name, array)
+        return name
 
     def grant(self) -> None:
         """Take sizes that only the run tells to be 1 or more."""

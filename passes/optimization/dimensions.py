@@ -117,6 +117,8 @@ def _broadcast(call: Call) -> tuple[Number, ...] | None:
 
 def broadcast(shapes: Sequence[Sequence[Number]]) -> tuple[Number, ...] | None:
     """The shape that they have together; None where it is not known."""
+    if all(shape == shapes[0] for shape in shapes):
+        return tuple(shapes[0])
     rank = max(map(len, shapes))
     dims: list[Number] = []
     for axis in range(rank):

@@ -54,6 +54,7 @@ class _Whole(Whole):
         self.uses = Counter()
         self.fixed = frozenset()
         self.measures = True
+        self.hangs = True
         self.leans = False
         self.changed = 0
         self.folder = None

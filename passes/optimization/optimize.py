@@ -24,18 +24,26 @@ _DEAD = "What nobody reads is not computed"
 
 
 @collector_paused()
-def attempt(source: ModelProto, *, allowance: Allowance | None = None, folder: str | None = None) -> Result:
+def attempt(
+    source: ModelProto,
+    *,
+    allowance: Allowance | None = None,
+    folder: str | None = None,
+    survey: Survey | None = None,
+) -> Result:
     """Optimize a copy of `source` at the opsets that it imports; nothing is refused.
 
-    `folder` is where external data lie; nothing is done that `allowance` does not permit.
+    `folder` is where external data lie; nothing is done that `allowance` does not permit. `survey` is that of the
+    source, if it was `checked`.
     """
-    check_imports(source)
-    before = Survey(source)
+    if survey is None:
+        check_imports(source)
+    before = survey or Survey(source)
     if before.depth > DEEPEST:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
-    whole = Whole(model, source, folder, allowance)
+    whole = Whole(model, source, folder, allowance, before)
     with blaming(source):
         for _ in range(_MOST_ROUNDS):
             whole.begin()

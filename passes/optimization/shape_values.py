@@ -25,6 +25,7 @@ def follow(call: Call) -> None:
     if call.output:
         _follow(call)
     whole.leans = before
+    call.space.followed = call.proto
 
 
 def _follow(call: Call) -> None:

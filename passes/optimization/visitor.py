@@ -15,7 +15,7 @@ from opshift.passes.model import tensors as constants
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
-from opshift.passes.model.traversal import subgraphs
+from opshift.passes.model.traversal import graphless, subgraphs
 from opshift.passes.optimization import rules, shape_values
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.contents import content, digest
@@ -53,6 +53,8 @@ class Visit:
         self._space = space
         self._whole = space.whole
         self._rules = rules.at(space.opset, space.exact)
+        self._binds = space.whole.allowance.binds
+        self._graphless = graphless()
         self._taken: dict[int, list[NodeProto]] = {}
 
     def body(self) -> None:
@@ -87,7 +89,7 @@ class Visit:
         """What takes the place of a node."""
         space = self._space
         self.resolve(node)
-        if node.attribute:
+        if node.op_type not in self._graphless or node.domain:
             self._inside(node, index)
         if node.domain and default_domain(node.domain):
             space.register(node)
@@ -105,7 +107,8 @@ class Visit:
                 break
             if how == "":
                 return before
-        if plain and self._whole.measures and space.opset >= 7 and shape_values.knows(node.op_type):
+        followed = space.followed is node  # as a rule asked for it
+        if plain and self._whole.measures and space.opset >= 7 and shape_values.knows(node.op_type) and not followed:
             shape_values.follow(Call(node, space))
         if plain and node.output[0] and self._fold(node):
             return before
@@ -125,10 +128,11 @@ class Visit:
     def _ruled(self, node: NodeProto) -> tuple[Call, str | None]:
         """Apply the first rule that changes something: None if none did, "" if the node is gone."""
         call = Call(node, self._space)
+        self._space.followed = None
         for rule in self._rules.get(node.op_type, ()):
-            op, named = node.op_type, node.name or call.output
-            if not self._may(named, op, sentence_of(rule)):
+            if self._binds and not self._may(node.name or call.output, node.op_type, sentence_of(rule)):
                 continue
+            op, named = node.op_type, node.name or call.output
             self._whole.leans = False
             outcome = rule(call)
             if not outcome or (outcome is not rules.EDITED and not call.output):
@@ -151,10 +155,11 @@ class Visit:
         return call, None
 
     def _note_rule(self, call: Call, named: str, op: str, rule: rules.Rule) -> None:
+        self._space.followed = None
         self._note(named, op, sentence_of(rule), call.grade, call.remark)
 
     def _may(self, node: str, op: str, how: str) -> bool:
-        return self._whole.allowance.permits(node, op, how)
+        return not self._binds or self._whole.allowance.permits(node, op, how)
 
     def _note(self, node: str, op: str, how: str, grade: str = "exact", remark: str = "") -> None:
         since = schemas.since("", op, self._space.opset) or 0
@@ -295,16 +300,15 @@ class Visit:
             return False
         if schemas.has_subgraphs("", node.op_type):
             return False
-        held = sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
         inputs = sorted(node.input) if node.op_type in _COMMUTATIVE else node.input
-        key = (node.op_type, *inputs, "", *held, len(node.output), space.opset)
+        key = (node.op_type, *inputs, "", len(node.output), space.opset)
         place: Workspace | None = space
         while place is not None:
-            earlier = place.seen.get(key)
-            if earlier is not None and len(earlier.output) == len(node.output):
-                return self._merge_into(node, earlier)
+            for earlier in place.seen.get(key, ()):
+                if _attributes(earlier) == _attributes(node):
+                    return self._merge_into(node, earlier)
             place = place.parent
-        space.seen[key] = node
+        space.seen.setdefault(key, []).append(node)
         return False
 
     def _merge_into(self, node: NodeProto, earlier: NodeProto) -> bool:
@@ -321,6 +325,10 @@ class Visit:
             return False  # the first one, which is an output
         self._note(node.name or node.output[0], node.op_type, _REPEATED)
         return True
+
+
+def _attributes(node: NodeProto) -> list[bytes]:
+    return sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
 
 
 _GROWING = frozenset(["ConstantOfShape", "Expand", "Range", "Tile"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
+from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Allowance, Change
+from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.model.traversal import bodies, referred, results, shadowed, updated
 
@@ -20,14 +22,23 @@ class Whole:
     measures: bool
     """Whether dimensions matter to any node."""
 
-    def __init__(self, model: ModelProto, source: ModelProto, folder: str | None, allowance: Allowance | None = None):
+    def __init__(
+        self,
+        model: ModelProto,
+        source: ModelProto,
+        folder: str | None,
+        allowance: Allowance | None = None,
+        survey: Survey | None = None,
+    ):
         self.model = model
         self.allowance = allowance or Allowance()
         self.folder = folder
-        self.context = Context(model, source, folder, trusting=False)
+        self.context = Context(model, source, folder, survey, trusting=False)
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
         self.fixed: frozenset[str] = shadowed(model) | referred(model) | updated(model)
+        self.hangs = bool(model.functions) or any(refers(node) for body in bodies(model) for node in body.node)
+        """Whether what a node computes may hang on the calls of its function."""
         self.leans = False  # whether what was asked for since this was unset holds of sizes of 1 or more alone
         self.changed = 0
         self.rounds = 0

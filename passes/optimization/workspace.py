@@ -62,13 +62,14 @@ class Workspace:
         self.kinds: dict[str, int] = {}
         self.shapes: dict[str, tuple[Number, ...]] = {}
         self.granted: set[str] = set()  # values of which something holds of sizes of 1 or more alone
+        self.followed: NodeProto | None = None  # whose numbers and sizes were noted since rules were asked about it
         self.measured: dict[tuple[Number, ...], str] = {}
-        self.seen: dict[object, NodeProto] = {}
+        self.seen: dict[object, list[NodeProto]] = {}
         self.shared: dict[object, str] = {}
         self.emitted: dict[object, str] = {}
         self.pieces: dict[tuple[str, int], dict[int, tuple[int, NodeProto]]] = {}
         self.splats: dict[str, Any] = {}  # the one value of small constants, or None, where it was asked for
-        self._arrays: dict[str, Any] = {}
+        self.arrays: dict[str, Any] = {}
         self._sizes: dict[str, tuple[Number, ...]] = {}
         self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
@@ -103,13 +104,13 @@ class Workspace:
 
     def array(self, name: str, most: int = LARGEST) -> Any:
         """The constant as a numpy array; None for what is not constant, or of more than `most` bytes."""
-        if name not in self._arrays:
+        if name not in self.arrays:
             held = self.tensor(name)
             if held is None or tensor_data.nbytes(held) > most:
                 return None
             loaded = tensor_data.load(held, self.whole.folder)
-            self._arrays[name] = None if loaded is None else tensors.array(loaded)
-        found = self._arrays[name]
+            self.arrays[name] = None if loaded is None else tensors.array(loaded)
+        found = self.arrays[name]
         return found if found is None or found.nbytes <= most else None
 
     def nbytes(self, name: str) -> int:
@@ -185,7 +186,7 @@ class Workspace:
 
     def is_open(self, node: NodeProto) -> bool:
         """Whether what a node computes hangs on the calls of its function."""
-        return self.scope.is_open(node)
+        return self.whole.hangs and self.scope.is_open(node)
 
     def is_protected(self, name: str) -> bool:
         """Whether a value has to keep its name and its place."""

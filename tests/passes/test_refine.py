@@ -27,7 +27,7 @@ def calls(monkeypatch):
         made.graph.node[0].op_type = "Abs"
         return Result(made, (Change("y", "Abs", "", 13, 13, "folded", "close"),), ())
 
-    def optimized(source, *, allowance=None, folder=None):
+    def optimized(source, *, allowance=None, folder=None, survey=None):
         told.append(("optimize", source.graph.node[0].op_type))
         return Result(ModelProto.FromString(source.SerializeToString()), (Change("y", "", "", 13, 13, "better"),), ())
 
@@ -50,7 +50,7 @@ def test_folding_comes_before_optimization_and_after_it(calls):
 def test_what_is_folded_after_optimization_is_optimized_again(calls, monkeypatch):
     """Here optimization puts back what was there, so that there is something to fold once more."""
 
-    def undone(given, *, allowance=None, folder=None):
+    def undone(given, *, allowance=None, folder=None, survey=None):
         calls.append(("optimize", given.graph.node[0].op_type))
         return Result(source(), (), ())
 
@@ -106,7 +106,7 @@ def test_folding_stays_where_only_optimization_makes_what_is_not_read(monkeypatc
         made.graph.node[0].op_type = "Abs"
         return Result(made, (Change("y", "Abs", "", 13, 13, "folded"),), ())
 
-    def optimized(source, *, allowance=None, folder=None):
+    def optimized(source, *, allowance=None, folder=None, survey=None):
         made = ModelProto.FromString(source.SerializeToString())
         made.graph.node[0].op_type = "Floor"
         return Result(made, (Change("y", "Floor", "", 13, 13, "better"),), ())

@@ -17,6 +17,10 @@ from tests.random.calls import ANY, Call, Corpus, Trait
 from tests.random.values import drawn, is_whole, resized
 
 EXTREMES = [-(1 << 63), -(1 << 63), (1 << 63) - 1, (1 << 63) - 1, -(1 << 31), 1 << 31]
+HOW = (
+    "order", "order", "turn", "turn", "negative", "one", "fewer", "more", "none", "extreme", "extreme", "zero", "unit", "unit",
+    "unit",
+)  # fmt: skip
 FACTORS = [0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0]
 SHARES = {"ratio"}  # attributes that are numbers from 0 to 1
 FLOATS = [0.0, -0.3, 0.5, 1.0, -1.0, 2.5, 1e-5]
@@ -136,23 +140,7 @@ def _is_factors(value: Any) -> bool:
 def numbers(rng: random.Random, held: list[int], wide: bool) -> list[int]:
     """A list of whole numbers like `held`."""
     made = list(held)
-    how = rng.choice(
-        [
-            "order",
-            "order",
-            "turn",
-            "turn",
-            "negative",
-            "one",
-            "fewer",
-            "more",
-            "none",
-            "extreme",
-            "extreme",
-            "zero",
-            "unit",
-        ]
-    )
+    how = rng.choice(HOW)
     if how == "order":
         rng.shuffle(made)
     elif how == "turn":

@@ -92,7 +92,7 @@ def test_passes_without_onnx_ir_say_what_to_install(monkeypatch):
 def old(monkeypatch):
     """An onnx that knows opset 21 and has float32 in the place of bfloat16, as 1.16 does."""
     table = [*onnx.helper.VERSION_TABLE[:-1], ("1.16.0", 10, 21, 5, 1)]
-    caches = (installed._opsets, installed._is_old, installed._infers, installed._reads)
+    caches = (installed._opsets, installed.is_old, installed._infers, installed._reads)
     real = onnx.helper.tensor_dtype_to_np_dtype
     import numpy as np
 

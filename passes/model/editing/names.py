@@ -83,7 +83,7 @@ class Names:
 
 def _spelled(node: NodeProto) -> bytes:
     """Bytes that hold every name in a node, without the weights that it holds itself."""
-    data = node.SerializeToString()
-    if len(data) <= _LARGE or node.domain or node.op_type not in graphless():
-        return data
+    named = not node.domain and node.op_type in graphless()
+    if not named or node.ByteSize() <= _LARGE:
+        return node.SerializeToString()
     return "\n".join([node.name, *node.input, *node.output]).encode()

@@ -78,41 +78,40 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
         return None  # others need them as they are
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None
-    kind, groups = weights.dtype, int(made.attribute("group", 1))
-    if _is_near_zero(weights, factor):
-        return None
-    if (factor == 1).all():
-        scaled = weights
-    elif made.op == "Conv":
-        scaled = weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))
-    else:
-        grouped = weights.reshape(groups, -1, *weights.shape[1:])
-        each = factor.reshape(groups, 1, -1, *(1,) * (weights.ndim - 2))
-        scaled = (grouped * each).reshape(weights.shape)
+    scaled = weights if (factor == 1).all() else _scaled(made, weights, factor)
     shifted = summand if bias is None else bias.astype(np.float64) * factor + summand
-    if not (np.isfinite(scaled.astype(kind)).all() and np.isfinite(shifted.astype(kind)).all()):
+    rounded = shifted.astype(weights.dtype)
+    if scaled is None or not np.isfinite(rounded).all():
         return None
     names = [made.input(0), made.input(1), made.input(2)]
     if scaled is not weights:
-        names[1] = call.constant(_tensor(scaled.astype(kind)), made.input(1))
+        names[1] = call.hold(scaled, made.input(1))
     if names[2] or shifted.any():
-        names[2] = call.constant(_tensor(shifted.astype(kind)), names[2] or f"{made.output}/bias")
+        names[2] = call.hold(rounded, names[2] or f"{made.output}/bias")
     _become(call, made, names)
     call.close(_BIAS_FIRST)
     return EDITED
 
 
+def _scaled(made: Call, weights: Any, factor: Any) -> Any:
+    """The weights of a convolution times a factor for each channel; None where they lose what makes them numbers."""
+    if _is_near_zero(weights, factor):
+        return None
+    if made.op == "Conv":
+        scaled = weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))
+    else:
+        grouped = weights.reshape(int(made.attribute("group", 1)), -1, *weights.shape[1:])
+        each = factor.reshape(len(grouped), 1, -1, *(1,) * (weights.ndim - 2))
+        scaled = (grouped * each).reshape(weights.shape)
+    rounded = scaled.astype(weights.dtype)
+    return rounded if np.isfinite(rounded).all() else None
+
+
 def _is_near_zero(weights: Any, factor: Any) -> bool:
     """Whether a factor may leave weights with few bits, below the normal numbers of their type."""
-    largest = np.abs(weights.astype(np.float64)).max(initial=0.0)
+    largest = np.abs(weights).max(initial=0.0).astype(np.float64)
     products = np.abs(factor[factor != 0]) * largest
     return bool(largest and (products < np.finfo(weights.dtype).tiny).any())
-
-
-def _tensor(array: Any) -> TensorProto:
-    import onnx.numpy_helper
-
-    return onnx.numpy_helper.from_array(array)
 
 
 def _become(call: Call, made: Call, names: list[str]) -> None:

@@ -30,7 +30,7 @@ def told_ranks(shaped, *, stated=None, kinds=None, lengths=(), constants=""):
     inferred.CopyFrom(source)
     for name, kind in (kinds or {}).items():
         inferred.graph.value_info.add(name=name).type.CopyFrom(kind)
-    found = type_inference._add_ranks(source.graph, inferred.graph, dict(lengths))
+    found = type_inference._add_ranks(source.graph, inferred.graph, dict(lengths).get)
     return found, {value.name: value.type for value in source.graph.value_info}
 
 
@@ -82,7 +82,7 @@ def test_ranks_by_lengths_keep_types_and_places():
 def test_lengths_of_around_are_known_in_graphs():
     body = "t = If(c) <then_branch = t () => (r) { r = Reshape(data, v) }, else_branch = e () => (q) { q = Reshape(data, s) }>"
     source = model(body, 18, inputs="bool c, int64[L] s, int64[3] v, float[A,B] data", outputs="out")
-    assert type_inference._add_ranks(source.graph, source.graph, {})
+    assert type_inference._add_ranks(source.graph, source.graph)
     branches = {attribute.name: attribute.g for attribute in source.graph.node[0].attribute}
     assert len(branches["then_branch"].output[0].type.tensor_type.shape.dim) == 3
     assert not branches["else_branch"].output[0].type.tensor_type.HasField("shape")

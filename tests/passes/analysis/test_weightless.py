@@ -112,6 +112,13 @@ def test_no_room_is_made_for_vectors_that_claim_too_much():
     assert (weightless.short(kind), kind) == (tensor_type(1, [None]), tensor_type(1, [length + 1]))
 
 
+def test_the_only_domain_has_one_name():
+    source = source_of("a = ai.onnx.Relu(x) y = Neg(a)")
+    source.opset_import[0].domain = "ai.onnx"
+    light = light_of(source)
+    assert ({node.domain for node in light.graph.node}, [entry.domain for entry in light.opset_import]) == ({""}, [""])
+
+
 def test_the_default_domain_has_one_name():
     source = source_of("a = ai.onnx.Relu(x) y = Neg(a)", domains='"my" : 1')
     source.opset_import[0].domain = "ai.onnx"

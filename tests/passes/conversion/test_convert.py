@@ -10,6 +10,7 @@ import pytest
 from onnx import ModelProto
 from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel, Refusal, Refused
+from opshift.passes.records import replace
 from opshift.passes.rewrite import registry
 
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
@@ -326,3 +327,28 @@ def test_the_nearest_opset_that_a_model_reaches(opset, target, reached):
     refusals = convert.attempt(source, {"": target}).refusals
     assert convert.nearest(source, refusals, {"": target}) == reached
     assert convert.nearest(source, refusals, {"my": 1}) == opset
+
+
+def test_how_near_a_model_gets_is_found_with_its_files(monkeypatch):
+    source = model("y = ImageDecoder(x)", 24, inputs="uint8[2] x", outputs="uint8[A,B,C] y")
+    refusals = convert.attempt(source, {"": 7}).refusals
+    asked, attempt = [], convert.attempt
+    monkeypatch.setattr(convert, "attempt", lambda *given, **named: asked.append((given[1], named)) or attempt(*given))
+    assert convert.nearest(source, refusals, {"": 7}, "files") == 20
+    assert asked == [({"": 20}, {"folder": "files"})]
+
+
+def test_copies_of_functions_are_told_by_the_names_that_the_user_wrote():
+    source = model("y = my.F(x)", 18, inputs="float[2] x", outputs="float[2] y", domains='"my" : 1')
+    made = convert.Change("n", "F_1", "my", 1, 1, "how")
+    kept = made._replace(op="G")
+    refused = Refusal("n", "F_1", "my", 7, True, "why", "function my::F_1")
+    other = Refusal("m", "Add", "", 7, True, "why", "function my::H")
+    told = convert._as_written(
+        convert.Result(None, (made, kept), (refused, other, refused)), {("my", "F_1"): "F"}, source
+    )
+    assert told.changes == (made._replace(op="F"), kept)
+    assert told.refusals == (replace(refused, op="F", where="function my::F"), other), "each once"
+    assert not told.before
+    told = convert._as_written(convert.Result(source, (), (), {("my", "F_1"): 1}), {("my", "F_1"): "F"}, source)
+    assert told.before == {("my", "F"): 1}

@@ -292,3 +292,13 @@ def test_sequences_of_them_are_refused():
     assert (refusal.node, refusal.why) == ("s", "it is seq(tensor(int4)); tensors could be expressed")
     del source.graph.value_info[0]
     assert converted(source, 20).graph.value_info[0].type.tensor_type.elem_type == T.INT8
+
+
+def test_the_types_and_what_carries_them():
+    """What they are at, and between which numbers, is the text's."""
+    found = {n.name: (n.since, n.carrier, n.lowest, n.highest) for n in narrow_integers.NARROW.values()}
+    u8, i8 = TensorProto.UINT8, TensorProto.INT8
+    assert found == {
+        "uint4": (21, u8, 0, 15), "int4": (21, i8, -8, 7), "uint2": (25, u8, 0, 3), "int2": (25, i8, -2, 1),
+    }  # fmt: skip
+    assert narrow_integers.LARGEST == 2147483647

@@ -6,7 +6,7 @@ from onnx import TensorProto
 from opshift.passes.model import installed, schemas
 from opshift.passes.model.installed import Lacking
 
-KEPT = (installed._opsets, installed._is_old, installed.infers_less, installed._infers, installed._reads)
+KEPT = (installed._opsets, installed.is_old, installed.infers_less, installed._infers, installed._reads)
 
 
 @pytest.fixture

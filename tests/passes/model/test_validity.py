@@ -328,3 +328,40 @@ def test_each_value_is_of_the_type_that_is_said(field):
     other = "INT" if kind != "INT" else "FLOAT"
     source.graph.node[0].attribute[0].type = getattr(onnx.AttributeProto, other)
     assert verdict(source).endswith(f"attribute 'a' is {other} by its type and holds {kind}")
+
+
+@pytest.mark.parametrize(
+    ("ir", "opsets", "keys", "why"),
+    [
+        (0, [], [], "IR version 0; 1 to 14 are known"),
+        (15, [17], [], "IR version 15; 1 to 14 are known"),
+        (14, [17], [], ""),
+        (1, [], [], ""),
+        (8, [17], ["a", "b"], ""),
+        (8, [17], ["a", "b", "b"], "metadata_props hold 'b' twice; a key stands there once"),
+        (3, [], [], "it imports no opset; from IR 3 on it must say at which it is written"),
+        (2, [1], [], "it imports an opset; IR 2 has no imports and means opset 1"),
+    ],
+)
+def test_what_a_model_says_before_its_graph(ir, opsets, keys, why):
+    source = ModelProto(ir_version=ir)
+    for opset in opsets:
+        source.opset_import.add(version=opset)
+    for key in keys:
+        source.metadata_props.add(key=key)
+    if not why:
+        validity.check_header(source)
+    else:
+        with pytest.raises(InvalidModel) as found:
+            validity.check_header(source)
+        assert str(found.value) == f"the model is not valid: {why}"
+
+
+def test_what_says_nothing_means_the_first_opset():
+    assert validity.imports(ModelProto(ir_version=2)) == {"": 1}
+    assert validity.imports(ModelProto(ir_version=3)) == {}
+    assert validity.imports(onnx.FunctionProto()) == {}
+    held = ModelProto(ir_version=8)
+    for domain, version in (("ai.onnx", 17), ("my", 2)):
+        held.opset_import.add(domain=domain, version=version)
+    assert validity.imports(held) == {"": 17, "my": 2}

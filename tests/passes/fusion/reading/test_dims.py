@@ -13,7 +13,7 @@ IO = {
     float[B,M,5] bw, int64[N,M,2] places, bool[N,M] c""",
     "outputs": "y",
     "constants": """int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] minus = {-1}, int64[1] four = {4}, int64[1] far = {2147483647},
-    int64[2] pair = {0, 1}, int64[3] flat = {0, 0, -1}, int64[3] cube = {2, 0, 4}, int64[2] rest = {-1, 4}, int64 lonely = {0}, int64 ax1 = {1}, int64 piece = {4}""",
+    int64[2] pair = {0, 1}, int64[2] twice = {0, 0}, int64[2] k2 = {1, 1}, int64[3] flat = {0, 0, -1}, int64[3] cube = {2, 0, 4}, int64[2] rest = {-1, 4}, int64 lonely = {0}, int64 ax1 = {1}, int64 piece = {4}""",
 }
 
 
@@ -55,6 +55,14 @@ SHAPES = [
     (f"{SIZES} d = Expand(lone, h)", None), (f"{SIZES} d = Slice(x, zero, hm, one)", ["?", "?", "?"]),
     ("q = SplitToSequence<axis=1>(six, piece) d = SequenceAt(q, n)", [6, 4]), ("q = SplitToSequence<axis=0>(six, piece) d = SequenceAt(q, n)", ["?", 8]),
     ("q = SplitToSequence<axis=0>(x, piece) d = SequenceAt(q, n)", ["?", "M", 4]),
+    ("d = Unsqueeze(m, three)", None), ("d = Unsqueeze(m, twice)", None), ("d = Unsqueeze(m, s)", None), ("d = Unsqueeze(lone, zero)", None),
+    ("d = Transpose(lone)", None), ("d = MatMul(m, v)", ["N"]), ("d = MatMul(v, w)", [5]), ("d = MatMul(lone, w)", None),
+    ("d = Concat<axis=0>(m, x)", None), ("d = Concat<axis=0>(m, lone)", None), ("d = Concat<axis=0>(lone, m)", None),
+    ("d = Slice(x, zero, two)", ["?", "M", 4]), ("d = Slice(x, zero, pair, one)", None), ("d = Slice(x, k2, two, one)", None), ("d = Slice(six, zero, far, zero, two)", [3, 8]),
+    ("d = Slice(six, zero, four, one, one)", [6, 4]), ("d = Slice(x, one, far, one)", ["N", "?", 4]), ("d = Gather(lone, n)", None), ("d = Gather(x, lone)", None),
+    ("d = ReduceSum(x, s)", None), ("d = ReduceSum(lone, one)", None), ("d = Reshape(lone, cube)", [2, "?", 4]),
+    ("q = SplitToSequence(six, n) d = SequenceAt(q, n)", ["?", 8]), ("q = SplitToSequence(six) d = SequenceAt(q, n)", [1, 8]),
+    ("q = my.SplitToSequence(six, piece) d = SequenceAt(q, n)", None),
     ("d = my.Relu(x)", None), ("d = Identity(lone)", None),
 ]  # fmt: skip
 
