@@ -62,18 +62,21 @@ else:
         factories = [(name, held.made) for name, held in defaults.items() if isinstance(held, field)]
         constants = {name: held for name, held in defaults.items() if not isinstance(held, field)}
 
-        def init(self, *given, **named):
+        def arranged(given, named):
             held = dict(zip(names, given, strict=False))
-            if len(held) < count or named:
-                if not held.keys().isdisjoint(named):
-                    raise TypeError(f"{cls.__name__}: given twice: {', '.join(held.keys() & named.keys())}")
-                held = {**constants, **held, **named}
-                for name, make in factories:
-                    if name not in held:
-                        held[name] = make()
+            if not held.keys().isdisjoint(named):
+                raise TypeError(f"{cls.__name__}: given twice: {', '.join(held.keys() & named.keys())}")
+            held = {**constants, **held, **named}
+            for name, make in factories:
+                if name not in held:
+                    held[name] = make()
             if held.keys() != known or len(given) > count:
                 raise TypeError(f"{cls.__name__} takes {', '.join(names)}, not {', '.join(held)}")
-            self.__dict__.update(held)
+            return held
+
+        def init(self, *given, **named):
+            fits = len(given) == count and not named
+            self.__dict__.update(zip(names, given) if fits else arranged(given, named))  # noqa: B905 - they fit
             if then is not None:
                 then(self)
 

@@ -9,7 +9,7 @@ import pytest
 from opshift.verification.engines import ENGINES, EngineError
 from tests.conditions import never
 from tests.conformance.engines import Raised
-from tests.quirks import HELD, QUIRKS, excuse, refusal
+from tests.quirks import HELD, QUIRKS, excuse
 from tests.quirks.entry import REFERENCE, RUNTIME, Quirk
 from tests.support import model
 
@@ -79,16 +79,6 @@ def test_types_differ_where_both_are_known():
     assert not excuse("onnx.reference", of, RIGHT)
     other = model("y = QuantizeLinear(x, s)", 23, constants="bfloat16 s = {1}", **io)
     assert excuse("onnx.reference", other, RIGHT)
-
-
-def test_what_an_engine_refuses_is_told_by_what_it_says():
-    io = {"inputs": "float[A,B] x", "outputs": "float[C,D] y", "constants": "int64[1] k = {0}"}
-    feeds = {"x": np.zeros((2, 2), np.float32)}
-    old, new = (model("y = Slice(x, k, k)", opset, **io) for opset in (10, 11))
-    assert "a size with a name" in refusal("onnxruntime", old, feeds, "Shape mismatch attempting to re-use buffer")
-    assert not refusal("onnxruntime", old, feeds, "another shape")
-    assert not refusal("onnxruntime", new, feeds, "Shape mismatch attempting to re-use buffer")
-    assert not refusal("onnx.reference", old, feeds, "Shape mismatch attempting to re-use buffer")
 
 
 def test_another_engine_and_another_opset_are_not_excused():

@@ -84,12 +84,13 @@ class OnnxRuntime:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        options.enable_mem_reuse = False  # to plan it takes longer than most runs; the arena has free memory again
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         if not isinstance(model, bytes) and sum(map(tensor_data.nbytes, model.graph.initializer)) > LARGE:
             options.add_session_config_entry("session.disable_prepacking", "1")  # which copies what is mapped
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
-            options.enable_cpu_mem_arena = False
+            options.enable_cpu_mem_arena, options.enable_mem_reuse = False, True
         try:
             model = model if isinstance(model, bytes) else checked(model, ort.__version__)
             if folder is not None and not isinstance(model, bytes):

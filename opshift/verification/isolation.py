@@ -113,7 +113,7 @@ def refuse_copies(library: str) -> None:
 
     The library would wait for them, for they are not copied.
     """
-    if library in _copied:
+    if library in _copied and sys.modules.get(library) is not None:  # as what may not be imported is
         raise _Stuck
 
 
@@ -156,7 +156,7 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     with suppress(OSError):  # not every system tells it there
         room = _room()
     source, target = os.pipe()
-    loaded = frozenset(name for name, module in sys.modules.items() if module is not None)
+    loaded = frozenset(sys.modules)
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # no interrupt while only half of it is known
     child, status = 0, -1
     try:
@@ -187,7 +187,7 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
 def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals], loaded: frozenset[str]) -> NoReturn:
     """The whole life of the copy, which must never return into what its parent was doing.
 
-    The modules are listed before it begins: to look at each would copy the memory of all.
+    The modules are listed before it begins, by name: to look at each would copy the memory of all.
     """
     global _copied
     code, _copied = 1, loaded

@@ -96,7 +96,7 @@ class Climb:
         """Add the plans of all kinds of a body; the nodes for which there is something to do, and their kinds."""
         forms: dict[object, Plan] = {}  # of many constants, each of which is a kind
         kinds = set(layout.kinds)
-        for kind in kinds - plans.keys():
+        for kind in [kind for kind in kinds if kind not in plans]:  # a difference would look at each of the plans
             form = kind.domain, kind.op, kind.inputs, kind.outputs, kind.attributes
             if form not in forms:
                 forms[form] = self._route.plan(versions, kind, self._judge)

@@ -24,12 +24,6 @@ def excuse(engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, 
     return _first((quirk for quirk in HELD if not quirk.only or quirk.only in differs), engine, of, feeds)
 
 
-def refusal(engine: str, of: ModelProto, feeds: Mapping[str, Any], why: str) -> str:
-    """Why an engine does not run a model that the text allows, of which it says `why`; empty where it may say so."""
-    rows = (quirk for quirk in HELD if quirk.gives == "refuses it" and quirk.only and quirk.only in why)
-    return _first(rows, engine, of, feeds)
-
-
 def _first(quirks: Iterable[Quirk], engine: str, of: ModelProto, feeds: Mapping[str, Any] | None) -> str:
     rows = [quirk for quirk in quirks if engine.startswith(quirk.engine)]
     found = (

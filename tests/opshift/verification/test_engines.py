@@ -17,3 +17,14 @@ def test_an_output_without_a_name_is_no_value_of_inputs_that_are_left_out():
     for engine in (OnnxRuntime, Reference):
         np.testing.assert_array_equal(engine(model).run(given)[0], np.float32([-2, 5]))
     assert model.SerializeToString() == kept
+
+
+def test_no_memory_is_planned_for_what_a_name_calls_as_large():
+    """onnxruntime takes A and B to be what they were before the Slice of opset 10, and ends where it uses their memory again."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 10]> g (float[A,B] x) => (float[C,D] y, float[E,F] w)
+        <int64[1] k = {0}, int64[1] a = {1}> { c = Exp(x) w = Neg(c) s = Slice(x, k, k, a) y = Exp(s) }"""
+    )
+    y, w = OnnxRuntime(model).run({"x": np.zeros((1, 2), np.float32)})
+    assert y.shape == (1, 0)
+    np.testing.assert_array_equal(w, np.float32([[-1, -1]]))

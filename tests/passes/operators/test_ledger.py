@@ -11,7 +11,7 @@ import onnx.defs
 import pytest
 from opshift.passes import operators
 from opshift.passes.model import schemas
-from opshift.passes.rewrite import registry
+from opshift.passes.rewrite import registry, vendor_files
 from opshift.passes.rewrite.operator_files import FILES
 from opshift.passes.rewrite.registry import Pair
 from opshift.passes.rewrite.says import says, sentence_of
@@ -95,6 +95,13 @@ def test_what_several_operator_files_use_lies_in_shared():
             inside = [name.split(".")[3] for name in names if name.startswith(f"{operators.__name__}.")]
             found |= {str(path.relative_to(room)) for family in inside if family != "shared"}
     assert not found
+
+
+def test_every_file_is_told_by_a_table():
+    """What no line of `operator_files` or `vendor_files` names is never imported, so that its steps are not registered."""
+    room = Path(operators.__file__).parent
+    files = {f"{path.parent.name}.{path.stem}" for path in room.glob("*/[!_]*.py") if path.parent.name != "shared"}
+    assert files == {file for table in (FILES, vendor_files.FILES) for ops in table.values() for file in ops.values()}
 
 
 def test_every_operator_is_told_in_the_folder_of_its_family():

@@ -67,7 +67,9 @@ def quantized(low):
 
 @pytest.mark.parametrize("grade", ["exact", "close"])
 def test_quantized_values_are_held_at_their_ends(grade):
-    assert opshift.verify(quantized(0), quantized(0), grade=grade).remarks == ()
+    found = opshift.verify(quantized(0), quantized(0), grade=grade)
+    assert found.remarks == ()
+    assert [judged.output for judged in found.outputs] == ["y"], "not what is yielded beside"
     assert opshift.verify(quantized(0), quantized(20), grade=grade).status == "different"
 
 
