@@ -191,7 +191,9 @@ class Scope:
         return scope
 
     def _defines(self, name: str) -> bool:
-        return name in self.made or name in self.producers or name in self.initializers or name in self._inputs()
+        if name in self.made or name in self.initializers:  # which is told without a look at all nodes
+            return True
+        return name in self._inputs() or name in self.producers
 
     def _inputs(self) -> frozenset[str]:
         if self._given is None:
@@ -209,7 +211,9 @@ class Scope:
     def maker(self, name: str) -> NodeProto | None:
         """The node of this very body that makes `name`."""
         made = self.written(name)
-        return self.producers.get(name) if made is None else made[0]
+        if made is not None:
+            return made[0]
+        return None if name in self.initializers else self.producers.get(name)
 
     def written(self, name: str) -> tuple[NodeProto, int] | None:
         """The node that the conversion made to make `name`, and its opset."""
@@ -227,7 +231,10 @@ class Scope:
 
     def is_new(self, name: str) -> bool:
         """Whether the conversion made a value, of which the source says nothing."""
-        owner = self.owner(name)
+        around: Scope | None = self
+        while around is not None and name not in around.made:
+            around = around.parent
+        owner = around and self.owner(name)
         return owner is not None and name in owner.made and name not in owner.producers
 
     def is_opaque(self, name: str) -> bool:
