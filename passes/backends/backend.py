@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from opshift.passes.model import schemas
 from opshift.passes.model.traversal import Op
-from opshift.passes.records import dataclass, field
+from opshift.passes.records import dataclass, field, replace
 
 Value = int | float | str
 
@@ -105,6 +105,14 @@ class Backend:
     folds_sizes: bool = False
     limits: tuple[Limit, ...] = ()
     measured: Mapping[Op, Measured] = field(default_factory=dict)
+
+    def untyped(self, ops: Collection[Op]) -> Backend:
+        """The same as if nobody had seen it fail for the types of calls of some operators."""
+        measured = dict(self.measured)
+        for op in measured.keys() & set(ops):
+            types = {variable: Types(found.ran) for variable, found in measured[op].types.items()}
+            measured[op] = replace(measured[op], types=types)
+        return replace(self, measured=measured) if ops else self
 
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether it has the version of the operator that is in force at `opset` of its domain.
