@@ -395,4 +395,4 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
-    return value.SerializeToString(deterministic=True)
+    return value.SerializeToString()
