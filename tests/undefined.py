@@ -267,7 +267,8 @@ def _axis_outside(call: Call) -> bool:
 
 
 def _reduces_no_axis(call: Call) -> bool:
-    x, axes = call.shape(0), call.attribute("axes", [])
+    x, told = call.shape(0), call.given(1)
+    axes = call.attribute("axes", []) if told is None else told.reshape(-1).tolist()
     return x is not None and any(not -len(x) <= axis < len(x) for axis in axes)
 
 

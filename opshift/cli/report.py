@@ -14,6 +14,7 @@ from opshift.jobs.outcome import Outcome, several, verdict
 from opshift.passes.changes import Change
 from opshift.passes.errors import grouped
 from opshift.passes.model.messages import ModelProto, NodeProto
+from opshift.verification.judgement import BITS, TWINS
 from opshift.verification.places.pieces import Pieces
 from opshift.verification.places.regions import region
 
@@ -32,12 +33,19 @@ table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top }
 td { overflow-wrap: anywhere }
 .pair { display: flex; flex-wrap: wrap; gap: 1.5rem; align-items: flex-start }
-.pair > div { max-width: 100%; overflow-x: auto }
-svg { max-width: 100%; height: auto } svg text { fill: currentColor; font: 12px system-ui, sans-serif }
+.pair > div { max-width: 100%; overflow-x: auto } details { margin: .4rem 0 }
+svg { max-width: 100%; height: auto } .pair svg { max-width: none }
+svg text { fill: currentColor; font: 12px system-ui, sans-serif }
 svg rect { fill: var(--soft); stroke: var(--line) } svg path { fill: none; stroke: var(--line) }
 .pair svg text { text-anchor: middle } .pair svg .name, .pair svg .value { font-size: 10px; opacity: .75 }
 svg .bar { fill: var(--mark); stroke: none } svg .bar.bad { fill: var(--bad) } svg .bound { stroke: currentColor }
 summary { cursor: pointer; overflow-wrap: anywhere } .quiet { opacity: .75 }
+@media (max-width: 40rem) {
+  .errors thead { display: none }
+  .errors tr { display: block; padding: .4rem 0; border-bottom: 1px solid var(--line) }
+  .errors td { display: flex; gap: .6rem; border: 0; padding: .1rem 0 }
+  .errors td::before { content: attr(data-of); flex: 0 0 8.5rem; opacity: .75 }
+}
 """
 
 
@@ -117,15 +125,25 @@ def _errors(proved: Mapping[str, Any]) -> Iterable[str]:
         return
     yield "<h2>How far apart</h2>"
     yield '<p class="quiet">Each bar is a difference on a logarithmic scale; the mark at its right is the bound.</p>'
-    cells = []
+    body = ""
     for row in rows:
-        cells.append(
-            f"<tr><td>{escape(row['output'])}</td><td>{escape(row['judge'])}</td>"
-            f"<td>{_bar(row['function'], row['function_bound'])}</td>"
-            f"<td>{_bar(row['accuracy'], row['accuracy_bound'])}</td><td>{escape(row['why'] or 'agrees')}</td></tr>"
+        twins = row["judge"] in (BITS, TWINS)
+        cells = (
+            escape(row["output"]),
+            escape(row["judge"]),
+            _bar(row["function"], row["function_bound"]) if twins or row["function_bound"] else "not asked",
+            _bar(row["accuracy"], row["accuracy_bound"]),
+            escape(row["why"] or "agrees"),
         )
-    head = "".join(f"<th>{t}</th>" for t in ("output", "judged by", "the same function?", "as accurate?", ""))
-    yield f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(cells)}</tbody></table></div>'
+        body += "<tr>"
+        for title, cell in zip(_ASKED, cells, strict=True):
+            body += f'<td data-of="{title}">{cell}</td>'
+        body += "</tr>"
+    head = "".join(f"<th>{title}</th>" for title in _ASKED)
+    yield f'<div class="wide"><table class="errors"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+_ASKED = ("output", "judged by", "the same function?", "as accurate?", "verdict")
 
 
 def _shapes(given: Mapping[str, Any]) -> str:

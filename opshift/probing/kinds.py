@@ -23,7 +23,7 @@ _BASES = 2  # samples of an operator that others are made of
 _NAMING = ("to", "dtype", "output_dtype")
 """Attributes that name the type of an output."""
 _HELD = re.compile(r"(?:(?:seq|optional)\()*tensor\(\w+\)+")
-_LARGEST = 30000.0
+_LARGEST, _FITTING = 30000.0, 100
 _ROUNDING = {"tensor(float16)": 5e-3, "tensor(bfloat16)": 4e-2}
 
 _FLOWS = {
@@ -193,7 +193,9 @@ def of_kind(sample: Sample, variables: Collection[str], kind: str) -> Made | Non
         return None
     model = ModelProto()
     model.CopyFrom(sample.model)
-    feeds = {name: _valued(value, kind) if name in names else value for name, value in sample.feeds.items()}
+    feeds = {
+        name: _valued(value, kind) if name in names else _fitting(value, kind) for name, value in sample.feeds.items()
+    }
     for value in model.graph.input:
         if value.name in names:
             value.type.tensor_type.elem_type = ELEMENT_TYPES[kind]
@@ -266,6 +268,16 @@ def _valued(given: Any, kind: str) -> Any:
         numbers = np.fmod(numbers, {"8": 100, "4": 7, "2": 2}.get(element.lstrip("uint"), _LARGEST))
         numbers = np.abs(numbers) if element.startswith("u") else numbers
     return np.asarray(numbers.astype(np.float32).astype(dtype))
+
+
+def _fitting(value: Any, kind: str) -> Any:
+    """Floats as they are, but such as an integer may become of: what others become is nowhere defined."""
+    import numpy as np
+
+    if "int" not in kind or getattr(value, "dtype", np.dtype(bool)).kind != "f":
+        return value
+    least = 0 if "uint" in kind else -_FITTING
+    return np.asarray(np.clip(np.where(np.isfinite(value), value, 1), least, _FITTING), value.dtype)
 
 
 def exchanged(sample: Sample) -> bool:

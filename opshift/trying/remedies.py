@@ -17,11 +17,11 @@ from opshift.passes.model.traversal import Body, Op, bodies, census
 from opshift.passes.specialization.wanted import Wanted, wanted
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
-from opshift.trying.ways import bounding, cropping, defaults, leading, splitting, symbols, unrolling
+from opshift.trying.ways import bounding, cropping, defaults, floating, leading, splitting, symbols, unrolling
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS, UNROLL, LEADING, CROP = (
+EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS, UNROLL, LEADING, CROP, FLOAT = (
     "expand",
     "split",
     "bound",
@@ -35,6 +35,7 @@ EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS,
     "unroll",
     "leading",
     "crop",
+    "float",
 )
 FIXED = Remedy(5, FIX)
 """Every size that is no number becomes what it is in the inputs that the model is run on."""
@@ -47,11 +48,18 @@ _REWRITES = {
     UNROLL: unrolling.unroll,
     LEADING: leading.without_leading,
     CROP: cropping.crop,
+    FLOAT: floating.in_floats,
 }
 """What is done to all nodes of an operator, once the model is what it becomes otherwise."""
-_WAYS = {SPLIT: splitting.SPLIT, BOUND: bounding.BOUNDED, LEADING: leading.BROADCAST, CROP: cropping.CROPS}
+_WAYS = {
+    SPLIT: splitting.SPLIT,
+    BOUND: bounding.BOUNDED,
+    LEADING: leading.BROADCAST,
+    CROP: cropping.CROPS,
+    FLOAT: floating.PRODUCTS,
+}
 """The operators for which there is one."""
-_OF_GRAPHS = frozenset({SPLIT, BOUND, UNROLL, LEADING, CROP})
+_OF_GRAPHS = frozenset({SPLIT, BOUND, UNROLL, LEADING, CROP, FLOAT})
 """What is done in graphs alone, where types and sizes are known."""
 _WIDELY = 6
 """What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
@@ -218,8 +226,13 @@ class Remedies:
         return [f"{domain}::{name}" if domain else name for domain, name in sorted(found)]
 
     def _attempt(self, model: ModelProto, goal: Goal) -> Result:
+        """What a goal makes; calls of types that the backend was seen to fail with are left to be tried."""
         try:
-            return goal.attempt(model, self.folder)
+            made = goal.attempt(model, self.folder)
+            if made.model is None and goal.backend is not None and goal.backend.measured:
+                again = replace(goal, backend=goal.backend.untyped).attempt(model, self.folder)
+                return again if again.model is not None else made
+            return made
         except (InvalidModel, ValueError) as error:
             return Result(None, (), (Refusal("", "model", "", 0, False, str(error)),))
 

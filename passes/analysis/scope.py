@@ -191,7 +191,9 @@ class Scope:
         return scope
 
     def _defines(self, name: str) -> bool:
-        return name in self.made or name in self.producers or name in self.initializers or name in self._inputs()
+        if name in self.made or name in self.initializers:  # which is told without a look at all nodes
+            return True
+        return name in self._inputs() or name in self.producers
 
     def _inputs(self) -> frozenset[str]:
         if self._given is None:
@@ -209,7 +211,9 @@ class Scope:
     def maker(self, name: str) -> NodeProto | None:
         """The node of this very body that makes `name`."""
         made = self.written(name)
-        return self.producers.get(name) if made is None else made[0]
+        if made is not None:
+            return made[0]
+        return None if name in self.initializers else self.producers.get(name)
 
     def written(self, name: str) -> tuple[NodeProto, int] | None:
         """The node that the conversion made to make `name`, and its opset."""
@@ -227,7 +231,10 @@ class Scope:
 
     def is_new(self, name: str) -> bool:
         """Whether the conversion made a value, of which the source says nothing."""
-        owner = self.owner(name)
+        around: Scope | None = self
+        while around is not None and name not in around.made:
+            around = around.parent
+        owner = around and self.owner(name)
         return owner is not None and name in owner.made and name not in owner.producers
 
     def is_opaque(self, name: str) -> bool:
@@ -322,6 +329,8 @@ class Scope:
 
     def type(self, name: str) -> TypeProto | None:
         """The type of a value, declared or inferred; None where nothing is known."""
+        if name in self.producers and (known := self._inferred_alone(name)) is not None:
+            return known
         scope = self.owner(name) if name else None
         return None if scope is None else scope.own_type(name)
 
@@ -333,6 +342,21 @@ class Scope:
             known = self.typed.get(name) or known
         self.notice(name, known)
         return known
+
+    def names_sizes(self, name: str) -> bool:
+        """Whether inference alone tells the shape of a value, in numbers and in symbols of the model's own."""
+        scope = self.owner(name)
+        return scope is not None and is_whole(scope._inferred_alone(name))
+
+    def _inferred_alone(self, name: str) -> TypeProto | None:
+        """The type, with its shape, of a value of the source that inference alone tells something of."""
+        if self.path is None or name in self.typed or name in self._declarations or name in self._tensors:
+            return None
+        node = self.producers.get(name)
+        if node is None or node.op_type == "Constant":
+            return None
+        known = self.context.inference.type(self.path, name)
+        return known if known is not None and has_shape(known) else None
 
     def stated(self, name: str) -> TypeProto | None:
         """What is known of the type of a value of this body without a look at the node that makes it."""

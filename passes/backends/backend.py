@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from opshift.passes.model import schemas
 from opshift.passes.model.traversal import Op
-from opshift.passes.records import dataclass, field
+from opshift.passes.records import dataclass, field, replace
 
 Value = int | float | str
 
@@ -105,6 +105,15 @@ class Backend:
     folds_sizes: bool = False
     limits: tuple[Limit, ...] = ()
     measured: Mapping[Op, Measured] = field(default_factory=dict)
+
+    @property
+    def untyped(self) -> Backend:
+        """The same as if nobody had seen it fail for the types of a call."""
+        measured = {
+            op: replace(held, types={variable: Types(found.ran) for variable, found in held.types.items()})
+            for op, held in self.measured.items()
+        }
+        return replace(self, measured=measured)
 
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether it has the version of the operator that is in force at `opset` of its domain.

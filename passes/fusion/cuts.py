@@ -160,14 +160,14 @@ class Cuts:
 
     def _entry(self, at: int) -> _Entry | None:
         """None for a node that no region has."""
-        self._entries[at] = found = self._described(self._nodes[at], self._uses.read[at], self._uses.made[at])
+        read, made = self._uses.read[at], self._uses.made[at]
+        found = None if at in self._uses.holding or not read else self._described(self._nodes[at], read, made)
+        self._entries[at] = found
         return found
 
     def _described(self, node: NodeProto, read: Sequence[str], made: Sequence[str]) -> _Entry | None:
         op, held = node.op_type, node.attribute
-        if default_domain(node.domain) or not read or op in DRAWING:
-            return None
-        if held and any(attribute.g.node or attribute.graphs for attribute in held):
+        if default_domain(node.domain) or op in DRAWING:
             return None
         inputs: list[tuple[str, int]] = []
         looks: list[Any] = []

@@ -10,6 +10,7 @@ from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion import families
+from opshift.passes.fusion.callers import Calls, callers_first
 from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.proposals import Known
 from opshift.passes.fusion.quantization.kinds import FLOATS, KINDS
@@ -59,12 +60,13 @@ def attempt(
     stays: list[Refusal] = []
     if wanted:
         context = Context(model, source, folder, trusting=False)
-        holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+        holders: list[ModelProto | FunctionProto] = [model, *callers_first(model.functions)]
+        calls = Calls(model.functions)
         for holder in holders:
             opset = opsets(holder).get("", 0)
             least = 2 if ops is None else 1
             here = [op for op in wanted if _exists(op, opset) and (ops is not None or _is_run(op, opset))]
-            folder_ = _Folder(context, here, opset, least, allowance)
+            folder_ = _Folder(context, here, opset, least, allowance, calls)
             folder_.body(holder.graph if isinstance(holder, ModelProto) else holder)
             stays += folder_.stays
         changes = allowance.made[earlier:]
@@ -80,12 +82,13 @@ def attempt(
 class _Folder:
     """Folds bodies whose nodes are written at the same opset."""
 
-    def __init__(self, context: Context, ops: Sequence[Op], opset: int, least: int, allowance: Allowance):
+    def __init__(self, context: Context, ops: Sequence[Op], opset: int, least: int, allowance: Allowance, calls: Calls):
         self._context = context
         self._least = least
         self._ops = ops
         self._opset = opset
         self._allowance = allowance
+        self._calls = calls
         self._terms = Terms()
         self._known = Known()
         self._pinned = referred(context.model)
@@ -93,8 +96,10 @@ class _Folder:
 
     def body(self, body: Body) -> None:
         """Fold in a main graph or a function, and in the graphs nested in it."""
-        path = None if isinstance(body, FunctionProto) else ()
-        pending: list[tuple[Scope, Reader | None]] = [(Scope(body, self._context, self._opset, path=path), None)]
+        whole = Scope(body, self._context, self._opset, path=None if isinstance(body, FunctionProto) else ())
+        if isinstance(body, FunctionProto):
+            self._calls.seed(whole, body)
+        pending: list[tuple[Scope, Reader | None]] = [(whole, None)]
         readers: list[Reader] = []  # alive to the end, so that no two scopes are taken for one
         found: list[tuple[Body, dict[int, list[NodeProto]]]] = []
         while pending:
@@ -108,6 +113,7 @@ class _Folder:
                 where = body.name if isinstance(body, FunctionProto) else ""
                 taken |= Quantizer(scope, uses, self._allowance, where, self.stays).taken(self._ops)
             found.append((scope.body, taken))
+            self._calls.note(scope)
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
                     inner = None if scope.path is None else (*scope.path, (index, attribute, k))
@@ -129,7 +135,7 @@ def _forget(body: Body, taken: Mapping[int, Sequence[NodeProto]]) -> None:
 def _may_be(op: Op, called: set[str]) -> bool:
     """Whether a model that calls some operators may hold another one written out."""
     found = families.family(op)
-    return found is not None and (not found.anchors or not called.isdisjoint(found.anchors))
+    return found is not None and not any(one and called.isdisjoint(one) for one in (found.anchors, found.also))
 
 
 def _import(model: ModelProto, changes: Sequence[Change]) -> None:

@@ -38,6 +38,8 @@ class Uses:
     made: list[Sequence[str]] = field(default_factory=list)
     read: list[Sequence[str]] = field(default_factory=list)
     """The operator, the outputs and the inputs of each node."""
+    holding: set[int] = field(default_factory=set)
+    """The nodes that hold graphs."""
 
     def __post_init__(self) -> None:
         for index, node in enumerate(self.body.node):
@@ -50,6 +52,7 @@ class Uses:
             for name in read:
                 self.users.setdefault(name, []).append(index)
             for _, _, graph in subgraphs(node) if node.attribute else ():
+                self.holding.add(index)
                 for inner in with_nested([graph]):
                     self.pinned.update(name for held in inner.node for name in held.input)
                     self.pinned.update(results(inner))

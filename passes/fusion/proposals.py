@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from math import isclose
 from typing import NamedTuple
 
@@ -95,19 +96,17 @@ class Proposals:
         """Those of the regions above one result, by size."""
 
     def first(self, index: int, ops: Sequence[Op], taken: Container[int]) -> Proposal | None:
-        """The call of the first of some operators whose result the node makes."""
+        """The call of the first of some operators whose result a node makes, in a region or else in the whole body."""
         kind = self._reader.kind(self._nodes[index].output[0])
         if len(self._nodes[index].output) != 1 or kind not in FLOATS:
             return None
         saved = self._known.saved
         inputs = max((self._families[op].inputs for op in ops), default=0)
-        regions = self._cuts.above(index, taken, inputs, lambda state: all(saved.get((state, op), 0) > 0 for op in ops))
+        regions = self._cuts.above(index, taken, inputs, lambda state: any(saved.get((state, op), 0) > 0 for op in ops))
         self._views.clear()
-        for op in ops:
-            found = self._largest(index, kind, op, regions, taken) or self._read(index, kind, op, self._whole, taken)[0]
-            if found is not None:
-                return found
-        return None
+        in_regions = (self._largest(index, kind, op, regions, taken) for op in ops)
+        in_body = (self._read(index, kind, op, self._whole, taken)[0] for op in ops)
+        return next((found for found in chain(in_regions, in_body) if found is not None), None)
 
     def _largest(self, index: int, kind: int, op: Op, regions: Regions, taken: Container[int]) -> Proposal | None:
         """The call that saves most nodes, read in a region above its result; the largest come first."""

@@ -212,7 +212,7 @@ class Reader:
         if name not in self._dims:
             shape = self.scope.shape(name)
             known = shape is not None and all(isinstance(dim, int) for dim in shape)
-            made = self._dims_made(name, depth) if depth and not known else None
+            made = self._dims_made(name, depth) if depth and not (known or self.scope.names_sizes(name)) else None
             node = self.scope.maker(name) if made is not None else None
             granted = name in self.scope.context.inference.granted
             if granted or (node is not None and not self.granted.isdisjoint(node.input)):
@@ -395,4 +395,4 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
-    return value.SerializeToString(deterministic=True)
+    return value.SerializeToString()

@@ -160,9 +160,9 @@ class Search:
         build.emit(call.op[1], written.inputs, written.attributes, domain=call.op[0])
         return build.nodes
 
-    def _alike(self, proposal: Proposal) -> NodeProto | None:
+    def _alike(self, proposal: Proposal, key: tuple[Any, ...]) -> NodeProto | None:
         """The call as one of the same pattern was written before, where neither needs anything made for it."""
-        call, held, first = proposal.pattern.call, proposal.group.held, self._written_before.get(_key(proposal))
+        call, held, first = proposal.pattern.call, proposal.group.held, self._written_before.get(key)
         if first is None or any(one != Held(one.name) for one in held.values()):
             return None
         if any(name and at not in held for at, name in enumerate(first.input)):  # constants of the pattern's own
@@ -175,11 +175,13 @@ class Search:
         call, old = pattern.call, self._nodes[index]
         shaped = emission.has_rule(call.op) or call.op in _NEVER_EMPTY
         shapes = self._grouping.shapes(pattern, group.held) if shaped else []
-        alike = self._alike(proposal)
+        key = _key(proposal, shapes)
+        alike = self._alike(proposal, key)
         nodes = [alike] if alike is not None else self._written(proposal, old, shapes)
         made = nodes[-1]
-        if len(nodes) == 1 and not emission.has_rule(call.op) and remedy is masks.Remedy.NONE:
-            self._written_before[_key(proposal)] = made
+        given = [group.held[at].name if at in group.held else name for at, name in enumerate(made.input)]
+        if len(nodes) == 1 and given == list(made.input) and remedy is masks.Remedy.NONE:
+            self._written_before[key] = made
         made.output[:] = old.output[:1]
         made.name, made.doc_string = old.name, old.doc_string
         if hasattr(old, "metadata_props"):
@@ -223,8 +225,10 @@ def _permission(nodes: Sequence[NodeProto], allowance: Allowance) -> Permits:
     return permits
 
 
-def _key(proposal: Proposal) -> tuple[Any, ...]:
-    return id(proposal.pattern), tuple(proposal.floats.items())  # patterns are never forgotten
+def _key(proposal: Proposal, shapes: Sequence[Sequence[Dim] | None]) -> tuple[Any, ...]:
+    """All that the form of a call hangs on, but for its inputs: patterns are never forgotten."""
+    told = (None if shape is None else tuple(shape) for shape in shapes)
+    return id(proposal.pattern), tuple(proposal.floats.items()), *told
 
 
 def _are_numbers(shapes: Iterable[Sequence[Dim] | None]) -> bool:

@@ -52,6 +52,8 @@ class Hidden:
         if (self._spots or self._lines) and total.equal:
             rows = [values[len(self._told) :] for values in seen]
             total = self._beyond(total, pair, fits, rows, judged)
+        if total.equal:  # of what forms were given by force, and yielded beside, nobody has asked
+            total = replace(total, outputs=tuple(found for found in total.outputs if found.output in pair.names))
         return total
 
     def _everywhere(

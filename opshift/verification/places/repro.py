@@ -19,7 +19,8 @@ from opshift.verification.places.pieces import Pieces
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance
 
-COMMAND = "opshift verify before.onnx after.onnx --inputs inputs"
+COMMAND = "opshift verify before.onnx after.onnx"
+GIVEN = "--inputs inputs"
 
 
 def write(
@@ -31,7 +32,7 @@ def write(
     differs: Differs,
     asked: Tolerance | None = None,
 ) -> bool:
-    """Write `before.onnx`, `after.onnx`, `inputs/`, `outputs-before/`, `outputs-after/`, and `command.txt`.
+    """Write `before.onnx`, `after.onnx`, `inputs/`, if any, `outputs-before/`, `outputs-after/`, and `command.txt`.
 
     The models hold what computes `place.tensor` from values that agree; where that alone does not differ any more, all
     that computes it from the inputs. `asked` is what the user allows that tensor.
@@ -58,18 +59,21 @@ def write(
         side.model.graph.output[0].type.CopyFrom(_type_of(value))
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_tensors(folder / "inputs", "input", fed)
+        if fed:  # what differs may be a constant
+            write_tensors(folder / "inputs", "input", fed)
         for side, name, value in zip(sides, ("before", "after"), outputs, strict=True):
             (folder / f"{name}.onnx").write_bytes(side.model.SerializeToString())
             write_tensors(folder / f"outputs-{name}", "output", {place.tensor: value})
-        (folder / "command.txt").write_text(f"{_command(sides, place.tensor, asked)}\n", encoding="utf-8")
+        command = _command(sides, place.tensor, asked, given=bool(fed))
+        (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8")
     return True
 
 
-def _command(sides: Sequence[Side], tensor: str, asked: Tolerance | None) -> str:
+def _command(sides: Sequence[Side], tensor: str, asked: Tolerance | None, *, given: bool) -> str:
     """What shows the difference again, in the same engines."""
     names = [name for side in sides for name, engine in JUDGES.items() if side.engine is engine]
-    options = ["--engine", ",".join(names)] if any(side.engine is not OnnxRuntime for side in sides) else []
+    options = GIVEN.split() if given else []
+    options += ["--engine", ",".join(names)] if any(side.engine is not OnnxRuntime for side in sides) else []
     if asked is not None:
         options += ["--rtol", f"{tensor}:{asked.rtol:g}", "--atol", f"{tensor}:{asked.atol:g}"]
     return shlex.join([*COMMAND.split(), *options])

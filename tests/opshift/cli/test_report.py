@@ -147,3 +147,16 @@ def test_regions():
     assert regions("a = Abs(x) y = Neg(a)", "y = Neg(x)", "a") == (["Abs", "Neg"], ["Neg"])
     assert regions("a = Abs(x) y = Neg(a)", "y = Neg(x)", "nobody") is None
     assert regions("a = Abs(x) y = Neg(x)", "y = Neg(x)", "a") is None, "it leads to nothing that both have"
+
+
+def test_what_is_asked_of_outputs_alone_is_shown(tmp_path):
+    """Numbers that the forms were given by force are none; without twins, one question is not asked."""
+    for name, body in (("a", "m = Add(x, x) y = Relu(m)"), ("b", "m = Mul(x, two) y = Relu(m)")):
+        of = model(body, 17, inputs="float[N,3] x", outputs="float[N,3] y", constants="float two = {2}")
+        onnx.save(of, tmp_path / f"{name}.onnx")
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    code, text, _ = page(tmp_path, "verify", *paths, "--close", "--val-range", "x:[1,2]")
+    assert code == 0
+    assert re.findall('<td data-of="output">(.*?)</td>', text) == ["y"]
+    code, text, _ = page(tmp_path, "verify", *paths, "--rtol", "0.1")
+    assert re.findall('<td data-of="the same function\\?">(.*?)</td>', text) == ["not asked"]

@@ -96,6 +96,15 @@ def test_the_type_of_a_result_that_an_attribute_names(worker, oracle):
     assert {"float", "int32", "bool"} <= names(found["T1"].ran)
 
 
+def test_integers_are_not_made_of_what_is_none():
+    given = np.array([np.nan, np.inf, -1e9, 0.5], np.float32)
+    base = case("y = Cast<to = 11>(x)", x=given)
+    for kind, least in (("tensor(int32)", -100), ("tensor(uint8)", 0)):
+        made = kinds.of_kind(base.sample, {"T2"}, kind).sample
+        np.testing.assert_array_equal(made.feeds["x"], np.array([1, 1, least, 0.5], np.float32))
+    np.testing.assert_array_equal(kinds.of_kind(base.sample, {"T2"}, "tensor(float16)").sample.feeds["x"], given)
+
+
 def test_of_constants_the_value_has_the_type(worker, oracle):
     shape = np.array([2, 2])
     found = measured(case("y = ConstantOfShape<value = float[1] {0.5}>(s)", s=shape), worker, oracle)

@@ -151,7 +151,24 @@ def test_what_is_written_is_small_and_still_differs(tmp_path):
         assert [value.name for value in piece.graph.input] == ["v20"]
         (given,), (output,) = read(tmp_path / "r" / "inputs"), read(tmp_path / "r" / f"outputs-{name}")
         np.testing.assert_allclose(output, function(given), rtol=1e-6)
-    assert (tmp_path / "r" / "command.txt").read_text() == f"{repro.COMMAND}\n"
+    assert (tmp_path / "r" / "command.txt").read_text() == f"{repro.COMMAND} {repro.GIVEN}\n"
+
+
+def test_what_differs_without_being_given_anything_is_shown_again(tmp_path, monkeypatch, capsys):
+    """The difference is a constant: there are no inputs to write."""
+    for name, number in (("a", 1), ("b", 2)):
+        of = model(
+            f"c = Constant<value = float {{{number}}}>() y = Add(x, c)", 17, inputs="float[N] x", outputs="float[N] y"
+        )
+        onnx.save(of, tmp_path / f"{name}.onnx")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["verify", "a.onnx", "b.onnx", "--repro", "r"]) == 4
+    command = (tmp_path / "r" / "command.txt").read_text().split()
+    assert command == repro.COMMAND.split()
+    monkeypatch.chdir(tmp_path / "r")
+    capsys.readouterr()
+    assert cli.main(command[1:]) == 4
+    assert 'first at tensor "c"' in capsys.readouterr().out
 
 
 def test_what_hangs_on_more_is_written_with_all_of_it(tmp_path):

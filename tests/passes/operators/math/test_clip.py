@@ -199,8 +199,8 @@ def test_a_scalar_stays_one_beside_bounds_in_vectors(kind, opset, target, low, h
     fed = {"l": np.array(low, numpy_kind), "h": np.array(high, numpy_kind)}
     for x in (-1, 0, 2, 9):
         feeds = {"x": np.array(x, numpy_kind)} | ({} if known else fed)
-        (expected,), (y,) = (OnnxRuntime(m).run(feeds) for m in (source, made))
-        assert y.shape == expected.shape == ()
+        (expected,), (y,) = OnnxRuntime(source).run(feeds), evaluate(made, feeds)
+        assert np.shape(y) == expected.shape == ()
         assert y == expected
 
 
