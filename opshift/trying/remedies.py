@@ -73,6 +73,8 @@ class Remedies:
     goal: Goal
     folder: str | None
     feeds: Mapping[str, Any] = field(default_factory=dict)
+    _untyped: set[Op] = field(default_factory=set)
+    """The operators that nothing takes the place of, whatever types the backend was seen to fail with."""
 
     def helps(self, kind: str) -> Iterator[Remedy]:
         """What may help where an operator (`Name` or `domain::Name`) is at fault."""
@@ -228,11 +230,14 @@ class Remedies:
     def _attempt(self, model: ModelProto, goal: Goal) -> Result:
         """What a goal makes; calls of types that the backend was seen to fail with are left to be tried."""
         try:
-            made = goal.attempt(model, self.folder)
-            if made.model is None and goal.backend is not None and goal.backend.measured:
-                again = replace(goal, backend=goal.backend.untyped).attempt(model, self.folder)
-                return again if again.model is not None else made
-            return made
+            while True:
+                backend = goal.backend.untyped(self._untyped) if goal.backend is not None else None
+                made = replace(goal, backend=backend).attempt(model, self.folder)
+                refused = {(refusal.domain, refusal.op) for refusal in made.refusals} - self._untyped
+                failed = refused & backend.measured.keys() if backend is not None else set()
+                if made.model is not None or not failed:
+                    return made
+                self._untyped.update(failed)
         except (InvalidModel, ValueError) as error:
             return Result(None, (), (Refusal("", "model", "", 0, False, str(error)),))
 

@@ -188,7 +188,9 @@ class Search:
         return self._found(self._least(plan))
 
     def ask(self, plan: Plan) -> Answer:
-        """The answer for a plan, asked for once."""
+        """The answer for a plan, asked for once; where there are to be no more tries, none is made."""
+        if plan not in self._keys and not self.meter.goes_on():
+            return Answer(UNTRIED)
         key = self._kept(plan)
         if key not in self._answers:
             if not self.meter.goes_on():

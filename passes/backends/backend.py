@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from opshift.passes.model import schemas
@@ -106,14 +106,13 @@ class Backend:
     limits: tuple[Limit, ...] = ()
     measured: Mapping[Op, Measured] = field(default_factory=dict)
 
-    @property
-    def untyped(self) -> Backend:
-        """The same as if nobody had seen it fail for the types of a call."""
-        measured = {
-            op: replace(held, types={variable: Types(found.ran) for variable, found in held.types.items()})
-            for op, held in self.measured.items()
-        }
-        return replace(self, measured=measured)
+    def untyped(self, ops: Collection[Op]) -> Backend:
+        """The same as if nobody had seen it fail for the types of calls of some operators."""
+        measured = dict(self.measured)
+        for op in measured.keys() & set(ops):
+            types = {variable: Types(found.ran) for variable, found in measured[op].types.items()}
+            measured[op] = replace(measured[op], types=types)
+        return replace(self, measured=measured) if ops else self
 
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether it has the version of the operator that is in force at `opset` of its domain.

@@ -75,5 +75,7 @@ def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Known:
         if value.type is None:
             return Known(name, UNKNOWN, "the type of one of its values is not known")
         if value.types is None or value.type not in value.types.ran:
-            return Known(name, UNKNOWN, f"{measurements.plain(value.type)} was not measured")
+            failed = value.types is not None and value.type in value.types.failed
+            kind = measurements.plain(value.type)
+            return Known(name, UNKNOWN, f"of {kind} no call ran" if failed else f"{kind} was not measured")
     return Known(name, READ)

@@ -171,7 +171,7 @@ class _Held:
             return _stretched(value, spot, random)
         try:
             return levels.levelled(value, spot.levels, self._values)
-        except (KeyError, ValueError):
+        except (LookupError, ValueError):
             raise EngineError("what it is compared with does not fit it") from None
 
 

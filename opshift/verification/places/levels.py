@@ -93,9 +93,19 @@ def _lines(value: Any, how: str, at: Any, values: Mapping[str, Any]) -> list[Any
     if how == "line":
         return [np.full_like(value, at)]
     if how == "beside":
-        return [np.broadcast_to(values[at], value.shape).astype(value.dtype)]
+        return [_fitted(values[at], value.shape).astype(value.dtype)]
     whole = np.rint(value)
     return [whole, whole + value.dtype.type(0.5)]
+
+
+def _fitted(other: Any, shape: tuple[int, ...]) -> Any:
+    """Of a value that another one of this shape is compared with, what the first of its elements meet."""
+    import numpy as np
+
+    while other.ndim > len(shape):
+        other = other[0]
+    met = tuple(slice(0, size) for size in shape[len(shape) - other.ndim :])
+    return np.broadcast_to(other[met], shape)
 
 
 def _tied(value: Any, axis: int) -> Any:

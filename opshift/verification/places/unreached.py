@@ -78,10 +78,19 @@ class Spot:
     def _numbers(self) -> str:
         if self.levels:
             return "numbers where it decides"
-        pieces = sorted(self.wanted | self.between)
+        pieces = sorted(_innermost(self.wanted | self.between))
         if self.op == "Where":
             return " and ".join("False" if math.isinf(low) else "True" for low, _ in pieces)
         return f"numbers {' and '.join(map(_spelled, pieces))}"
+
+
+def _innermost(found: Collection[Piece]) -> list[Piece]:
+    """Those that no other one is a part of."""
+    return [
+        (low, high)
+        for low, high in found
+        if not any(low <= a and b <= high and (a, b) != (low, high) for a, b in found)
+    ]
 
 
 def _spelled(piece: Piece) -> str:

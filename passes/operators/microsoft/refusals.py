@@ -45,12 +45,10 @@ REASONS = {
     "it joins the choices of PackedSparseAttentionIndexer, which cannot be expressed": (
         "PackedSparseAttentionIndexerMerge",
     ),
-    "its experts multiply by weights in blocks of bytes, chosen by two kinds of routers; QMoE could be expressed": (
-        "MoEPacked",
-    ),
-    "it runs one sequence step by step, and keeps the state of each of the last steps in rows that an input counts": (
-        "Mamba2Verify",
-    ),
+    'its text leaves "format IDs and their stable byte layouts" to another page, and no CPU kernel judges them; QMoE '
+    "could be expressed": ("MoEPacked",),
+    'its text packs "[gate, xBC, dt]" and keeps three of four taps of a convolution: it does not say in which order x, '
+    "B and C lie there, nor the taps": ("Mamba2Verify",),
     "its four flags are inputs, which decide at run time what it reads and how long its caches are": (
         "DecoderAttention",
     ),
@@ -63,7 +61,8 @@ REASONS = {
         "SparseAttention",
     ),
     "its text says neither how words are cut nor what follows the convolution": ("WordConvEmbedding",),
-    "it hashes tokens with the past of each sequence in arithmetic that wraps": (
+    "it multiplies tokens by numbers, and the kernel wraps around (2**40 * 2**40 was seen to): no text says what Mul "
+    "is beyond the range of its type": (
         "NGramHashMapping",
         "VarlenNGramHashMapping",
     ),

@@ -235,3 +235,16 @@ def test_a_search_ends_in_time():
     backend = Believed(("Gelu",))
     assert backend.search(bound=Bound(40, 0)).run().bounded
     assert not backend.asked
+
+
+def test_what_is_not_tried_any_more_is_not_made_either():
+    backend, made = Believed(("Gelu",), basic=("Gelu",)), []
+
+    def key(plan):
+        made.append(plan)
+        return plan
+
+    general = [Remedy(1, "claims"), Remedy(2, "optimize"), *(opset(number) for number in (18, 17, 15))]
+    search = Search(backend.attempt, lambda kind: [expand(kind)], general, meter=Meter(Bound(2)), key=key)
+    assert search.run().bounded
+    assert len(set(made)) <= 4  # the two that were tried, what cannot be made, and the one after

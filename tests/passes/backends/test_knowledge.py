@@ -116,3 +116,11 @@ def test_what_has_no_elements_may_be_of_any_type():
     held = "float[0] r = {}, float[4] s = {1, 1, 2, 2}"
     of = model(body, 13, inputs="float[1,1,2,2] x", outputs="float[1,1,4,4] y", constants=held)
     assert [call.word for call in known(of, Backend("npu-1", opset=18, **facts))] == [READ]
+
+
+def test_what_was_seen_to_fail_is_not_said_to_be_unmeasured():
+    of = model(
+        "n = Neg(c) y = Add(x, n)", 13, inputs="int64[2] x", outputs="int64[2] y", constants="int64[2] c = {1, 2}"
+    )
+    facts = {"measured": {("", "Neg"): measurements.read("Neg", "1; T: float, not int64")}}
+    assert next(known(of, Backend("npu-1", opset=13, **facts))) == ("Neg", UNKNOWN, "of int64 no call ran")

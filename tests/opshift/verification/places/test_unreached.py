@@ -278,5 +278,25 @@ def test_numbers_on_lines():
     assert levelled(x[:, :2], (("axis", -1),), {}).tolist() == np.float32([[0.2, 0.2]]).tolist()
     assert levelled(x[:, :1], (("axis", -1),), {}).tolist() == np.float32([[0.2]]).tolist()
     assert levelled(x[:, :0], (("axis", -1), *levels[::2]), {}).shape == (1, 0)
+    wide = np.float32([[[4, 5, 6, 7, 8, 9], [1, 1, 1, 1, 1, 1]]])
+    assert levelled(x, (("beside", "k"),), {"k": wide}).tolist() == np.float32([[4, 1.7, 6, 3, 8, -7]]).tolist()
     with pytest.raises(ValueError, match="broadcast"):
         levelled(x, (("beside", "k"),), {"k": np.float32([1, 2])})
+
+
+@pytest.mark.parametrize(
+    "name", ["a Relu that is dead beside a residual", "a Loop without a turn", "with another value"]
+)
+def test_what_is_written_of_it_shows_it_again(name, tmp_path):
+    one, other = pair(name) if name in PAIRS else [deciding(body) for body in CHANGES[name][:2]]
+    found = opshift.verify(one, other, repro=str(tmp_path))
+    assert found.repro == str(tmp_path)
+    again = opshift.verify(tmp_path / "before.onnx", tmp_path / "after.onnx", inputs=tmp_path / "inputs")
+    assert (again.status, again.tensor) == ("different", found.tensor)
+    assert again.why in found.why
+
+
+def test_the_narrowest_of_the_numbers_are_told():
+    wanted = {(-np.inf, 3), (-np.inf, 3.1), (3, np.inf), (3.1, np.inf)}
+    spot = unreached.Spot("n", "h", "Clip", wanted=wanted, between={(3, 3.1)})
+    assert spot.done == 'Clip "h" is given numbers below 3 and between 3 and 3.1 and above 3.1'
