@@ -9,7 +9,7 @@ from contextvars import ContextVar
 EARLIEST = 2
 """The first call only shows that there is a kind; from the next one on there is something to be learned."""
 
-USUAL = 32
+USUAL = 8
 """Learning costs as much as two or three calls, which the few of a kind among a hundred nodes do not earn back."""
 
 _from: ContextVar[int | None] = ContextVar("replayed_from", default=USUAL)

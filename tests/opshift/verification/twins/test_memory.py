@@ -1,5 +1,7 @@
 """What two twins have in common runs once; what is not the same, however like, runs again."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,12 @@ def test_no_more_is_kept_than_there_is_room_for(monkeypatch, runs):
         twin.run({"x": X})
         counts.append(len(runs) - before)
     assert counts == [2, 1]
+
+
+def test_large_weights_are_let_go(monkeypatch):
+    """And what is computed of them: it is known by values that are read anew."""
+    monkeypatch.setattr(memory, "_SMALL", 16)
+    of = model("a = Add(x, w) y = Exp(a)", 17, constants="float[2,3] w = {1, 2, 3, 4, 5, 6}", **IO)
+    twin, seen = Twin(of), []
+    twin.run({"x": X}, watch=lambda node, inputs, made: seen.extend(map(weakref.ref, inputs)))
+    assert [held() is None for held in seen] == [False, True, True]
