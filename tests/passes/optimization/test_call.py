@@ -146,6 +146,23 @@ def test_constants_and_grades(space):
     assert space.whole.leans
 
 
+def test_an_array_that_is_held_is_the_constant_that_is_written(space):
+    node = call(space, 4)
+    held = np.float16([[1, 2], [3, 4]])
+    name = node.hold(held, "made")
+    assert node.hold(held, "again") == name
+    written = onnx.numpy_helper.to_array(space.tensor(name))
+    np.testing.assert_array_equal(space.array(name), written, strict=True)
+
+
+def test_inputs_are_those_of_the_node_after_it_reads_others(space):
+    node = call(space, 4)
+    assert node.input(0) == "a"
+    node.read("x", "r", "")
+    assert [node.input(k) for k in range(3)] == ["x", "r", ""]
+    assert list(node.proto.input) == ["x", "r"]
+
+
 @pytest.mark.parametrize(
     ("given", "shape", "bounds"),
     [

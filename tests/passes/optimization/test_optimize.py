@@ -8,6 +8,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto
 from opshift.passes.changes import Allowance
+from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel
 from opshift.passes.optimization import optimize
 
@@ -164,3 +165,10 @@ def test_changes_name_node_operator_and_grade():
     (change,) = optimize.attempt(source).changes
     assert (change.node, change.op, change.how, change.grade) == ("copy", "Identity", "An Identity is gone", "exact")
     assert (change.source, change.target) == (16, 16)
+
+
+def test_it_is_all_the_same_who_looked_at_the_model():
+    for export in store.sample("torch")[::24]:
+        given, own = (optimize.attempt(export.model, survey=s) for s in (convert.checked(export.model), None))
+        assert given.model == own.model
+        assert (given.changes, given.before, given.after) == (own.changes, own.before, own.after)

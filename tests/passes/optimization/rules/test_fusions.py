@@ -117,6 +117,15 @@ def test_a_training_normalization_stays():
     assert len(optimize.attempt(source).model.graph.node) == 2
 
 
+@pytest.mark.parametrize(("op", "left"), [("Add", ["Conv"]), ("Mul", ["Conv", "Mul"])])
+def test_weights_below_normal_numbers_are_not_multiplied(op, left):
+    tiny = weights(4, 3, 3, 3) * np.float32(1e-40)
+    made = optimized(chain([node("Conv", "x,w", "t"), node(op, "t,c", "y")], {"w": tiny, "c": weights(4, 1, 1)}))
+    assert [n.op_type for n in made.graph.node] == left
+    kept = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
+    np.testing.assert_array_equal(kept[made.graph.node[0].input[1]], tiny)
+
+
 def test_weights_of_two_convolutions_are_scaled_for_one():
     nodes = [
         node("Conv", "x,w", "t"),
