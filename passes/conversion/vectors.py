@@ -21,6 +21,7 @@ VECTORS: dict[str, tuple[int, ...]] = {
     "Pad": (1, 3),
     "Resize": (1, 2, 3),
     "Slice": (1, 2, 3, 4),
+    "SplitToSequence": (1,),
 }
 
 

@@ -144,6 +144,9 @@ def held_as(node: Node, index: int, to: int) -> str:
         return node.build.constant(held.reshape([-1] + [1] * (rank - axis % rank - 1)), to)
     if not block or not isinstance(size, int):
         return spread(node, node.build.constant(held, to))
+    if held.ndim != rank or held.shape[axis] != -(-size // block):
+        why = f"shape {list(held.shape)} for blocks of {block} in {size} elements; one for each could be expressed"
+        raise CannotConvert(node, why)
     return node.build.constant(held.take(np.arange(size) // block, axis=axis), to)
 
 

@@ -6,7 +6,9 @@ import onnx.helper
 import pytest
 from onnx import TensorProto as T
 from opshift.passes.conversion import convert
+from opshift.passes.errors import Refused
 
+import opshift
 from tests.support import check, check_refused, check_values, model, show
 
 DEQUANTIZED = {"inputs": "int8[3,4] x", "outputs": "float[3,4] y"}
@@ -207,3 +209,12 @@ def test_inside_a_branch():
     result = convert.attempt(source, {"": 9})
     feeds = {"c": np.array(True), "s": np.array(0.25, np.float32)}
     check_values(source, result.model, feeds, rtol=0, atol=0)
+
+
+def test_a_zero_point_that_is_not_one_for_each_block_is_refused():
+    source = model(
+        "y = DequantizeLinear<block_size=1>(x, s, z)", 24, inputs="uint8[1,4] x", outputs="float[1,4] y",
+        constants="float[1] s = {1}, uint8[1,1] z = {0}",
+    )  # fmt: skip
+    with pytest.raises(Refused, match="blocks of 1"):
+        opshift.inline(source, ["DequantizeLinear"])
