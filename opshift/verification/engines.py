@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -153,7 +154,8 @@ class Reference:
 
         known = set(self._evaluator.input_names)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of means of nothing
                 given = {name: value for name, value in feeds.items() if name in known}
                 return list(self._evaluator.run(self._outputs, given))
         except Exception as error:

@@ -202,6 +202,8 @@ def _stretched(value: Any, spot: Spot, random: Any) -> Any:
             drawn = drawn > 0.5
         elif value.dtype.kind in "iu":
             drawn = np.clip(np.rint(drawn), np.iinfo(value.dtype).min, np.iinfo(value.dtype).max)
+        elif value.dtype.kind == "f":
+            drawn = np.clip(drawn, np.finfo(value.dtype).min, np.finfo(value.dtype).max)
         flat[number :: len(wanted) + 1] = drawn.astype(value.dtype)
     return flat.reshape(value.shape)
 

@@ -91,7 +91,8 @@ def _lines(value: Any, how: str, at: Any, values: Mapping[str, Any]) -> list[Any
     import numpy as np
 
     if how == "line":
-        return [np.full_like(value, at)]
+        with np.errstate(over="ignore"):
+            return [np.full_like(value, at)]
     if how == "beside":
         return [_fitted(values[at], value.shape).astype(value.dtype)]
     whole = np.rint(value)

@@ -46,8 +46,10 @@ def convolution_after_state(node: Node) -> list[str]:
         joined = build.Concat(_channels_first(node, state, last), x, axis=2)
     else:
         joined = build.Pad(x, [0, 0, before, 0, 0, 0]) if before else x
-    y = build.Conv(joined, node.input(1), node.input(2), group=channels, dilations=[dilation])
-    y = build.Mul(y, build.Sigmoid(y)) if activated else y
+    y = x  # of no token, of which onnxruntime's Conv takes none
+    if (node.scope.shape(node.input(0)) or [None] * 3)[1 if last else 2] != 0:
+        y = build.Conv(joined, node.input(1), node.input(2), group=channels, dilations=[dilation])
+        y = build.Mul(y, build.Sigmoid(y)) if activated else y
     results = [_as_given(node, y, last)]
     if node.is_used(1):
         results.append(_as_given(node, build.Slice(joined, [-before if before else END], [END], [2]), last))

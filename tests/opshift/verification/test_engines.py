@@ -2,8 +2,10 @@
 
 import numpy as np
 import onnx.parser
+import pytest
 
 from opshift.verification.engines import OnnxRuntime, Reference
+from tests.support import model
 
 
 def test_an_output_without_a_name_is_no_value_of_inputs_that_are_left_out():
@@ -28,3 +30,9 @@ def test_no_memory_is_planned_for_what_a_name_calls_as_large():
     y, w = OnnxRuntime(model).run({"x": np.zeros((1, 2), np.float32)})
     assert y.shape == (1, 0)
     np.testing.assert_array_equal(w, np.float32([[-1, -1]]))
+
+
+@pytest.mark.parametrize("body", ["y = GlobalAveragePool(x)", "y = ReduceMean(x)"])
+def test_a_mean_of_nothing_is_no_number_and_no_warning(body):
+    mean = model(body, 17, inputs="float[1,2,A,B] x", outputs="float[C,D,E,F] y")
+    assert np.isnan(Reference(mean).run({"x": np.zeros((1, 2, 0, 3), np.float32)})[0]).all()

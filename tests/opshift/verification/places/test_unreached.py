@@ -300,3 +300,13 @@ def test_the_narrowest_of_the_numbers_are_told():
     wanted = {(-np.inf, 3), (-np.inf, 3.1), (3, np.inf), (3.1, np.inf)}
     spot = unreached.Spot("n", "h", "Clip", wanted=wanted, between={(3, 3.1)})
     assert spot.done == 'Clip "h" is given numbers below 3 and between 3 and 3.1 and above 3.1'
+
+
+@pytest.mark.parametrize(("alpha", "status"), [(6e4, "different"), (1e6, "equal")])
+def test_no_number_is_larger_than_its_type_holds(alpha, status):
+    io = {"inputs": "float16[N,8] x", "outputs": "float16[N,8] y"}
+    one, other = (
+        model(f"a = Neg(x) y = ThresholdedRelu<alpha = {value}>(a)", 17, **io) for value in (alpha, alpha / 2)
+    )
+    assert opshift.verify(one, one)
+    assert opshift.verify(one, other).status == status

@@ -72,6 +72,16 @@ def test_causal_convolution(shape, taps):
         assert check(found[:: 1 if dilation else 3], grade="close", opsets=(21, 13), held=[1]) == (8 if dilation else 3)
 
 
+@pytest.mark.parametrize("taps", [1, 3])
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_convolution_of_no_tokens_keeps_the_state(last, taps):
+    state = (2, taps - 1, 6) if last else (2, 6, taps - 1)
+    given = {"input": (2, 0, 6) if last else (2, 6, 0), "weight": (6, 1, taps), "bias": (6,), "past_state": state}
+    options = {"activation": [None, "silu"], "channels_last": [last]}
+    found = calls("CausalConvWithState", given, options, outputs=["present_state"], types=[FLOAT])
+    assert check(found, grade="close", opsets=(21, 13), held=[1], symbolic=False) == len(found)
+
+
 @pytest.mark.parametrize("lead", [(2, 3), (2,)])
 @pytest.mark.parametrize("branches", [None, 4])
 def test_hyper_connections(lead, branches):
