@@ -402,7 +402,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),
     Undefined(("BatchNormalization",), "statistics of channels are no vectors",
               lambda call: bool(call.attribute("spatial", 1)) and any(_no_vector(at)(call) for at in range(1, 5))),
-    Undefined(("Resize",), "the scales are no vector", lambda call: call.opset > 10 and _no_vector(2)(call)),
+    Undefined(("Resize",), "the scales are no vector", lambda call: _no_vector(2 if call.opset > 10 else 1)(call)),
     Undefined(("Compress",), "there are more conditions than elements", _beyond),
     Undefined(("PRelu",), "the slope is larger than the data", _broadcasts_data),
     Undefined(("DynamicQuantizeLinear",), "there is no finite scale", _not_finite),

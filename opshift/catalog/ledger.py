@@ -182,12 +182,18 @@ def _read(function: Callable[..., Any], story: Story, seen: set[Any]) -> None:
                 story.close.append(_text(node.args[0], names))
             elif node.func.attr in _ASKS and isinstance(node.func.value, ast.Name) and node.func.value.id == "node":
                 story.refused.append(_ASKS[node.func.attr])
+            elif isinstance(node.func.value, ast.Name) and inspect.ismodule(room := names.get(node.func.value.id)):
+                _read_helper(getattr(room, node.func.attr, None), story, seen)
         elif isinstance(node.func, ast.Name):
-            called = names.get(node.func.id)
             if node.func.id == "CannotConvert" and len(node.args) > 1:
                 story.refused.append(_text(node.args[1], names))
-            elif inspect.isfunction(called) and called.__module__.startswith("opshift.passes.operators"):
-                _read(called, story, seen)
+            else:
+                _read_helper(names.get(node.func.id), story, seen)
+
+
+def _read_helper(called: Any, story: Story, seen: set[Any]) -> None:
+    if inspect.isfunction(called) and called.__module__.startswith("opshift.passes.operators"):
+        _read(called, story, seen)
 
 
 @cache

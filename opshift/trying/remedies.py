@@ -237,7 +237,7 @@ class Remedies:
                 failed = refused & backend.measured.keys() if backend is not None else set()
                 if made.model is not None or not failed:
                     return made
-                self._untyped.update(failed)
+                self._untyped.update({op for op in failed if not definable.is_defined(*op)} or failed)
         except (InvalidModel, ValueError) as error:
             return Result(None, (), (Refusal("", "model", "", 0, False, str(error)),))
 

@@ -8,6 +8,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.conversion.route import Cross, Inline
 from opshift.passes.conversion.transitions import narrowed, variable
+from opshift.passes.conversion.vectors import taken_for_granted
 from opshift.passes.conversion.work import Versions, Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expand import Expander
@@ -39,7 +40,8 @@ def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Led
     try:
         if step is not None:
             _check_given(node, before)
-            result = step(node)
+            with taken_for_granted(node):
+                result = step(node)
             _check_imports(node, arrived)
         elif pair is None and schemas.difference(*op, older, move.edge) == "changed":
             raise CannotConvert(node, "this change of the operator is not supported yet")
@@ -77,7 +79,8 @@ def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: L
     if move.definition is not None:
         imports = {"": move.definition.opset or work.opset}
         node.build.opset = imports[""]
-        nodes, how = take_over(node, move.definition.step(node) or ()), sentence_of(move.definition.step)
+        with taken_for_granted(node):
+            nodes, how = take_over(node, move.definition.step(node) or ()), sentence_of(move.definition.step)
     else:
         nodes, imports, node.grade, how = expander.expand(node)
         scope.context.released.update(node.inputs)

@@ -48,11 +48,11 @@ FRESH = """
 
 The table above says more of those mutants than of others: tests were written for many that had survived. What the tests of an area's own
 rooms notice of mutants that nobody has looked at yet, in the order in which they were drawn; the recording was of these rooms, or of few
-others, on a busy machine, so that what only other tests notice, or those for which there was no time, counts as survived. *Since* are those
-of them that tests kill now, which were written for their kind:
+others, on a busy machine, so that what only other tests notice, or those for which there was no time, counts as survived. *Looked at* tells the
+day and the commit, for the newer ones. *Since* are those of them that tests kill now, which were written for their kind:
 
-| area | seed | mutants | killed | equivalent | score | since |
-| --- | --- | --- | --- | --- | --- | --- |
+| area | seed | looked at | mutants | killed | equivalent | score | since |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -60,7 +60,7 @@ def fresh(path: Path = SAMPLES) -> str:
     """What became of samples at the first look."""
     rows = tomllib.loads(path.read_text(encoding="utf-8"))["sample"]
     return FRESH + "".join(
-        f"| {r['area']} | {r['seed']} | {r['mutants']} | {r['killed']} | {r['equivalent']} | "
+        f"| {r['area']} | {r['seed']} | {r.get('at', '')} | {r['mutants']} | {r['killed']} | {r['equivalent']} | "
         f"{r['killed'] / (r['mutants'] - r['equivalent']):.1%} | {r['since']} |\n"
         for r in rows
     )

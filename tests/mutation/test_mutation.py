@@ -206,8 +206,10 @@ def test_the_page_lists_what_survived_and_why_not():
 
 def test_the_page_tells_of_fresh_samples(tmp_path):
     held = tmp_path / "fresh.toml"
-    held.write_text('[[sample]]\narea = "files"\nseed = 3\nmutants = 60\nkilled = 40\nequivalent = 10\nsince = 4\n')
-    assert fresh(held).endswith("| files | 3 | 60 | 40 | 10 | 80.0% | 4 |\n")
+    held.write_text(
+        '[[sample]]\narea = "files"\nseed = 3\nat = "2026-11-22, c52de420"\nmutants = 60\nkilled = 40\nequivalent = 10\nsince = 4\n'
+    )
+    assert fresh(held).endswith("| files | 3 | 2026-11-22, c52de420 | 60 | 40 | 10 | 80.0% | 4 |\n")
 
 
 def test_what_is_called_equivalent_is_argued():

@@ -1,21 +1,24 @@
-"""Attention: windows, padded caches and short masks, all of which an attention mask of full width can say, and
-the products and the Softmax that the operator stands for.
-
-A mask is boolean, or of the type of the query and added to the scores; -inf excludes a key. A query whose keys
-are all excluded gets zeros.
+"""Attention: windows, padded caches and short masks, all of which an attention mask of full width can say
+(`shared/attention_masks.py`), and the products and the Softmax that the operator stands for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
-from typing import Any
-
 from opshift.passes.errors import CannotConvert
-from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import Dim
+from opshift.passes.operators.shared import attention_masks as masks
 from opshift.passes.operators.shared import flat_indices
+from opshift.passes.operators.shared.attention_masks import (
+    FILLED,
+    FLOATS,
+    KEY,
+    MASK,
+    PAST_KEY,
+    PAST_VALUE,
+    QUERY,
+    VALUE,
+)
 from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
 from opshift.passes.rewrite.builder import Builder, Operand
 from opshift.passes.rewrite.node import Node
@@ -23,21 +26,16 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, FILLED = range(7)  # inputs; FILLED is nonpad_kv_seqlen
 SCORES = 3  # an output, qk_matmul_output
 HEADS = ("q_num_heads", "kv_num_heads", "kv_num_heads")  # of QUERY, KEY and VALUE
-FLOATS = (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.DOUBLE)
-WORTH_HOLDING = 2**18  # elements of a mask that is computed now and kept in the file
-Length = str | int  # known, or the name of a vector with one element
-Allowed = str | np.ndarray[Any, Any]  # which keys each query may attend: a boolean value, or one known now
 
 
 @says("A mask of width 1 stood for every key and would be padded: it is expanded to the number of keys.")
 def expand_mask(node: Node) -> None:
-    width = _dim(node, MASK, -1) if node.input(MASK) else 0
-    if _is_full(node) or (isinstance(width, int) and width != 1):
+    width = masks.dim_of(node, MASK, -1) if node.input(MASK) else 0
+    if masks.is_full(node) or (isinstance(width, int) and width != 1):
         return
-    keys = _keys(node)
+    keys = masks.key_count(node)
     node.set_input(MASK, node.build.Expand(node.input(MASK), [keys] if isinstance(keys, int) else keys))
 
 
@@ -47,18 +45,18 @@ def pad_mask(node: Node) -> None:
 
 
 def _say_all_in_mask(node: Node) -> None:
-    if node.input(MASK) and not _is_full(node):
-        node.set_input(MASK, _padded(node))
+    if node.input(MASK) and not masks.is_full(node):
+        node.set_input(MASK, masks.padded(node))
     if not node.input(FILLED):
         return
-    build, key = node.build, _range(node.build, _keys(node))
+    build, key = node.build, masks.counted(node.build, masks.key_count(node))
     filled, causal = build.Reshape(node.input(FILLED), [-1, 1, 1, 1]), node.attributes.pop("is_causal", 0)
-    if not causal and not node.input(MASK) and (queries := _length(node, QUERY)) != 1:
+    if not causal and not node.input(MASK) and (queries := masks.length_of(node, QUERY)) != 1:
         filled = build.Expand(filled, flat_indices.vector(build, [queries, 1]))  # as onnxruntime asks
     allowed = build.Less(key, filled)
     if causal:
-        allowed = build.And(allowed, build.LessOrEqual(key, _positions(node)))
-    node.set_input(MASK, _masked(node, allowed))
+        allowed = build.And(allowed, build.LessOrEqual(key, masks.positions(node)))
+    node.set_input(MASK, masks.masked(node, allowed))
     node.set_input(FILLED, "")
 
 
@@ -85,13 +83,13 @@ def window_in_mask(node: Node) -> None:
     left, right = (node.attributes.pop(f"{side}_window_size", -1) for side in ("left", "right"))
     if left < 0 and right < 0:
         return
-    build, query, key = node.build, _positions(node), _range(node.build, _keys(node))
+    build, query, key = node.build, masks.positions(node), masks.counted(node.build, masks.key_count(node))
     bounds = [build.LessOrEqual(build.Sub(query, left), key)] if left >= 0 else []
     bounds += [build.LessOrEqual(key, build.Add(query, right))] if right >= 0 else []
     allowed = bounds[0] if len(bounds) == 1 else build.And(*bounds)
-    if node.input(MASK) and not _is_full(node):
+    if node.input(MASK) and not masks.is_full(node):
         allowed = build.Slice(allowed, [0], build.Shape(node.input(MASK), start=-1), [-1])
-    node.set_input(MASK, _masked(node, allowed))
+    node.set_input(MASK, masks.masked(node, allowed))
 
 
 @says("The operator becomes Softmax(Q * K + mask) * V for each head, with Q and K scaled.")
@@ -116,14 +114,15 @@ def products_and_softmax(node: Node) -> list[str]:
     columns = _scaled(build, key if turned else build.Transpose(key, perm=[0, 1, 3, 2]), root)
     scores = _reshaped(build, build.MatMul(rows, columns), split)
     capped = _capped(node, scores, kind)
-    mask = _mask(node, kind)
+    mask = masks.mask_of(node, kind)
     biased = mask.applied(build, capped, kind)
     shares = mask.zeroed(build, biased, _softmax(node, biased, kind), kind)
     y = _reshaped(build, _product(node, _reshaped(build, shares, joined), value, kind), split)
     y = _heads_together(node, y) if node.rank(QUERY) == 3 else y
     saved = (scores, capped, biased, shares)[mode]
     if len(node.outputs) > SCORES:  # of which inference claims that there are 0 keys if it cannot count them
-        build.typed(saved, kind, [_dim(node, QUERY, 0), _heads(node, QUERY), _dim(node, QUERY, -2), _known_keys(node)])
+        batch, queries = masks.dim_of(node, QUERY, 0), masks.dim_of(node, QUERY, -2)
+        build.typed(saved, kind, [batch, _heads(node, QUERY), queries, masks.known_keys(node)])
     return [y, key, value, saved][: len(node.outputs)]
 
 
@@ -138,7 +137,7 @@ def _heads_apart(node: Node, index: int, order: list[int] | None = None) -> str:
     if not heads:
         raise CannotConvert(node, f"inputs of rank 3 without {HEADS[index]}; with it could be expressed")
     size = share_along(node, name, 2, heads)
-    if _dim(node, index, -2) == 1:
+    if masks.dim_of(node, index, -2) == 1:
         return reshaped_behind(node, name, 1, [heads, size, 1] if order else [heads, 1, size])
     axes = [0, 2, 1, 3]
     apart = reshaped_behind(node, name, 2, [heads, size])
@@ -150,9 +149,12 @@ def _are_alike(node: Node) -> bool:
 
     Only the calls with most nodes, with a mask and a past, are worth it: what follows a past is short.
     """
-    if not node.input(MASK) or not node.input(PAST_KEY) or node.rank(QUERY) != 3 or _dim(node, QUERY, -2) == 1:
+    if not node.input(MASK) or not node.input(PAST_KEY) or node.rank(QUERY) != 3 or masks.dim_of(node, QUERY, -2) == 1:
         return False
-    shapes = {(_heads(node, index), _dim(node, index, -2), _dim(node, index, -1)) for index in (QUERY, KEY, VALUE)}
+    shapes = {
+        (_heads(node, index), masks.dim_of(node, index, -2), masks.dim_of(node, index, -1))
+        for index in (QUERY, KEY, VALUE)
+    }
     return len(shapes) == 1 and None not in shapes.pop() and node.elem_type(QUERY) == node.elem_type(VALUE)
 
 
@@ -169,18 +171,18 @@ def _heads_together(node: Node, y: str) -> str:
     build, heads = node.build, node.attributes
     each = share_along(node, node.input(VALUE), 2, heads[HEADS[VALUE]])
     size = flat_indices.times(build, each, heads[HEADS[QUERY]])
-    if _dim(node, QUERY, -2) == 1:
+    if masks.dim_of(node, QUERY, -2) == 1:
         return reshaped_behind(node, y, 1, [1, size])
     return reshaped_behind(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [size])
 
 
 def _heads(node: Node, index: int) -> Dim:
-    return node.attributes.get(HEADS[index]) if node.rank(QUERY) == 3 else _dim(node, index, 1)
+    return node.attributes.get(HEADS[index]) if node.rank(QUERY) == 3 else masks.dim_of(node, index, 1)
 
 
 def _groups(node: Node, query: str, key: str) -> tuple[Operand, Operand]:
     """Shapes that make heads of the query which share a head of the key its rows, and that take them apart again."""
-    build, heads, groups, rows = node.build, _heads(node, QUERY), _heads(node, KEY), _dim(node, QUERY, -2)
+    build, heads, groups, rows = node.build, _heads(node, QUERY), _heads(node, KEY), masks.dim_of(node, QUERY, -2)
     if heads == groups is not None:
         return None, None
     length: Operand = [rows] if isinstance(rows, int) else build.Shape(query, start=2, end=3)
@@ -206,7 +208,7 @@ def _scaled(build: Builder, name: str, root: str) -> str:
 
 def _scales(node: Node, query: str, kind: int) -> tuple[str, str]:
     """What the query and the key are multiplied by; "" for 1. A large scale is shared, so that no factor overflows."""
-    build, size = node.build, _dim(node, QUERY, -1)
+    build, size = node.build, masks.dim_of(node, QUERY, -1)
     scale = node.attributes.get("scale")
     if scale is None and isinstance(size, int):
         heads = node.attributes[HEADS[QUERY]] if node.rank(QUERY) == 3 else 1
@@ -248,151 +250,6 @@ def _product(node: Node, shares: str, value: str, kind: int) -> str:
     factors = (build.Cast(name, to=wide) if of != wide else name for name, of in ((shares, kind), (value, other)))
     product = build.MatMul(*factors)
     return str(build.Cast(product, to=kind) if kind != wide else product)
-
-
-@dataclass(frozen=True)
-class _Mask:
-    """What excludes keys: a bias that is added to the scores, or a boolean value of those that are allowed.
-
-    `some` is a boolean constant that says which may be attended, where it is known that a query may attend none.
-    """
-
-    bias: tuple[str, ...] = ()
-    allowed: str = ""
-    may_exclude_all: bool = False
-    some: str = ""
-
-    def applied(self, build: Builder, scores: str, kind: int) -> str:
-        if self.allowed:
-            return str(build.Where(self.allowed, scores, build.constant(-inf, kind)))
-        if len(self.bias) > 1:  # the scores come last: they are large, and sums are taken from left to right
-            return str(build.Sum(*self.bias, scores))
-        return str(build.Add(scores, *self.bias)) if self.bias else scores
-
-    def zeroed(self, build: Builder, biased: str, shares: str, kind: int) -> str:
-        """Shares of a query without keys are 0, not NaN."""
-        if not self.may_exclude_all:
-            return shares
-        zero = build.constant(0.0, kind)
-        if self.allowed or self.some:
-            return str(build.Where(self.allowed or self.some, shares, zero))
-        return str(build.Where(build.Equal(biased, build.constant(-inf, kind)), zero, shares))
-
-
-def _mask(node: Node, kind: int) -> _Mask:
-    build, mask, causal = node.build, node.input(MASK), _causal(node)
-    if not mask:
-        return _Mask(() if causal is None else (_excluding(build, causal, kind),))
-    elem_type, held = _mask_type(node), node.scope.array(mask)
-    if node.scope.shape(mask) == []:
-        mask = build.Reshape(mask, [1])
-    if held is not None and held.size <= WORTH_HOLDING and not isinstance(causal, str):
-        known = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
-        known = np.atleast_1d(known if causal is None else known + np.where(causal, 0.0, -inf))
-        bias = mask if elem_type == kind and causal is None else build.constant(known, kind)
-        excludes_all = bool(np.isneginf(known.max(axis=-1, initial=-inf)).any())
-        some = build.constant(~np.isneginf(known), T.BOOL) if excludes_all else ""
-        return _Mask((bias,), may_exclude_all=excludes_all, some=some)
-    if elem_type == T.BOOL:
-        allowed = mask if causal is None else str(build.And(mask, _named(build, causal)))
-        return _Mask(allowed=allowed, may_exclude_all=True)
-    bias = mask if elem_type == kind else str(build.Cast(mask, to=kind))
-    return _Mask((bias,) if causal is None else (bias, _excluding(build, causal, kind)), may_exclude_all=True)
-
-
-def _causal(node: Node) -> Allowed | None:
-    """Which keys lie no later than each query, where only those count: computed now if that is little."""
-    if not node.attributes.get("is_causal", 0):
-        return None
-    build, queries, keys = node.build, _dim(node, QUERY, -2), _known_keys(node)
-    if isinstance(queries, int) and isinstance(keys, int) and queries * keys <= WORTH_HOLDING:
-        return np.tri(queries, keys, keys - int(_dim(node, KEY, -2) or 0), dtype=bool)
-    return str(build.LessOrEqual(_range(build, _keys(node)), _positions(node)))
-
-
-def _excluding(build: Builder, allowed: Allowed, elem_type: int) -> str:
-    """The bias that excludes all other keys."""
-    if not isinstance(allowed, str):
-        return build.constant(np.where(allowed, 0.0, -inf), elem_type)
-    return str(build.Where(allowed, build.constant(0.0, elem_type), build.constant(-inf, elem_type)))
-
-
-def _named(build: Builder, allowed: Allowed) -> str:
-    return allowed if isinstance(allowed, str) else build.constant(allowed, T.BOOL)
-
-
-def _positions(node: Node) -> str:
-    """The position of each query among the keys, as a column: its index plus what precedes the queries."""
-    build, queries = node.build, _length(node, QUERY)
-    column = str(build.Unsqueeze(_range(build, queries), [1]))
-    if node.input(PAST_KEY):
-        return str(build.Add(column, _length(node, PAST_KEY)))
-    if not node.input(FILLED):
-        return column
-    return str(build.Add(column, build.Sub(build.Reshape(node.input(FILLED), [-1, 1, 1, 1]), queries)))
-
-
-def _masked(node: Node, allowed: str) -> str:
-    """The mask with the keys that are not allowed excluded as well."""
-    build, mask = node.build, node.input(MASK)
-    if not mask:
-        return allowed
-    elem_type = _mask_type(node)
-    if elem_type == T.BOOL:
-        return str(build.And(mask, allowed))
-    return str(build.Add(mask, _excluding(build, allowed, elem_type)))
-
-
-def _padded(node: Node) -> str:
-    """The mask as wide as there are keys: those that it does not speak of are excluded."""
-    build, mask, elem_type = node.build, node.input(MASK), _mask_type(node)
-    missing = build.Sub(_keys(node), build.Shape(mask, start=-1))
-    excluded = build.constant(False if elem_type == T.BOOL else -inf, elem_type)
-    return str(build.Pad(mask, build.Concat([0], missing, axis=0), excluded, [-1]))
-
-
-def _mask_type(node: Node) -> int:
-    elem_type = node.elem_type(MASK)
-    if elem_type != T.BOOL and elem_type not in FLOATS:
-        raise CannotConvert(node, "the mask holds integers; bool or the type of the query could be expressed")
-    return elem_type
-
-
-def _keys(node: Node) -> Length:
-    """How many keys there are, those of the past included."""
-    new = _length(node, KEY)
-    if not node.input(PAST_KEY):
-        return new
-    past = _length(node, PAST_KEY)
-    return past + new if isinstance(past, int) and isinstance(new, int) else str(node.build.Add(past, new))
-
-
-def _length(node: Node, index: int) -> Length:
-    """The length of a sequence, which is the last but one axis in every layout."""
-    dim = _dim(node, index, -2)
-    return dim if isinstance(dim, int) else str(node.build.Shape(node.input(index), start=-2, end=-1))
-
-
-def _range(build: Builder, length: Length) -> str:
-    return str(build.Range(0, length if isinstance(length, int) else build.Squeeze(length), 1))
-
-
-def _is_full(node: Node) -> bool:
-    """Whether the mask is known to be as wide as there are keys."""
-    keys = _known_keys(node)
-    return keys is not None and keys == _dim(node, MASK, -1)
-
-
-def _known_keys(node: Node) -> Dim:
-    new, past = _dim(node, KEY, -2), _dim(node, PAST_KEY, -2)
-    if not node.input(PAST_KEY):
-        return new
-    return new + past if isinstance(new, int) and isinstance(past, int) else None
-
-
-def _dim(node: Node, index: int, axis: int) -> Dim:
-    dims = node.scope.shape(node.input(index)) if node.input(index) else None
-    return dims[axis] if dims is not None and len(dims) >= -axis else None
 
 
 changed("Attention", 23, Pair(down=products_and_softmax))

@@ -223,7 +223,9 @@ def pads_of_all_axes(node: Node) -> None:
 
 
 def _scattered_at_runtime(node: Node) -> str:
-    build = node.build
+    build, dims = node.build, node.scope.rank(node.input(3))
+    if dims not in (None, 1):
+        raise CannotConvert(node, f"axes of rank {dims}, which the text has as a vector; one could be expressed")
     rank = build.Size(build.Shape(node.input(0)))
     axes = build.Cast(node.input(3), to=T.INT64)
     axes = build.Where(build.Less(axes, 0), build.Add(axes, rank), axes)

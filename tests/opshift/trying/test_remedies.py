@@ -1,10 +1,11 @@
 """What is done for a backend that lacks the operator of what is written out."""
 
 import numpy as np
+from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend
 from opshift.passes.goals import Goal
 
-from opshift.trying.remedies import AS_IT_IS, EXPAND, UNROLL, Remedies
+from opshift.trying.remedies import AS_IT_IS, EXPAND, FLOAT, UNROLL, Remedies
 from opshift.trying.search import Remedy
 from tests.support import evaluate, model
 
@@ -47,3 +48,20 @@ def test_what_the_file_lacks_may_be_expanded_where_the_file_is_left_aside():
     source = model("y = HardSwish(x)", 18, inputs="float[3] x", outputs="float[3] y")
     remedies = Remedies(source, Goal(backend=Backend("made up", opset=18, lacks={("", "HardSwish"): 1})), None)
     assert next(remedies.general()) == Remedy(1, EXPAND, "HardSwish", "expand HardSwish")
+
+
+def test_types_that_fail_are_left_to_be_tried_where_nothing_takes_their_place():
+    body = "a = Cast<to = 6>(x) p = MatMul(a, a) h = HardSwish(z) y = Add(p, p)"
+    io = {"inputs": "uint8[3,3] x, double[3] z", "outputs": "int32[3,3] y, double[3] h"}
+    said = {"MatMul": "2; T: float, not int32", "HardSwish": "1; T: float, not double"}
+    measured = {("", op): measurements.read(op, text) for op, text in said.items()}
+    source = model(body, 18, **io)
+    goal = Goal(backend=Backend("made up", opset=18, measured=measured))
+    assert goal.attempt(source, None).model is None
+    remedies = Remedies(source, goal, None)
+    calls = {node.op_type for node in remedies.made(frozenset()).model.graph.node}
+    assert "MatMul" in calls
+    assert "HardSwish" not in calls  # which is expanded
+    made = remedies.made(frozenset({Remedy(1, FLOAT, "MatMul")})).model
+    feeds = {"x": np.arange(247, 256, dtype=np.uint8).reshape(3, 3), "z": np.array([-4.0, 0.5, 2.0])}
+    np.testing.assert_array_equal(evaluate(made, feeds)[0], evaluate(source, feeds)[0])

@@ -19,7 +19,7 @@ from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.types import tensor_type
 from opshift.passes.rewrite import registry
 
-from tests.support import model
+from tests.support import check_refused, model
 
 IO = {"inputs": "float[2,3] x, float16[2] h, int64[1] k", "outputs": "y"}
 
@@ -301,3 +301,16 @@ def test_graphs_of_what_a_step_looked_at_are_counted_anew(edge, up, outdated):
     moves.cross(work, scope, Cross(edge, up), Expander(), Ledger())
     pair = registry.step("", "Scan", edge)
     assert layout.outdated is (pair is not None and (pair.up if up else pair.down) is not None)
+
+
+MATRICES = {
+    "scales of Resize": ("y = Resize(x, v)", 10, 9, "float[1,4] v = {3, 1, 0.5, 0.5}"),
+    "axes of Pad": ("y = Pad(x, p, , v)", 18, 7, ""),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_what_the_text_has_as_a_vector_is_refused_as_a_matrix_where_a_step_hangs_on_it(name):
+    body, opset, target, constants = MATRICES[name]
+    inputs = "float[1,1,1,4] x, int64[8] p" + ("" if constants else ", int64[1,4] v")
+    check_refused(body, opset, target, "of rank 2", inputs=inputs, outputs="float[A,B,C,D] y", constants=constants)

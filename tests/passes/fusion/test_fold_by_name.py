@@ -1,6 +1,8 @@
 """Every operator with a definition can be asked for by name and comes back, or it is said that it cannot."""
 
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,9 +28,19 @@ MORE = {  # where all that is published has optional outputs, for which there is
 }
 
 
+@cache
+def of_one_node() -> dict[Op, list[Case]]:
+    """What is published of a single call, by operator."""
+    found: dict[Op, list[Case]] = defaultdict(list)
+    for case in installed():
+        if len(nodes := case.model.graph.node) == 1:
+            found[nodes[0].domain, nodes[0].op_type].append(case)
+    return found
+
+
 def calls(op: Op) -> Iterator[tuple[ModelProto, Case | None]]:
     """Calls of an operator, with what is published of them."""
-    published = [case for case in installed() if [(n.domain, n.op_type) for n in case.model.graph.node] == [op]]
+    published = of_one_node().get(op, ())
     for case in published:
         yield from ((of.model, of) for of in (case, bound(case)) if of is not None)
     made = [MORE[op]] if op in MORE else [] if published else lowest._calls(*op)

@@ -248,6 +248,14 @@ def bags(d: Draw) -> Any:
 
 
 @recipe
+def segments(d: Draw) -> Any:
+    x = d.value((1, 2, 3), ("float32", "float16", "int32", "int64"), lambda shape: shape[0] > 0)
+    ids = sorted(d.numbers(x.get_shape()[0], 0, 4))
+    more = [d.whole(d.number(0, 6))] if d.chance() else []
+    return d.make(16, "SegmentMax", [x, d.whole(ids, 0.4), *more], fill_mode=d.one(("ZERO", "LOWEST")))
+
+
+@recipe
 def buckets(d: Draw) -> Any:
     x = d.value(None, ("float32", "int32", "int64"))
     bounds = np.sort(d.array([d.size()], kind_of(x)))
