@@ -142,6 +142,9 @@ def test_what_is_not_allowed_stays():
     source, result = optimized(body, outputs="z")
     named = {(change.node, change.op, change.how) for change in result.changes}
     assert len(named) > 4
+    given = Allowance()
+    assert {(c.node, c.op, c.how) for c in optimize.attempt(source, allowance=given).changes} == named
+    assert {(c.node, c.op, c.how) for c in given.made} == named
     for change in named:
         left = optimize.attempt(source, allowance=Allowance(frozenset([change])))
         assert change not in {(c.node, c.op, c.how) for c in left.changes}

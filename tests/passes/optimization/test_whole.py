@@ -46,6 +46,7 @@ def test_what_was_changed_is_inferred_anew():
     whole.changed = 1
     whole.begin()
     assert whole.context is not context
+    assert [held.trusting for held in (context, whole.context)] == [False, False], "what is declared is no knowledge"
     assert whole.changed == 0
 
 

@@ -8,6 +8,7 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.verification.engines import OnnxRuntime, Reference
 from opshift.verification.twins import calls, kernels
 from opshift.verification.twins.activations import ACTIVATIONS
+from opshift.verification.twins.nodes import NEWEST
 from tests.support import model
 
 RESIZED = [
@@ -65,7 +66,7 @@ def test_functions_of_each_element_are_right(op, more):
     (made,) = kernels.compute(op, 22, [EDGES], {a.name: _text(attribute_value(a)) for a in of.graph.node[0].attribute})
     close = 1e-7 if op in ("Erf", "Gelu") else 1e-14  # onnx.reference computes erf in float32
     np.testing.assert_allclose(made, Reference(of).run({"x": EDGES})[0], rtol=close, atol=close)
-    for special in (np.nan, np.inf, -np.inf):
+    for special in (np.inf, -np.inf, *([np.nan] if op != "Erf" else [])):  # of which onnxruntime 1.23 makes 1
         with np.errstate(all="ignore"):
             (found,) = kernels.compute(op, 22, [np.full(1, special)], {})
         narrow = model(f"y = {op}(x)", 22, inputs="float[1] x", outputs="float[1] y")
@@ -74,7 +75,8 @@ def test_functions_of_each_element_are_right(op, more):
 
 @pytest.mark.newest
 def test_onnxruntime_has_what_is_said_of_double():
-    known = {op for (domain, op) in calls._kernels() if not domain}
+    ranges = {op: found for (domain, op), found in calls._kernels().items() if not domain}
+    known = {op for op, found in ranges.items() if min(found)[0] <= NEWEST}
     assert not kernels.LACKING & known
     assert known >= calls._DEFINED
 
