@@ -1,4 +1,4 @@
-"""Inputs that are vectors by the text of an operator, and that runtimes take in other ranks, too."""
+"""Inputs that are vectors or numbers by the text of an operator, and that onnx.checker takes in other shapes, too."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ VECTORS: dict[str, tuple[int, ...]] = {
     "SplitToSequence": (1,),
 }
 
+NUMBERS: dict[str, tuple[int, ...]] = {"OneHot": (1,), "Range": (0, 1, 2), "Trilu": (1,)}
+
 
 @contextmanager
 def taken_for_granted(node: Node) -> Iterator[None]:
-    """Steps trust that vectors are some: one that fails for want of it refuses the node."""
+    """Steps trust that vectors and numbers are some: one that fails for want of it refuses the node."""
     op = node.op_type
     try:
         yield
@@ -36,5 +38,10 @@ def taken_for_granted(node: Node) -> Iterator[None]:
             rank = node.scope.rank(node.input(index)) if node.input(index) else None
             if rank not in (None, 1):
                 why = f"input {index} of rank {rank}, which the text has as a vector; one could be expressed"
+                raise CannotConvert(node, why) from None
+        for index in NUMBERS.get(op, ()):
+            held = node.scope.array(node.input(index)) if node.input(index) else None
+            if held is not None and held.size != 1:
+                why = f"{held.size} elements in input {index}, which the text has as a number; one could be expressed"
                 raise CannotConvert(node, why) from None
         raise

@@ -314,3 +314,8 @@ def test_what_the_text_has_as_a_vector_is_refused_as_a_matrix_where_a_step_hangs
     body, opset, target, constants = MATRICES[name]
     inputs = "float[1,1,1,4] x, int64[8] p" + ("" if constants else ", int64[1,4] v")
     check_refused(body, opset, target, "of rank 2", inputs=inputs, outputs="float[A,B,C,D] y", constants=constants)
+
+
+@pytest.mark.parametrize("body", ["y = Trilu(x, k)", "y = OneHot(x, k, x)"])
+def test_what_the_text_has_as_a_number_is_refused_without_one(body):
+    check_refused(body, 14, 7, "0 elements", inputs="float[2,2] x", outputs="float[A,B] y", constants="int64[0] k = {}")
