@@ -24,7 +24,11 @@ VECTORS: dict[str, tuple[int, ...]] = {
     "SplitToSequence": (1,),
 }
 
-NUMBERS: dict[str, tuple[int, ...]] = {"OneHot": (1,), "Range": (0, 1, 2), "Trilu": (1,)}
+NUMBERS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("OneHot", "SequenceAt", "SequenceErase", "Trilu"), (1,)),
+    "Range": (0, 1, 2),
+    "SequenceInsert": (2,),
+}
 
 
 @contextmanager
@@ -39,6 +43,8 @@ def taken_for_granted(node: Node) -> Iterator[None]:
             if rank not in (None, 1):
                 why = f"input {index} of rank {rank}, which the text has as a vector; one could be expressed"
                 raise CannotConvert(node, why) from None
+            if rank == 1 and node.scope.shape(node.input(index)) == [0]:
+                raise CannotConvert(node, f"no elements in input {index}; some could be expressed") from None
         for index in NUMBERS.get(op, ()):
             held = node.scope.array(node.input(index)) if node.input(index) else None
             if held is not None and held.size != 1:

@@ -15,6 +15,16 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
+@says("A hint to runtimes goes, and slopes of a higher rank than x, whose result no text had, are refused.")
+def slopes_within_x(node: Node) -> None:
+    without_hint(node)
+    x, slope = map(node.scope.rank, node.inputs)
+    if x is not None and slope is not None and x < slope:
+        raise CannotConvert(
+            node, f"slopes of rank {slope} for an input of rank {x}; at most that rank could be expressed"
+        )
+
+
 @says("A vector of slopes was one per channel, the second dimension of x, and is matched from the last one on.")
 def slope_per_channel(node: Node) -> None:
     dims = node.scope.shape(node.input(1))
@@ -33,7 +43,7 @@ def slope_as_vector(node: Node) -> Replacement:
     x, dims = node.scope.shape(node.input(0)) or [], node.scope.shape(node.input(1)) or []
     longer = [k + rank - len(dims) for k, dim in enumerate(dims) if dim != 1]
     if longer in ([], [1]):
-        if len(dims) != 1:
+        if rank and len(dims) != 1:
             node.set_input(1, build.Reshape(node.input(1), [-1]))
         return None
     run = x[longer[0] :]
@@ -62,7 +72,7 @@ def sloped_integers(node: Node) -> Replacement:
     return str(build.Mul(x, build.Add(steeper, one)))
 
 
-changed("PRelu", 6, Pair(up=without_hint))
+changed("PRelu", 6, Pair(up=slopes_within_x))
 changed("PRelu", 7, Pair(up=slope_per_channel, down=slope_as_vector))
 changed("PRelu", 9, Pair(down=sloped_integers))
 changed("PRelu", 16, ROUNDED)

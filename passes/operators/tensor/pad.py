@@ -211,6 +211,9 @@ def pads_of_all_axes(node: Node) -> None:
         raise CannotConvert(node, f"axes={axes} lie outside rank {len(shape)}")
     else:
         axes = [axis % len(shape) for axis in axes]
+        given = node.scope.shape(node.input(1)) if pads is None else [len(pads)]
+        if given and isinstance(given[0], int) and given[0] != 2 * len(axes):
+            raise CannotConvert(node, f"{given[0]} pads for {len(axes)} axes; two for each could be expressed")
         places, zeros = axes + [axis + len(shape) for axis in axes], [0] * (2 * len(shape))
         if pads is None:
             chosen = [places.index(k) if k in places else len(places) for k in range(len(zeros))]

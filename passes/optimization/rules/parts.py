@@ -162,7 +162,7 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
 @rule("SequenceAt", since=11)
 def take_part(call: Call) -> Outcome:
     cut, at = call.made_by("SplitToSequence"), call.ints(1)
-    if cut is None or at is None:
+    if cut is None or not at:
         return None
     if not cut.input(1) and not cut.attribute("keepdims", 1):
         return _taken(call, cut, at[0])
@@ -205,7 +205,7 @@ def _emit_split(call: Call, value: str, axis: int, sizes: list[int], key: tuple[
 @rule("SequenceAt", since=11)
 def take_member(call: Call) -> Outcome:
     made, at = call.made_by("SequenceConstruct"), call.ints(1)
-    if made is None or at is None:
+    if made is None or not at:
         return None
     count = len(made.proto.input)
     return made.input(at[0] % count) if -count <= at[0] < count else None

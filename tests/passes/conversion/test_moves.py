@@ -319,3 +319,21 @@ def test_what_the_text_has_as_a_vector_is_refused_as_a_matrix_where_a_step_hangs
 @pytest.mark.parametrize("body", ["y = Trilu(x, k)", "y = OneHot(x, k, x)"])
 def test_what_the_text_has_as_a_number_is_refused_without_one(body):
     check_refused(body, 14, 7, "0 elements", inputs="float[2,2] x", outputs="float[A,B] y", constants="int64[0] k = {}")
+
+
+SEQUENCES = (
+    "y = SequenceAt(s, k)",
+    "t = SequenceErase(s, k) y = SequenceAt(t, i)",
+    "t = SequenceInsert(s, x, k) y = SequenceAt(t, i)",
+)
+
+
+@pytest.mark.parametrize("body", SEQUENCES)
+def test_a_position_that_is_none_is_refused(body):
+    io = {"inputs": "float[2] x", "outputs": "float[A] y", "constants": "int64[0] k = {}, int64 i = {0}"}
+    check_refused(f"s = SequenceConstruct(x, x) {body}", 11, 7, "0 elements", **io)
+
+
+def test_vectors_without_elements_are_refused_where_a_step_hangs_on_them():
+    io = {"inputs": "float[1,5,5] x", "outputs": "float[A,B,C] y", "constants": "int64[0] k = {}"}
+    check_refused("y = Col2Im(x, k, k)", 18, 7, "no elements in input 1", **io)

@@ -95,3 +95,18 @@ def test_unsigned_integers_have_no_slope_below_9(kind):
 
 def test_slopes_of_floats_stay():
     check_unchanged("y = PRelu(x, s)", 16, 7, inputs="float[2,2] x, float[2] s", outputs="float[2,2] y")
+
+
+@pytest.mark.parametrize(("x", "slope"), [("", "[1]"), ("[3]", "[1,3]")])
+@pytest.mark.parametrize("result", ["[1]", ""])
+def test_slopes_of_a_higher_rank_than_x_have_no_result_below_6(x, slope, result):
+    io = {"inputs": f"float{x} x, float{slope} s", "outputs": f"float{result} y"}
+    check_refused("t = PRelu(x, s) y = Neg(t)", 1, 6, "could be expressed", **io)
+    check_refused("y = PRelu(x, s)", 5, 16, f"rank {slope.count(',') + 1}", **io)
+
+
+def test_a_slope_of_a_scalar_stays_a_scalar_below_7():
+    io = {"inputs": "float x, float s", "outputs": "float y"}
+    made = check_unchanged("y = PRelu(x, s)", 7, 1, **io)
+    check_unchanged("y = PRelu(x, s)", 1, 7, **io)
+    assert legacy.run(made, {"x": np.float32(-2), "s": np.float32(0.5)})[0].shape == ()

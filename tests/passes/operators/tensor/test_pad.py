@@ -156,6 +156,14 @@ def test_axes_outside_the_rank_are_refused():
     check_refused("y = Pad(x, p, , a)", 18, 17, "axes=[2] lie outside rank 2", **io)
 
 
+@pytest.mark.parametrize("given", ["[1] p = {1}", "[2] p = {1, 1}", "[2] p"])
+@pytest.mark.parametrize("target", [17, 1])
+def test_pads_that_are_not_two_for_each_axis_are_refused(given, target):
+    held = f"int64{given}, int64[0] a = {{}}" if "=" in given else "int64[0] a = {}"
+    io = {**ROWS, "inputs": "float[2,3] x" + ("" if "=" in given else f", int64{given}"), "constants": held}
+    check_refused("y = Pad(x, p, , a)", 18, target, "pads for 0 axes; two for each", **io)
+
+
 @pytest.mark.parametrize("pads", [[1, 2], [7, 0], [0, 0]])
 @pytest.mark.parametrize("runtime", list(itertools.product([False, True], repeat=2)))
 def test_wrapped_elements_are_gathered_below_19(pads, runtime):

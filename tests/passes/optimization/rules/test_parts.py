@@ -161,6 +161,14 @@ def test_all_parts_come_of_one_split():
     )
 
 
+@pytest.mark.parametrize(
+    "made", ["SplitToSequence<axis=1>(x)", "SplitToSequence<keepdims=0>(x)", "SequenceConstruct(x, x)"]
+)
+def test_a_place_that_is_none_takes_nothing(made):
+    io = {"inputs": "float[2,6] x", "outputs": "float[A,B] y", "constants": "int64[0] none = {}"}
+    check_kept(f"s = {made} y = SequenceAt(s, none)", **io)
+
+
 def test_a_place_without_its_axis_is_gathered():
     check_optimized(
         "s = SplitToSequence<axis=1, keepdims=0>(x) y = SequenceAt(s, end)",
