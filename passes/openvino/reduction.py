@@ -19,6 +19,7 @@ REDUCE = {
 @layer(*REDUCE)
 def reduce(of: Layer) -> Made:
     """Without axes the data stay as they are."""
+    _check_length(of)
     keep = int(of.flag("keep_dims", False))
     return str(
         of.build.emit(REDUCE[of.type], [of.input(0), of.vector(1)], {"keepdims": keep, "noop_with_empty_axes": 1})
@@ -29,6 +30,15 @@ def _check_axes(of: Layer) -> None:
     """What is computed without axes is not what the specification says."""
     if of.constant(1) == [] or 0 in (of.dims(1) or ()):
         raise Unmapped("no axes; at least one could be expressed")
+    _check_length(of)
+
+
+def _check_length(of: Layer) -> None:
+    dims = of.dims(1)
+    if of.constant(1) is None and (dims is None or -1 in dims):
+        of.close(
+            "how many axes there are only the run tells; where there are none, OpenVINO gives other sizes or numbers"
+        )
 
 
 @layer("ReduceL1")

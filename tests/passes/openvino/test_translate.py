@@ -283,6 +283,17 @@ def test_data_may_leak_in_openvino_where_a_block_may_not_be_filled(name, tmp_pat
     assert all("leak" in change.remark for change in changes)
 
 
+@pytest.mark.parametrize("name", ["reduce_sum", "reduce_max", "reduce_mean", "reduce_l1", "reduce_l2"])
+def test_axes_of_which_the_run_may_tell_none_are_close(name, tmp_path):
+    reduced = getattr(op, name)
+    path = network(lambda x, axes: reduced(x, axes, True), [drawn(2, 3), np.int64([1])], tmp_path)
+    assert not openvino_ir.read(path).changes
+    (change,) = openvino_ir.read(of_any_size(path)).changes
+    assert (change.grade, "only the run tells" in change.remark) == ("close", True)
+    path = network(lambda x: reduced(x, ints(1), True), [drawn(2, 3)], tmp_path)
+    assert not openvino_ir.read(of_any_size(path)).changes
+
+
 def test_what_changes_nothing_is_told_of_layers_that_are_read():
     assert IDLE.keys() <= MAPPINGS.keys()
     assert all(why for reasons in IDLE.values() for why in reasons.values())
