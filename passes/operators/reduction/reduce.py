@@ -160,7 +160,7 @@ EXTREMA = ["ReduceMax", "ReduceMin"]
 OTHERS = [op for op in SINGLE if op != "ReduceSum"]
 
 changed(SINGLE, 11, Pair(up=axes_inside(), down=nonnegative_axes))
-changed(EXTREMA, 12, Pair(down=small_integers))
+changed(EXTREMA, 12, Pair(up=axes_inside(), down=small_integers))
 changed("ReduceSum", 13, AXES_INPUT)
 same(OTHERS, 13, "bfloat16 came; the text now says what an empty reduction yields, which runtimes did before")
 changed(OTHERS, 18, AXES_INPUT)

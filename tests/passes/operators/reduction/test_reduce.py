@@ -273,3 +273,13 @@ def test_minima_along_axes(dtype, opset):
 def test_no_axes_may_mean_none():
     call = "ReduceMin<noop_with_empty_axes = 1>(x)"
     same_bits(computed(call, SPECIAL, opset=18), SPECIAL)
+
+
+@pytest.mark.parametrize("axis", [2, -3])
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin", "ReduceMean"])
+def test_an_axis_of_which_inference_said_nothing_is_refused_where_it_does(op, axis):
+    body, io = f"t = Cast<to=1>(x) y = {op}<axes=[{axis}]>(t)", {"inputs": "float[2,3] x", "outputs": "float[A,B] y"}
+    silent = 10 if op == "ReduceMean" else 11
+    check_refused(body, silent, silent + 1, f"axis {axis} lies outside rank 2", **io)
+    check_refused(body, silent, 18, f"axis {axis} lies outside rank 2", **io)
+    check_unchanged(body.replace(f"[{axis}]", "[-1]"), silent, silent + 1, **io)
