@@ -27,7 +27,7 @@ VECTORS: dict[str, tuple[int, ...]] = {
 NUMBERS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("OneHot", "SequenceAt", "SequenceErase", "Trilu"), (1,)),
     "Range": (0, 1, 2),
-    "SequenceInsert": (2,),
+    **dict.fromkeys(("SequenceInsert", "Tile"), (2,)),
 }
 
 

@@ -337,3 +337,6 @@ def test_a_position_that_is_none_is_refused(body):
 def test_vectors_without_elements_are_refused_where_a_step_hangs_on_them():
     io = {"inputs": "float[1,5,5] x", "outputs": "float[A,B,C] y", "constants": "int64[0] k = {}"}
     check_refused("y = Col2Im(x, k, k)", 18, 7, "no elements in input 1", **io)
+    io = {"inputs": "float[2,3] x", "outputs": "float[A,B] y", "constants": "float[0] k = {}, float[1] one = {1}"}
+    check_refused("y = Tile(x, k, one)", 1, 6, "no elements in input 1", **io)
+    check_refused("y = Tile(x, one, k)", 1, 6, "0 elements in input 2", **io)
