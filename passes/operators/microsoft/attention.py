@@ -71,6 +71,8 @@ def attention_of_heads(node: Node) -> list[str]:
     mask, added, past_key, past_value = (node.input(i) for i in range(4, 8))
     if node.input(8) or node.input(9):
         raise CannotConvert(node, "a cache in a shared buffer; past and present of their own could be expressed")
+    if past_key and not all([*node.outputs, "", ""][1:3]):
+        raise CannotConvert(node, "a past without present, which the kernel forgets; with present could be expressed")
     node.close("attention rounds in its own order")
     kind = kind_of_scores(node, node.elem_type(), bool(mask))
     query, key, value = with_bias(node, _unpacked(node), node.input(3))

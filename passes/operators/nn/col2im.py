@@ -21,8 +21,9 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
+FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
 SUMMED = (
-    *(T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE),
+    *FLOATS,
     *(T.INT8, T.INT16, T.INT32, T.INT64, T.UINT8, T.UINT16, T.UINT32, T.UINT64),
 )
 WIDER: dict[int, int] = {
@@ -64,9 +65,11 @@ def gathered_and_added(node: Node) -> str:
             node.close("added in float32")
         y = _layered(node, x, axes)
     else:
-        if kind in (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE):
+        if kind in FLOATS:
             node.close("added in another order")
         y = _summed(build, x, axes, columns)
+    if kind in FLOATS:
+        y = build.Add(y, build.constant(0, wide))  # runtimes begin at 0, which makes 0 of -0
     return str(y if wide == kind else build.Cast(y, to=kind))
 
 

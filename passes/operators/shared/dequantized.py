@@ -102,12 +102,10 @@ def product_of_scales(node: Node, *names: str, factor: float = 1.0) -> str:
 
 def convolution(node: Node, x: str) -> str:
     """The convolution of what `x` was dequantized to; the inputs are those of QLinearConv."""
-    build, w_scale, bias = node.build, node.input(4), node.input(8)
-    dims = node.scope.shape(w_scale)
-    one = is_one(dims) or (dims is not None and node.scope.shape(node.input(3)) == [])
-    scale, zero = (scalar(node, index) if one else node.input(index) for index in (4, 5))
-    if not one and is_one(node.scope.shape(zero)) and dims is not None:
-        zero = _for_each(node, zero, dims)
+    build, bias = node.build, node.input(8)
+    shapes = [node.scope.shape(node.input(index)) for index in (4, 5) if node.input(index)]
+    one = all(map(is_one, shapes)) or (None not in shapes and node.scope.shape(node.input(3)) == [])
+    scale, zero = ((scalar if one else _for_each)(node, index) for index in (4, 5))
     w = build.DequantizeLinear(node.input(3), scale, zero, axis=None if one else 0)
     operands = [x, w]
     if bias:
@@ -117,12 +115,16 @@ def convolution(node: Node, x: str) -> str:
     return str(build.emit("Conv", operands, {name: node.attributes.get(name) for name in names}))
 
 
-def _for_each(node: Node, zero: str, dims: list[Dim]) -> str:
-    """One zero point for each channel, where one is given for all."""
-    held = node.scope.array(zero)
-    if held is not None and _is_known(dims[0]):
-        return node.build.constant(np.full(dims[0], held.reshape(-1)[0]), node.scope.elem_type(zero))
-    return str(node.build.Expand(zero, node.build.Shape(node.input(4))))
+def _for_each(node: Node, index: int) -> str:
+    """A number for each output channel, of one for all where it may be no more; "" where it is left out."""
+    name, weights = node.input(index), node.input(3)
+    dims, channels = node.scope.shape(name), (node.scope.shape(weights) or [None])[0]
+    if not name or (dims is not None and not is_one(dims) and all(map(_is_known, dims))):
+        return name
+    held = node.scope.array(name)
+    if held is not None and isinstance(channels, int):
+        return node.build.constant(np.full(channels, held.reshape(-1)[0]), node.elem_type(index))
+    return str(node.build.Expand(name, node.build.Slice(node.build.Shape(weights), [0], [1], [0])))
 
 
 def in_int32(node: Node, index: int) -> str:

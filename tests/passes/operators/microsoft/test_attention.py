@@ -1,7 +1,5 @@
 """Attention and MultiHeadAttention over the masks, caches and outputs that the kernels run: a sample of each kind."""
 
-from dataclasses import replace
-
 import numpy as np
 import onnx
 import pytest
@@ -91,20 +89,12 @@ def test_multi_head_attention(new, past, cached, width, queries, ran):
     assert check(made[:: 1 + len(made) // (ran + 1)][:ran], grade="close") == ran
 
 
-def test_at_the_opset_of_attention_a_past_without_present_runs():
-    """Which onnxruntime's Attention does not, and of which its MultiHeadAttention forgets the past."""
-    given = {"query": (B, S, 8), "key": (B, S, 8), "value": (B, S, 8), **dict.fromkeys(("past_key", "past_value"), (B, N, P, 4))}  # fmt: skip
-    made = calls("MultiHeadAttention", given, {"num_heads": [N]}, outputs=["present_key", "present_value"])
-    made = [call for call in made if all(call.inputs[i] is not None for i in (1, 2, 6, 7)) and call.outputs[1:3] == (True, True)]  # fmt: skip
-    for call in made:
-        wanted = OnnxRuntime(model([call])).run(feeds([call]))[0]
-        alone = replace(call, outputs=(True, False, False, False))
-        source = model([alone])
-        kind = onnx.helper.np_dtype_to_tensor_dtype(wanted.dtype)
-        source.graph.output[0].type.CopyFrom(onnx.helper.make_tensor_type_proto(kind, wanted.shape))
-        for opset in (24, 23):
-            (got,) = OnnxRuntime(inlined(source, opset)).run(feeds([alone]))
-            np.testing.assert_allclose(got.astype(FLOAT), wanted.astype(FLOAT), rtol=2e-3, atol=2e-3)
+@pytest.mark.parametrize("asked", [(False, False), (True, False), (False, True)])
+def test_a_past_of_which_no_present_is_made_is_refused(asked):
+    """The kernel forgets it, and yields other numbers at every run where one half of it is asked for."""
+    x, past = np.ones((B, S, 8), FLOAT), np.ones((B, N, P, 4), FLOAT)
+    call = Call("MultiHeadAttention", (x, x, x, None, None, None, past, past), (True, *asked), {"num_heads": N})
+    check_refused([call], "a past without present")
 
 
 def test_only_1_is_unidirectional():

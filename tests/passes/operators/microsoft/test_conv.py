@@ -89,6 +89,18 @@ def test_convolutions_of_quantized_numbers(x, w, columns, last):
     assert check(found, grade="close", steps=1, held=(3, 4, 5, 8), opsets=(21, 13)) == 8
 
 
+@pytest.mark.parametrize("held", [(3, 4, 5, 8), (3, 8), ()])
+@pytest.mark.parametrize(("scales", "zeros"), [((), (6,)), ((1,), (6,)), ((6,), ()), ((6,), (1,))])
+def test_one_scale_beside_a_zero_point_for_each_channel(scales, zeros, held):
+    found = []
+    for bias in (None, RNG.integers(-9000, 9000, 6).astype(np.int32)):
+        image, kernel = eight_bits(np.uint8, 2, 4, 6, 7), eight_bits(np.int8, 6, 4, 3, 2)
+        of_kernel = (kernel, scale(*scales), eight_bits(np.int8, *zeros))
+        given = (image, scale(), eight_bits(np.uint8), *of_kernel, np.array(0.2, FLOAT), eight_bits(np.uint8), bias)
+        found.append(Call("QLinearConv", given, (True,)))
+    assert check(found, grade="close", steps=1, held=held, opsets=(21, 13)) == 2
+
+
 @pytest.mark.parametrize("last", [0, 1])
 def test_no_channels_of_numbers_are_refused(last):
     """Of which the kernel yields what lies in memory."""

@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from tests.support import check, check_computes, check_refused
+from tests.support import check, check_computes, check_refused, converted, evaluate, model
 
 CASES = [
     ([5, 5], [1, 5], [1, 1], [1, 1], [0, 0, 0, 0]),
@@ -53,9 +53,24 @@ def test_infinities_stay_where_they_are():
     x = np.array([[[np.inf, 1.0], [np.nan, 2.0]]], np.float32)
     check(
         "y = Col2Im<strides=[2,1]>(x, i, b)", 18,
-        "t1 = Reshape(x, [0, 1, 4])\nt2 = Pad(t1, [0, 0, 0, 0, 0, 1])\nt3 = Gather<axis=2>(t2, [0, 2, 1, 3])\ny = Reshape(t3, [0, 0, 4, 1])",
+        "t1 = Reshape(x, [0, 1, 4])\nt2 = Pad(t1, [0, 0, 0, 0, 0, 1])\nt3 = Gather<axis=2>(t2, [0, 2, 1, 3])\nt4 = Reshape(t3, [0, 0, 4, 1])\ny = Add(t4, 0.0)",
         17, inputs="float[1,2,2] x", outputs="float[1,1,4,1] y", constants="int64[2] i = {4,1}, int64[2] b = {2,1}", feeds={"x": x},
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", ["5, 1", "1, 5"])
+@pytest.mark.parametrize("block", ["int64[2] b = {1, 1}", ""])
+def test_the_sign_of_a_zero_is_lost(sizes, block):
+    """As what falls on a pixel is added to 0."""
+    given = "" if block else ", int64[2] b"
+    held = f"int64[2] i = {{{sizes}}}" + (f", {block}" if block else "")
+    io = {"inputs": f"float[1,1,5] x{given}", "outputs": "float[1,1,H,W] y", "constants": held}
+    source = model("y = Col2Im(x, i, b)", 18, **io)
+    feeds = {"x": np.array([[[-0.0, 0.0, -1.0, 1.0, -0.0]]], np.float32), "b": np.ones(2, np.int64)}
+    feeds = {value.name: feeds[value.name] for value in source.graph.input}
+    expected, actual = (evaluate(of, feeds)[0] for of in (source, converted(source, 17).model))
+    assert np.signbit(expected).sum() == 1
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected))
 
 
 def counted(image, block, strides, dilations, pads):
