@@ -72,3 +72,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
     gc.freeze()
     huge_pages.collapse()
+
+
+def pytest_sessionfinish() -> None:
+    """Look for garbage, whose end may be an error, until there is none: pytest looks five times, and Python as it ends."""
+    any(not gc.collect() for _ in range(5))
+    gc.freeze()

@@ -180,7 +180,8 @@ class _Point:
         return str(self.build.Clip(x, self.zero, self.last))
 
     def index(self, x: str) -> str:
-        return str(self.build.Cast(self.clamped(x), to=T.INT64))
+        """The nearest pixel; what is no number becomes one far below 0 where it is cast."""
+        return str(self.build.Max(self.build.Cast(self.clamped(x), to=T.INT64), 0))
 
     def inside(self, x: str) -> str:
         build = self.build

@@ -224,7 +224,7 @@ def test_who_works_is_not_ended(monkeypatch, function):
     monkeypatch.setattr(isolation, "_POLL", 0.05)
     monkeypatch.setattr(isolation, "_PATIENCE", 4)
     monkeypatch.setattr(isolation, "_spawned", lambda *_: pytest.fail("it was ended"))
-    assert isolation.call(function, 1.0) == "done"
+    assert isolation.call(function, 0.6) == "done"
 
 
 def chatty(count):

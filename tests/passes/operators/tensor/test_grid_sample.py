@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.support import check, check_down, check_refused, check_unchanged, check_values, model
+from tests.support import check, check_down, check_refused, check_unchanged, check_values, converted, evaluate, model
 
 PADDINGS = ("zeros", "border", "reflection")
 rng = np.random.default_rng(0)
@@ -35,7 +35,7 @@ def test_images_need_one_product_along_each_row():
     io = {"inputs": "float[1,3,8,8] x, float[1,5,6,2] g", "outputs": "float[A,B,C,D] y"}
     feeds = {"x": rng.random((1, 3, 8, 8), np.float32), "g": rng.uniform(-1.2, 1.2, (1, 5, 6, 2)).astype(np.float32)}
     made = check_down("y = GridSample(x, g)", 20, 15, feeds=feeds, grade="close", atol=1e-5, **io)
-    assert len(made.graph.node) == 78
+    assert len(made.graph.node) == 82
 
 
 def test_what_lies_outside_counts_nothing_even_if_infinite():
@@ -43,6 +43,17 @@ def test_what_lies_outside_counts_nothing_even_if_infinite():
     feeds = {"x": x, "g": np.array([[[[-3, -3], [0, 0]]]], np.float32)}
     io = {"inputs": "float[1,1,2,2] x, float[1,1,2,2] g", "outputs": "float[1,1,1,2] y"}
     check_down("y = GridSample(x, g)", 16, 15, feeds=feeds, grade="close", **io)
+
+
+@pytest.mark.parametrize(("mode", "padding"), [*itertools.product(("bilinear", "nearest", "bicubic"), PADDINGS)])
+def test_points_that_are_no_place_take_nothing_from_the_others(mode, padding):
+    """What a runtime yields of these hangs on how it casts them."""
+    nowhere = np.array([[np.inf, 0], [0, -np.inf], [np.nan, np.nan], [1e30, -1e30]], np.float32)
+    places = np.concatenate([POINTS[0, 0, :3], nowhere])[None, None]
+    io = {"inputs": "float[1,3,4,5] x, float[1,1,7,2] g", "outputs": "float[I,J,K,L] y"}
+    source = model(f'y = GridSample<mode="{mode}", padding_mode="{padding}">(x, g)', 16, **io)
+    expected, actual = (evaluate(of, {"x": IMAGE[:1], "g": places})[0] for of in (source, converted(source, 15).model))
+    np.testing.assert_allclose(actual[..., :3], expected[..., :3], atol=1e-5)
 
 
 def test_one_pixel_reflected_is_itself():
