@@ -280,15 +280,20 @@ def _through_image(node: Node, build: Builder, dims: list[Dim]) -> list[str]:
     return [build.Reshape(result, target), *rest]
 
 
+IF_OF_BFLOAT16 = 16
+"""The opset from which on If yields it."""
+
+
 def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> str:
     """What is computed of the data in their own shape, or the data as they are where they have no element."""
     build, x, kind = node.build, node.input(0), node.scope.elem_type(node.input(0))
+    held = TensorProto.FLOAT if kind == TensorProto.BFLOAT16 and build.opset < IF_OF_BFLOAT16 else kind
     result = build.If(
         build.Cast(build.Size(x), to=TensorProto.BOOL),
-        then_branch=build.branch(compute, hint, kind),
-        else_branch=build.branch(lambda inner: str(inner.Identity(x)), "empty", kind),
+        then_branch=build.branch(lambda inner: recast(inner, compute(inner), kind, held), hint, held),
+        else_branch=build.branch(lambda inner: recast(inner, str(inner.Identity(x)), kind, held), "empty", held),
     )
-    return build.typed(result, kind, node.scope.shape(x)) if kind else str(result)
+    return recast(build, build.typed(result, held, node.scope.shape(x)), held, kind) if kind else str(result)
 
 
 @says("consumed_inputs allowed a runtime to overwrite inputs, and goes; no value depends on it.")

@@ -18,6 +18,8 @@ def zero_copies(node: Node) -> Replacement:
     if not node.attributes.pop("allowzero", 0):
         return None
     shape = node.scope.ints(node.input(1))
+    if shape is None and 0 in (node.scope.shape(node.input(0)) or []):
+        return empty(node.build, str(node.build.Max(node.input(1), 0)), fillable_type(node))  # -1 is 0 of nothing
     if shape is None:
         return in_shape(node, node.input(1))
     if 0 not in shape:

@@ -7,7 +7,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from opshift.passes.conversion import convert
 
-from opshift.verification.engines import OnnxRuntime
+from opshift.verification.engines import OnnxRuntime, Reference
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model, show
 
 OPS = ["Softmax", "LogSoftmax", "Hardmax"]
@@ -176,3 +176,18 @@ def test_a_hardmax_of_nothing_on_request(axis, dims):
     for shape in ((0, 2, 1), (2, 3, 0), (2, 0, 2), (2, 3, 2)) if "A" in dims else ((0, 2, 1),):
         x = np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
         check_values(source, after, {"x": x}, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (2, 0)])
+@pytest.mark.parametrize("opset", [13, 15, 16])
+def test_an_indicator_of_bfloat16_of_unknown_sizes_is_valid_at_every_opset(shape, opset):
+    """If yields no bfloat16 below 16."""
+    source = model("y = Hardmax(x)", opset, inputs="bfloat16[A,B] x", outputs="bfloat16[A,B] y")
+    after = convert.attempt(source, {"": opset}, ops=[("", "Hardmax")]).model
+    onnx.checker.check_model(after, full_check=True)
+    x = np.random.default_rng(0).normal(size=shape).astype(onnx.helper.tensor_dtype_to_np_dtype(16))
+    expected = np.zeros(shape)
+    if x.size:
+        expected[np.arange(shape[0]), x.astype(np.float32).argmax(-1)] = 1
+    (actual,) = Reference(after).run({"x": x})
+    np.testing.assert_array_equal(actual.astype(np.float64), expected)

@@ -89,11 +89,12 @@ def test_data_that_cannot_be_empty_need_no_condition():
     )
 
 
-def test_data_that_are_empty_need_one():
+@pytest.mark.parametrize("shape", [[7, 0], [0, 0], [1, -1], [-1, 4]])
+def test_data_that_are_empty_need_one(shape):
     io = {"inputs": "float[0,3] x, int64[2] s", "outputs": "float[D,E] y"}
     source = model("y = Reshape<allowzero=1>(x, s)", 14, **io)
     after = convert.attempt(source, {"": 13}).model
-    check_values(source, after, {"s": np.array([7, 0])}, rtol=0, atol=0)
+    check_values(source, after, {"s": np.array(shape)}, rtol=0, atol=0)
 
 
 def test_a_condition_takes_bfloat16_as_float():
