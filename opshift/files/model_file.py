@@ -77,7 +77,9 @@ def _why_unread(name: str, error: OSError) -> object:
     with suppress(OSError):
         beside = os.listdir(folder or ".")
     like = [found.removesuffix(suffix) for found in beside if found.endswith(suffix)]  # all names of models end alike
-    return f"{why}{hint(stem, like, lambda found: os.path.join(folder, found + suffix))}"
+    if like:
+        return f"{why}{hint(stem, like, lambda found: os.path.join(folder, found + suffix))}"
+    return f"{why}{hint(file, beside, lambda found: os.path.join(folder, found))}"
 
 
 def _not_a_model(name: str, error: ValueError) -> InvalidModel:
