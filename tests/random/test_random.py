@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
-import ml_dtypes
 import numpy as np
 import onnx
 import onnx.helper
@@ -27,7 +26,6 @@ from tests.random.calls import ANY, Corpus, Trait
 from tests.random.engines import Engines
 from tests.random.models import Source, drawn_source, tame
 from tests.random.shrink import Finding, shrunk
-from tests.random.steadiness import as_unsteady, rocked
 from tests.random.turns import turn
 from tests.random.verbs import Verb, drawn_verbs
 from tests.random.verdict import CRASHED, DIED, FAILS, FINDINGS, INVALID, NEAR, OK, REFUSED, UNJUDGED, WRONG, Judge
@@ -281,19 +279,6 @@ def test_what_is_left_of_the_end_of_a_window_is_a_rounding(engines: Engines, rea
     assert Judge(engines, of).judge(Verb("down", (("convert", ({"": 16},)),))).status in (OK, NEAR, UNJUDGED)
 
 
-def test_a_window_of_a_type_that_callers_name(engines: Engines):
-    """Its end is moved up and down, too."""
-    text = """<ir_version: 8, opset_import: ["" : 18, "own" : 1]> g () => (float[A] o) <int32 n = {10}> { o = own.F <t=%d> (n) }
-        <opset_import: ["" : 18], domain: "own"> F <t> (n) => (o) {
-            w = BlackmanWindow <periodic=0, output_datatype: int = @t> (n) f = Ceil (w) o = Cast<to=1> (f) }"""
-    for kind in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
-        of = Source(onnx.parser.parse_model(text % kind), {}, "function")
-        up, down = (engines.run("onnxruntime", rocked(of, way).model, {})[0] for way in (1, -1))
-        assert up is not None
-        assert down is not None
-        assert (up[0][0], down[0][0]) == (1, 0)
-
-
 def test_infinities_of_modest_numbers_are_tamed(engines: Engines, monkeypatch: pytest.MonkeyPatch):
     """One is met as the hyperbolic cosine of 90, and another form may make NaN of it."""
 
@@ -306,12 +291,6 @@ def test_infinities_of_modest_numbers_are_tamed(engines: Engines, monkeypatch: p
     monkeypatch.setattr(Result, "grade", "close")
     of = replace(source(f"{HEAD} g (float[2] x) => (float[2] y) {{ y = Cosh(x) }}"), feeds={"x": np.float32([90, 1])})
     assert Judge(engines, of).judge(DOWN).status == UNJUDGED
-
-
-def test_what_has_no_more_than_8_bits_is_as_far_apart_as_its_steps():
-    one, other = (np.array([value], ml_dtypes.float8_e5m2) for value in (1, 2))
-    assert as_unsteady([one], [other], [other])
-    assert not as_unsteady([one], [other], [one])
 
 
 def test_seeds_are_judged_again(corpus: Corpus):
