@@ -49,7 +49,7 @@ def is_sequence(node: Node, name: str) -> bool:
 
 def scope_inside(node: Node, graph: GraphProto) -> Scope:
     """What is known of the values of a graph that the node holds."""
-    return Scope(graph, node.scope.context, node.build.opset, node.scope)
+    return node.scope.inside(graph, node.build.opset)
 
 
 def elements_of(node: Node, scope: Scope, name: str) -> list[str]:
