@@ -53,7 +53,7 @@ class Side:
 
         One of our `ENGINES` knows of `more`, too, and yields them only where it is asked for `values`.
         """
-        model, asked = self.model, {}
+        model, asked = self.model, dict[str, list[str]]()
         if outputs or more:
             model = ModelProto()
             model.CopyFrom(self.model)
