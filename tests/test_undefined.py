@@ -112,6 +112,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("a scale is 0", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.ones(1, F), "s": np.array(0, F)}, {"s": np.array(1, F)}),
     ("no rank of 3", "_, y = RNN<hidden_size=1>(x, w, r)", 6, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),
+    ("not positive", "y = LpPool<kernel_shape=[1], p=-0.5>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)}, {}),
     ("kernel is larger", "y = AveragePool<kernel_shape=[3], ceil_mode=1>(x)", 10, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
      {"x": np.ones((1, 1, 3), F)}),
     ("what is added", "y = Gemm(a, b)", 13, "float[A,B] y", {"a": np.ones((1, 0), F), "b": np.ones((0, 1), F)},

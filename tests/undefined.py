@@ -436,6 +436,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
     Undefined(("CenterCropPad",), "there is not one size for each axis", _not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
+    Undefined(("LpPool", "GlobalLpPool"), "no norm has a p that is not positive", lambda call: call.attribute("p", 2) <= 0),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
