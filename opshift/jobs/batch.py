@@ -9,10 +9,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 
 from opshift.files import external, model_file, openvino_ir, urls
-from opshift.files.writing import writing
+from opshift.files.writing import scratch, writing
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import UNREADABLE, fault
 from opshift.jobs.outcome import Outcome
@@ -164,12 +163,12 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         raise ValueError(f"{folder} is no folder")
     taken: dict[str, str] = {}
     for source in sources:
-        name = os.path.normcase(_target(source))
+        name = _target(source)
         if not name:
             raise ValueError(f"{source} is no file")
-        if name in taken:
-            raise ValueError(f"{taken[name]} and {source} would both be written to {urls.join(folder, name)}")
-        taken[name] = source
+        if (other := taken.get(urls.folded(name))) is not None:
+            raise ValueError(f"{other} and {source} would both be written to {urls.join(folder, name)}")
+        taken[urls.folded(name)] = source
     for name, source in taken.items():  # data files have the model's name, a dot, and more
         head = name.rpartition(".")[0]
         while head:
@@ -198,7 +197,7 @@ def _target(source: str) -> str:
 
 
 def _identity(path: str) -> str:
-    return urls.identity(path) if urls.is_url(path) else os.path.realpath(path)
+    return urls.identity(path) if urls.is_url(path) else urls.folded(os.path.realpath(path))
 
 
 def run(
@@ -215,8 +214,8 @@ def run(
     found: dict[int, FileResult] = {}
     with ExitStack() as stack:
         if any(job.afar for job in jobs):  # which outlives a process that is killed
-            scratch = stack.enter_context(TemporaryDirectory(prefix="opshift-"))
-            jobs = [replace(job, scratch=scratch) for job in jobs]
+            shared = stack.enter_context(scratch())
+            jobs = [replace(job, scratch=shared) for job in jobs]
         coming = _several(jobs, workers, backend) if several else (_placed(*each) for each in enumerate(jobs))
         stack.enter_context(_folder_of(jobs, sweep=several))
         stack.enter_context(closing(coming))
@@ -243,7 +242,7 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
         if sweep:
             model_file.sweep(folder, [Path(job.output).name for job in jobs])
         for parent in made:
-            if parent.exists() and not any(parent.iterdir()):
+            with suppress(OSError):  # it holds what was written, or something looks at it
                 parent.rmdir()
 
 
@@ -266,7 +265,7 @@ def _rewrite(job: Job) -> tuple[int, Outcome]:
     if not from_afar and not to_afar:
         return rewrite(Path(job.source), Path(job.output), job.goal, job.manner)
     within = job.scratch if os.path.isdir(job.scratch) else None  # not on another machine
-    with TemporaryDirectory(dir=within) as fetched, TemporaryDirectory(dir=within) as made:
+    with scratch(within) as fetched, scratch(within) as made:
         model = urls.fetch(job.source, Path(fetched)) if from_afar else Path(job.source)
         output = Path(made, _name(job.output)) if to_afar else Path(job.output)
         try:

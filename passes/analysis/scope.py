@@ -478,7 +478,10 @@ class Scope:
         found = self.type(name)
         if name in self.context.inference.less and not is_whole(found):
             raise installed.Lacking(f"it infers less of the sizes of {name!r}")
-        return dims_of(found) if found is not None and has_shape(found) else None
+        if found is not None and has_shape(found):
+            return dims_of(found)
+        rank = ranks.rank(self, name)  # a graph that tells no sizes may tell how many there are
+        return None if rank is None else [None] * rank
 
     def rank(self, name: str) -> int | None:
         """How many dimensions a tensor has; None where that is unknown."""

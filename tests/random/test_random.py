@@ -302,6 +302,20 @@ def test_what_is_left_of_the_end_of_a_window_is_a_rounding(engines: Engines, rea
     assert Judge(engines, of).judge(Verb("down", (("convert", ({"": 16},)),))).status in (OK, NEAR, UNJUDGED)
 
 
+def test_infinities_of_modest_numbers_are_tamed(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+    """One is met as the hyperbolic cosine of 90, and another form may make NaN of it."""
+
+    def breaking(model: ModelProto) -> None:
+        model.graph.node.append(onnx.helper.make_node("Sub", ["y", "y"], ["none"]))
+        model.graph.node.append(onnx.helper.make_node("Add", ["none", "y"], ["other"]))
+        model.graph.output[0].name = "other"
+
+    _broken(monkeypatch, breaking)
+    monkeypatch.setattr(Result, "grade", "close")
+    of = replace(source(f"{HEAD} g (float[2] x) => (float[2] y) {{ y = Cosh(x) }}"), feeds={"x": np.float32([90, 1])})
+    assert Judge(engines, of).judge(DOWN).status == UNJUDGED
+
+
 def test_seeds_are_judged_again(corpus: Corpus):
     wanted = runner.Wanted(verbs=1, longest=1)
     first, second = (list(runner.again(corpus, [SEEDS[1], SEEDS[2]], wanted)) for _ in range(2))

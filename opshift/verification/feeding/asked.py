@@ -84,7 +84,11 @@ def asked(
     atol: Given | None = None,
     set_: Values | None = None,
 ) -> Asked:
-    """The same from what was typed, or given in Python; raises `ValueError` for what has no meaning."""
+    """The same from what was typed, or given to `opshift.verify`, whose arguments these are.
+
+    Raises:
+        ValueError: for what has no meaning.
+    """
     if runs is not None and runs < 1:
         raise ValueError(f"--runs is 1 or more, not {runs}")
     if seed < 0:
