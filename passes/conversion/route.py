@@ -20,7 +20,6 @@ from opshift.passes.rewrite import registry
 
 from opshift import functions
 
-
 _TENSORS_SINCE = 9
 """The version of Constant from which on no step changes one that holds a tensor of a type that it takes."""
 

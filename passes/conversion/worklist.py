@@ -106,9 +106,7 @@ class Climb:
         lasting = self._lasting(nodes, layout, plans, versions) if layout.values.constants else set()
         plans.update((kind, Plan.KEEP) for kind in {layout.kinds[index] for index in lasting} if kind.same)
         changing = {kind for kind in kinds if plans[kind] is not Plan.KEEP}
-        return [
-            (index, kind) for index, kind in enumerate(layout.kinds) if kind in changing and index not in lasting
-        ]
+        return [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing and index not in lasting]
 
     def _lasting(
         self, nodes: Sequence[NodeProto], layout: Layout, plans: Mapping[Kind, Plan], versions: Versions
