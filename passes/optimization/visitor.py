@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from itertools import chain
 
 from opshift.passes.analysis import kernels
@@ -19,7 +19,7 @@ from opshift.passes.model.traversal import graphless, subgraphs
 from opshift.passes.model.types import dims_of, has_shape
 from opshift.passes.optimization import rules, shape_values
 from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.contents import content, digest
+from opshift.passes.optimization.contents import alike, content, digest
 from opshift.passes.optimization.courses import course
 from opshift.passes.optimization.workspace import LARGEST, Workspace
 from opshift.passes.rewrite.says import sentence_of
@@ -76,11 +76,11 @@ class Visit:
         """Let equal initializers be one; those that are large are read only where another has the same type."""
         space = self._space
         held = space.scope.initializers
-        alike = Counter((tensor.data_type, *tensor.dims) for tensor in held.values())
-        for name, tensor in held.items():
-            key = content(tensor)
-            if key is None and self._whole.rounds == 1 and alike[(tensor.data_type, *tensor.dims)] > 1:
-                key = digest(tensor)
+        keys = {name: content(tensor) for name, tensor in held.items()}
+        if self._whole.rounds == 1:
+            large = [tensor for name, tensor in held.items() if keys[name] is None]
+            keys.update((tensor.name, digest(tensor)) for tensor in alike(large))
+        for name, key in keys.items():
             if key is None:
                 continue
             found = space.find_shared(key)
@@ -226,7 +226,10 @@ class Visit:
             )
             return self._hold_outputs(node, [tensor], GRANTED if self._whole.leans else "")
         named = [name for name in node.input if name]
-        if not named or not all(space.tensor(name) is not None for name in named):
+        for name in named:
+            if space.tensor(name) is None:
+                return False
+        if not named:
             return False
         freed = sum(space.nbytes(n) for n in set(named) if self._whole.has_readers(n, node.input[:].count(n)))
         sizes = [space.nbytes(name) for name in named]
@@ -323,14 +326,12 @@ class Visit:
     def _merge(self, node: NodeProto) -> bool:
         """Let the values of an earlier node that computes the same stand for those of this one. True if it goes."""
         space = self._space
-        if node.op_type in _RANDOM or not node.output or not schemas.versions("", node.op_type):
+        op, inputs = node.op_type, node.input[:]
+        if not _may_be_repeated(op) or not node.output or not self._whole.fixed.isdisjoint(inputs):
             return False
-        if node.op_type == "Constant" or not self._whole.fixed.isdisjoint(node.input):
-            return False
-        if schemas.has_subgraphs("", node.op_type):
-            return False
-        inputs = sorted(node.input) if node.op_type in _COMMUTATIVE else node.input
-        key = (node.op_type, *inputs, "", len(node.output), space.opset)
+        if op in _COMMUTATIVE:
+            inputs.sort()
+        key = (op, *inputs, "", len(node.output), space.opset)
         place: Workspace | None = space
         while place is not None:
             for earlier in place.seen.get(key, ()):
@@ -356,6 +357,13 @@ class Visit:
             self._whole.stirred = True
         self._note(node.name or node.output[0], node.op_type, _REPEATED)
         return True
+
+
+@cache
+def _may_be_repeated(op: str) -> bool:
+    """Whether two nodes of an operator that have the same inputs and attributes make the same."""
+    known = bool(schemas.versions("", op)) and not schemas.has_subgraphs("", op)
+    return known and op not in _RANDOM and op != "Constant"
 
 
 def _attributes(node: NodeProto) -> list[bytes]:

@@ -92,6 +92,8 @@ def compute_unreshaped(call: Call) -> Outcome:
 @says("Two multiplications by constants in a row are one by their product.")
 @rule("Mul", close=True)
 def multiply_once(call: Call) -> Outcome:
+    if not (call.made_by("Mul", 0) or call.made_by("Mul", 1)):
+        return None
     outer = _factor(call)
     made = call.maker(outer[0]) if outer is not None else None
     if made is None or outer is None or made.op != "Mul" or not call.alone(outer[0]):

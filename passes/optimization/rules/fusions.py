@@ -129,10 +129,10 @@ def _become(call: Call, made: Call, names: list[str]) -> None:
 @rule("Add", since=11, close=True, settles=True)
 def multiply_and_add(call: Call) -> Outcome:
     for product, other in ((0, 1), (1, 0)):
-        made, held = call.maker(product), call.shape(other)
-        if made is None or made.op != "MatMul" or not call.alone(product) or call.elem_type(other) not in _FLOATS:
+        made = call.made_by("MatMul", product)
+        if made is None or not call.alone(product) or call.elem_type(other) not in _FLOATS:
             continue
-        a, b = made.shape(0), made.shape(1)
+        a, b, held = made.shape(0), made.shape(1), call.shape(other)
         if a is None or b is None or held is None or len(a) != 2 or len(b) != 2 or not 1 <= len(held) <= 2:
             continue
         if call.space.array(made.input(1)) is None and call.space.tensor(made.input(1)) is None:
