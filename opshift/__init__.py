@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False  # an import of typing would be the longest part of this one, in which an interrupt is not quiet
 
 if TYPE_CHECKING:
@@ -11,6 +13,9 @@ if TYPE_CHECKING:
     from opshift.passes.errors import InvalidModel, Refusal, Refused
     from opshift.trying.pipelines import Trial, try_in
     from opshift.verification.judgement import Verification
+
+if not os.path.isdir(os.path.join(__path__[0], "passes")):  # which lies beside this folder in a checkout
+    __path__.append(os.path.dirname(__path__[0]))
 
 __version__ = "0.1.0"
 __all__ = [

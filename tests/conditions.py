@@ -139,6 +139,36 @@ def cropped_by_scales(call: Call) -> bool:
     return call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and bool(scales)
 
 
+def _sized(call: Call) -> list[tuple[int, int, float]] | None:
+    """What a Resize is given sizes for: axis, its size, and the one that is asked for; None where they are unknown, or it is not."""
+    sizes, shape = call.given(3), call.shape(0)
+    if sizes is None or shape is None:
+        return None
+    axes = call.attribute("axes", range(len(shape)))
+    return [(axis, shape[axis], float(size)) for axis, size in zip(axes, sizes.reshape(-1), strict=False)]
+
+
+def cropped_to_its_size(call: Call) -> bool:
+    """Whether a Resize crops a region and yields as many elements along each axis as there are."""
+    asked = _sized(call)
+    if call.attribute("coordinate_transformation_mode") != "tf_crop_and_resize" or asked is None:
+        return False
+    policy, scales = (
+        encoded(call.attribute("keep_aspect_ratio_policy", "stretch")),
+        [to / of for _, of, to in asked if of],
+    )
+    if scales and policy != b"stretch":
+        scale = max(scales) if policy == b"not_smaller" else min(scales)
+        asked = [(axis, of, np.floor(of * scale + 0.5)) for axis, of, _ in asked]
+    return all(of == to for _, of, to in asked)
+
+
+def keeps_ratio_from_the_end(call: Call) -> bool:
+    """Whether a Resize keeps the ratio of axes of which one is counted from the end."""
+    keeps = encoded(call.attribute("keep_aspect_ratio_policy", "stretch")) != b"stretch"
+    return keeps and not left_out(3)(call) and any(axis < 0 for axis in call.attribute("axes", ()))
+
+
 def cuts_aligned(call: Call) -> bool:
     scales, shape = call.given(2 if call.opset > 10 else 1), call.shape(0)
     given = call.node.input[2 if call.opset > 10 else 1 :][:1]
@@ -177,6 +207,19 @@ def other_batches(call: Call) -> bool:
     return len(b) > 2 and 0 in (*a[:-2], *b[:-2]) and a[:-2] != b[:-2]
 
 
+def many_by_nothing(call: Call) -> bool:
+    """Whether vectors or a matrix are multiplied by many matrices, or these by a vector, of no inner size."""
+    a, b = call.shape(0), call.shape(1)
+    return bool(a and b) and a[-1] == 0 and (len(a) <= 2 < len(b) or len(b) == 1 < 2 < len(a))
+
+
+def pads_mixed_up(call: Call) -> bool:
+    """Whether there are pads that are not four of which the inner ones are equal, or are counted where sizes are rounded up."""
+    pads = call.attribute("pads", ())
+    plain = all(size == 1 for name in ("strides", "dilations") for size in call.attribute(name, ()))
+    return plain and any(pads) and (len(pads) != 4 or pads[1] != pads[2] or bool(call.attribute("ceil_mode", 0)))
+
+
 def no_step(call: Call) -> bool:
     lengths = call.given(4)
     return lengths is not None and bool((lengths == 0).any())
@@ -197,6 +240,16 @@ def negative_zero_of_16_bits(call: Call) -> bool:
     """Whether a float16 is -0.0, or may be."""
     x = call.given(0)
     return x is None or (x.dtype == np.float16 and holds(x, lambda v: (v == 0) & np.signbit(v)))
+
+
+def beyond_doubles(value: Any) -> bool:
+    """Whether a whole number is known to be larger than float64 holds all of."""
+    return value is not None and value.dtype.kind in "iu" and bool((np.abs(value.astype(np.float64)) > 2**53 - 1).any())
+
+
+def causal_with_lengths_of_64_bits(call: Call) -> bool:
+    causal = bool(call.attribute("is_causal", 0)) and not left_out(6)(call)
+    return causal and getattr(call.given(0), "dtype", np.float64) == np.float64
 
 
 def whole_beyond_floats(call: Call) -> bool:

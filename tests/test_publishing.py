@@ -1,6 +1,7 @@
 """The package is ready to be published: what its metadata say holds, and what messages name exists."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -67,6 +68,17 @@ def test_every_folder_of_the_repository_is_in_the_source_distribution():
     taken = (ROOT / "MANIFEST.in").read_text("utf-8")
     for name in ("tests", "docs", "examples", "benchmarks", "CHANGELOG.md", "CONTRIBUTING.md", "zensical.toml"):
         assert name in taken
+
+
+def test_a_checkout_runs_beside_an_installed_package():
+    """As Python finds it first where one works in it; an editable installation finds its rooms by other means, which are taken away."""
+    code = (
+        "import sys; sys.meta_path = [found for found in sys.meta_path if 'editable' not in str(found)];"
+        "import opshift.passes, opshift.functions, opshift; print(opshift.passes.__file__, opshift.functions.__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    found = [str(ROOT / room / "__init__.py") for room in ("passes", "functions")]
+    assert done.stdout.split() == found, done.stderr
 
 
 def test_the_command_begins_where_an_interrupt_is_quiet():

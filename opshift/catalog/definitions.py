@@ -1,14 +1,13 @@
 """The table of definitions: every operator that can be expanded, how, and from where.
 
-It is read from the registry and what its steps say, the compiled functions, and the operators' schemas.
+It is read from the registry, the ledger, the compiled functions, and the operators' schemas.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from opshift import functions
 from opshift.catalog import ledger
@@ -52,20 +51,21 @@ def of(domain: str, op: str) -> Iterator[Definition]:
     """The definitions of an operator."""
     on_request = registry.definition(domain, op)
     if on_request is not None:
-        yield _step(domain, op, on_request.step, on_request.opset, on_request.source)
+        told = ledger.story(domain, op, 0, "inlined", on_request.step)
+        yield _step(domain, op, on_request.step, told, on_request.opset, on_request.source)
     for body, grade in functions.bodies(domain, op):
         opset = next(i.version for i in body.opset_import if not i.domain)
         code = f"functions/{functions.source(domain, op)}.py: {body.name}"
         yield Definition(domain, op, _first_sentence(body.doc_string), opset, grade, _text(domain, op), code)
     below = way_down(domain, op)
     if on_request is None and below is not None:
-        yield _step(domain, op, *below)
+        step, opset = below
+        yield _step(domain, op, step, ledger.story(domain, op, opset + 1, "down", step), opset)
 
 
-def _step(domain: str, op: str, step: Callable[..., Any], opset: int, source: str = "") -> Definition:
-    story, module = ledger.story(step), inspect.getmodule(inspect.unwrap(step))
-    assert module is not None, "steps are functions of modules"
-    code = f"{module.__name__.removeprefix('opshift.').replace('.', '/')}.py: {step.__name__}"
+def _step(domain: str, op: str, step: registry.Step, story: ledger.Story, opset: int, source: str = "") -> Definition:
+    module = inspect.unwrap(step).__module__
+    code = f"{module.removeprefix('opshift.').replace('.', '/')}.py: {step.__name__}"
     return Definition(domain, op, story.what, opset, story.grade, source or _text(domain, op), code)
 
 

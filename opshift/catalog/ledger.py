@@ -1,19 +1,16 @@
 """The support table: every transition of every operator with what is done in each direction.
 
-It is read from the registry, the schemas, and the source of the steps: their sentences, where they grade themselves
-`close`, and the reasons for which they refuse.
+It is read from the registry, the schemas, the sentences of the steps, and `endings.tsv`: which of them are but close
+to what they replace, and the reasons for which each refuses.
 """
 
 from __future__ import annotations
 
-import ast
-import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache
+from importlib.resources import files
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 from opshift import functions
 from opshift.passes import goals
@@ -23,16 +20,17 @@ from opshift.passes.rewrite import operator_files, registry
 from opshift.passes.rewrite.says import sentence_of
 
 DOMAINS = ("", "ai.onnx.ml")
-_ASKS = {"rank": "the rank is unknown", "elem_type": "the type is unknown"}
+CLOSE = "close"
+"""What a line of the table says that gives no reason to refuse."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Story:
     """What one direction of one transition does."""
 
     what: str
-    close: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    close: bool = False
+    refused: tuple[str, ...] = ()
 
     @property
     def grade(self) -> str:
@@ -42,10 +40,10 @@ class Story:
     def lines(self) -> list[str]:
         """What it does, and each reason for which it is refused."""
         done = [f"{self.grade}: {self.what}"] if self.what else []
-        return done + [f"refused: {why}" for why in dict.fromkeys(self.refused)]
+        return done + [f"refused: {why}" for why in self.refused]
 
     def __str__(self) -> str:
-        refused = "refused: " + "; ".join(dict.fromkeys(self.refused)) if self.refused else ""
+        refused = "refused: " + "; ".join(self.refused) if self.refused else ""
         return "; ".join(filter(None, [self.what and f"{self.grade}: {self.what}", refused]))
 
 
@@ -121,10 +119,12 @@ def _row(domain: str, op: str, older: int, newer: int) -> Row:
     family = schema.family if schema else ""
     pair = registry.step(domain, op, newer)
     if not older:
-        down = story(pair.down) if pair and pair.down and not pair.why else _first(domain, op, pair)
-        return Row(domain, op, family, older, newer, None, down)
+        if pair and pair.down and not pair.why:
+            return Row(domain, op, family, older, newer, None, story(domain, op, newer, "down", pair.down))
+        return Row(domain, op, family, older, newer, None, _first(domain, op, pair))
     if pair is not None:
-        stories = [story(step) if step else _nothing(pair.why) for step in (pair.up, pair.down)]
+        ways = (("up", pair.up), ("down", pair.down))
+        stories = [story(domain, op, newer, way, step) if step else _nothing(pair.why) for way, step in ways]
     else:
         stories = [_nothing("the text is the same")] * 2
     difference = _types(domain, op, older, newer)
@@ -133,8 +133,8 @@ def _row(domain: str, op: str, older: int, newer: int) -> Row:
 
 def _first(domain: str, op: str, pair: registry.Pair | None) -> Story:
     if functions.defined(domain, op):
-        return Story("replaced by its definition", close=["its definition may round otherwise"])
-    return Story("", refused=[pair.why if pair else "there is no definition in older operators"])
+        return Story("replaced by its definition", close=True)
+    return Story("", refused=(pair.why if pair else "there is no definition in older operators",))
 
 
 def _nothing(why: str) -> Story:
@@ -159,77 +159,24 @@ def _with_types(story: Story, lost: frozenset[str]) -> Story:
     plain = sorted(t.removeprefix("tensor(").rstrip(")") for t in lost if t.startswith("tensor("))
     named = ", ".join(plain or sorted(lost))
     reason = f"types that it does not take there, unless carried: {named}"
-    return Story(story.what, story.close, [*story.refused, reason])
+    return replace(story, refused=(*story.refused, reason))
 
 
-def story(step: Callable[..., Any]) -> Story:
-    """What a step says of itself: its sentence, its grades and its reasons for refusal."""
-    told = Story(sentence_of(step))
-    _read(step, told, set())
-    return told
-
-
-def _read(function: Callable[..., Any], story: Story, seen: set[Any]) -> None:
-    """Collect the grades and refusals in a step and in the helpers of the steps that it calls."""
-    function = inspect.unwrap(function)
-    if function in seen or not inspect.isfunction(function):
-        return
-    seen.add(function)
-    names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    for node in _calls(function):
-        if isinstance(node.func, ast.Attribute):
-            if node.func.attr == "close" and node.args:
-                story.close.append(_text(node.args[0], names))
-            elif node.func.attr in _ASKS and isinstance(node.func.value, ast.Name) and node.func.value.id == "node":
-                story.refused.append(_ASKS[node.func.attr])
-            elif isinstance(node.func.value, ast.Name) and inspect.ismodule(room := names.get(node.func.value.id)):
-                _read_helper(getattr(room, node.func.attr, None), story, seen)
-        elif isinstance(node.func, ast.Name):
-            if node.func.id == "CannotConvert" and len(node.args) > 1:
-                story.refused.append(_text(node.args[1], names))
-            else:
-                _read_helper(names.get(node.func.id), story, seen)
-
-
-def _read_helper(called: Any, story: Story, seen: set[Any]) -> None:
-    if inspect.isfunction(called) and called.__module__.startswith("opshift.passes.operators"):
-        _read(called, story, seen)
+def story(domain: str, op: str, version: int, way: str, step: registry.Step) -> Story:
+    """What a step says of itself, and how it may end on its way: `up` or `down` a transition, or `inlined`, at 0."""
+    endings = _endings().get((domain, op, version, way), ())
+    refused = tuple(end.removeprefix("refused: ") for end in endings if end != CLOSE)
+    return Story(sentence_of(step), CLOSE in endings, refused)
 
 
 @cache
-def _calls(function: Callable[..., Any]) -> list[ast.Call]:
-    """The calls in a function, the outermost first."""
-    code = function.__code__
-    defined = _functions(code.co_filename)[code.co_firstlineno]
-    return [node for node in ast.walk(defined) if isinstance(node, ast.Call)]
-
-
-@cache
-def _functions(file: str) -> dict[int, ast.FunctionDef]:
-    """The functions of a file, by the line that each begins with."""
-    found = _defined(ast.parse(Path(file).read_text(encoding="utf-8")))
-    return {min([node.lineno, *(of.lineno for of in node.decorator_list)]): node for node in found}
-
-
-def _defined(outer: ast.AST) -> Iterator[ast.FunctionDef]:
-    """The functions that stand in a statement, however deep."""
-    for inner in getattr(outer, "body", ()):
-        if isinstance(inner, ast.FunctionDef):
-            yield inner
-        yield from _defined(inner)
-
-
-def _text(node: ast.expr, names: dict[str, Any]) -> str:
-    """A message as it stands in the source, with an ellipsis for what is filled in."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(_text(part, names) for part in node.values)
-    if isinstance(node, ast.Name) and isinstance(names.get(node.id), str):
-        return str(names[node.id])
-    if isinstance(node, ast.BinOp):
-        return _text(node.left, names) + _text(node.right, names)
-    return "…"
+def _endings() -> dict[tuple[str, str, int, str], list[str]]:
+    """The lines of the table, by what they tell of; where there is none, a step is exact for every call."""
+    found: dict[tuple[str, str, int, str], list[str]] = {}
+    for line in files("opshift.catalog").joinpath("endings.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        domain, op, version, way, ending = line.split("\t")
+        found.setdefault((domain, op, int(version), way), []).append(ending)
+    return found
 
 
 def as_markdown() -> str:

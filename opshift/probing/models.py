@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from opshift.files import external, model_file
-from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.scope import inferred
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import tensor_type
@@ -43,8 +42,7 @@ def _of_model(path: Path) -> list[Sample]:
 def cases(model: ModelProto, given: dict[str, Any]) -> list[Sample]:
     """Each kind of call in the main graph of a model that runs on some inputs: operator, type and rank of the first."""
     pieces = Pieces(model)
-    opset = imports.opsets(model)
-    scope = Scope(model.graph, Context(model, model, None), opset.get("", 1), path=())
+    scope = inferred(model)
     kinds: dict[tuple[object, ...], NodeProto] = {}
     for node in model.graph.node:
         if node.input and next(subgraphs(node), None) is None:

@@ -9,10 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from opshift.passes import process, progress
-from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.scope import Scope, inferred
 from opshift.passes.changes import Result
 from opshift.passes.goals import Goal, operator
-from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import is_fixed, symbol
@@ -291,9 +290,7 @@ class _Trying:
 
     @cached_property
     def _scope(self) -> Scope:
-        source = self._remedies.sized
-        opset = imports.opsets(source).get("", 1)
-        return Scope(source.graph, Context(source, source, self._source.folder), opset, path=())
+        return inferred(self._remedies.sized, self._source.folder)
 
 
 def _calls(model: ModelProto, op: str) -> Iterator[object]:

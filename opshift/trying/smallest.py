@@ -10,8 +10,7 @@ from typing import Any
 from opshift.files import external
 from opshift.files.writing import writing
 from opshift.passes import progress
-from opshift.passes.analysis.scope import Context, Scope
-from opshift.passes.model import imports
+from opshift.passes.analysis.scope import inferred
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import tensor_type
@@ -129,7 +128,7 @@ class _Search:
         for index, node in enumerate(self._pieces.nodes):
             if not self._varying.isdisjoint(self._pieces.reads(index)):
                 self._varying.update(filter(None, node.output))
-        self._scope = Scope(whole.graph, Context(whole, whole, None), imports.opsets(whole).get("", 1), path=())
+        self._scope = inferred(whole)
 
     def given(self) -> Answer:
         """What the backend says of a model that yields its inputs as they are."""
@@ -242,5 +241,5 @@ def write(folder: Path, piece: Piece, command: str, words: str) -> None:
         write_tensors(
             folder / "outputs", "output", dict(zip([v.name for v in model.graph.output], outputs, strict=True))
         )
-        (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8")
-        (folder / "words.txt").write_text(f"{words}\n", encoding="utf-8")
+        (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8", newline="\n")
+        (folder / "words.txt").write_text(f"{words}\n", encoding="utf-8", newline="\n")

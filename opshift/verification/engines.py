@@ -123,9 +123,13 @@ class OnnxRuntime:
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
+        return self.values(feeds, self._outputs)
+
+    def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
+        """Those of these names; raises `EngineError`."""
         try:
             given = {name: value for name, value in feeds.items() if name in self._known and value is not None}
-            return list(self._session.run(self._outputs, given, self._options))
+            return list(self._session.run(names, given, self._options))
         except Exception as error:
             raise EngineError(one_line(error)) from None
 
@@ -150,6 +154,10 @@ class Reference:
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
+        return self.values(feeds, self._outputs)
+
+    def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
+        """Those of these names; raises `EngineError`."""
         import numpy as np
 
         known = set(self._evaluator.input_names)
@@ -157,7 +165,7 @@ class Reference:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of means of nothing
                 given = {name: value for name, value in feeds.items() if name in known}
-                return list(self._evaluator.run(self._outputs, given))
+                return list(self._evaluator.run(names, given))
         except Exception as error:
             raise EngineError(one_line(error)) from None
 

@@ -44,7 +44,8 @@ class Pair:
 
     `coarse` says how many times as far from a function the engine of the second form may be as onnxruntime is; `shown`
     how far apart, as a part of the scale, runs were whose twins were the same: runs as near as that show nothing new.
-    `elsewhere` says that the runs of the second form are of another engine than its side has.
+    `elsewhere` says that the runs of the second form are of another engine than its side has. What the twins of a pair
+    `beside` have prepared runs the same calls of these.
     """
 
     def __init__(
@@ -57,9 +58,10 @@ class Pair:
         coarse: float = 1.0,
         shown: float | None = None,
         elsewhere: bool = False,
+        beside: Pair | None = None,
     ):
         self.before, self.after, self.grade, self.asked = before, after, grade, asked or {}
-        self._coarse, self._elsewhere = coarse, elsewhere
+        self._coarse, self._elsewhere, self._beside = coarse, elsewhere, beside
         self.cast = interfaces.casts(before.model, after.model)
         self.names = [value.name for value in before.model.graph.output]
         self.why = ""
@@ -206,7 +208,8 @@ class Pair:
                 self.why = "a weight is too large to be widened"
                 return None
             loose = unrounded(one.model, other.model)
-            first = Twin(one.model, one.folder, loose[0])
+            known = self._beside and self._beside.twins
+            first = Twin(one.model, one.folder, loose[0], known[0] if known else None)
             self.twins = first, Twin(other.model, other.folder, loose[1], first)
         return self.twins if not self.why else None
 

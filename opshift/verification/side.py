@@ -48,18 +48,22 @@ class Side:
 
         return running(self.network)
 
-    def open(self, outputs: Sequence[str] = ()) -> Session:
-        """A session that yields `outputs` after those of the graph; raises `EngineError`, which names the engine."""
-        model = self.model
-        if outputs:
+    def open(self, outputs: Sequence[str] = (), more: Sequence[str] = ()) -> Session:
+        """A session that yields `outputs` after those of the graph; raises `EngineError`, which names the engine.
+
+        One of our `ENGINES` knows of `more`, too, and yields them only where it is asked for `values`.
+        """
+        model, asked = self.model, dict[str, list[str]]()
+        if outputs or more:
             model = ModelProto()
             model.CopyFrom(self.model)
-            model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+            model.graph.output.extend(ValueInfoProto(name=name) for name in (*outputs, *more))
+            asked = {"outputs": [value.name for value in model.graph.output][: -len(more)]} if more else asked
         written = as_written(model) if self.engine is OnnxRuntime else model
         if written is not model:
             with suppress(EngineError):
-                return self.engine(written, folder=self.folder)
+                return self.engine(written, folder=self.folder, **asked)
         try:
-            return self.engine(model, folder=self.folder)
+            return self.engine(model, folder=self.folder, **asked)
         except EngineError as error:
             raise EngineError(f"{self.named}: {error}") from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from opshift.passes.model import tensors
@@ -36,6 +37,7 @@ def _with_check(node: NodeProto, version: str) -> Sequence[NodeProto]:
     return (node,) if check is None else (*_failing(node, check), node)
 
 
+@cache
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
@@ -67,11 +69,10 @@ Check = Callable[[NodeProto, _Nodes], tuple[str, str]]
 
 def _check(node: NodeProto, version: str) -> Check | None:
     """What tells whether that onnxruntime computes the node."""
-    if _number(version) < REFLECTS and not node.domain and _attribute(node, "mode", "") == "reflect":
-        return _fits if node.op_type == "Pad" else None
-    if _number(version) < OVERFLOWS and (node.domain, node.op_type) == (MICROSOFT, "QLinearSoftmax"):
-        return _is_finite
-    return None
+    since, check = _CHECKED.get((node.domain, node.op_type), ((), None))
+    if check is None or _number(version) >= since:
+        return None
+    return check if check is _is_finite or _attribute(node, "mode", "") == "reflect" else None
 
 
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:
@@ -112,3 +113,9 @@ def _is_finite(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
     scale = nodes.made("Cast", node.input[3], to=T.DOUBLE)
     least = nodes.made("Mul", nodes.made("Mul", nodes.made("ReduceProd", sizes), scale), nodes.constant([ROOM]))
     return nodes.made("Not", nodes.made("Less", least, nodes.constant([1]))), "overflows"
+
+
+_CHECKED: Mapping[tuple[str, str], tuple[tuple[int, ...], Check]] = {
+    ("", "Pad"): (REFLECTS, _fits),
+    (MICROSOFT, "QLinearSoftmax"): (OVERFLOWS, _is_finite),
+}

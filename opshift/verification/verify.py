@@ -128,7 +128,7 @@ def _run(
     from opshift.verification.places.rounds import tried
 
     hidden = Hidden(before, after, wanted)
-    turns = Turns(before, after, hidden.shown, hidden.watched)
+    turns = Turns(before, after, hidden.shown, hidden.watched, hidden.more)
     turns.open()
     pair = Pair(before, after, grade, wanted.tolerances)
     total = Verification("equal", " and ".join(dict.fromkeys([before.named, after.named])), cast=tuple(pair.cast))

@@ -36,7 +36,7 @@ from opshift.passes.analysis.callers import Callee, key_of, refers
 from opshift.passes.analysis.trust import Trust
 from opshift.passes.analysis.type_inference import Inference, is_whole
 from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
-from opshift.passes.model import installed, tensor_data, tensors
+from opshift.passes.model import imports, installed, tensor_data, tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import (
@@ -153,6 +153,11 @@ class Scope:
     def inside(self, body: GraphProto, opset: int) -> Scope:
         """The scope of a graph that a node made here holds."""
         return Scope(body, self.context, opset, self)
+
+    def nested(self, body: GraphProto, index: int, attribute: str, k: int) -> Scope:
+        """The scope of a graph that the node at this index holds, here as in the source model."""
+        path = None if self.path is None else (*self.path, (index, attribute, k))
+        return Scope(body, self.context, self.opset, self, path)
 
     @property
     def graph(self) -> GraphProto | None:
@@ -473,7 +478,10 @@ class Scope:
         found = self.type(name)
         if name in self.context.inference.less and not is_whole(found):
             raise installed.Lacking(f"it infers less of the sizes of {name!r}")
-        return dims_of(found) if found is not None and has_shape(found) else None
+        if found is not None and has_shape(found):
+            return dims_of(found)
+        rank = ranks.rank(self, name)  # a graph that tells no sizes may tell how many there are
+        return None if rank is None else [None] * rank
 
     def rank(self, name: str) -> int | None:
         """How many dimensions a tensor has; None where that is unknown."""
@@ -568,8 +576,13 @@ class Scope:
 
 
 def of_model(model: ModelProto, opset: int) -> Scope:
-    """The scope of a model's main graph, of which nothing is changed."""
+    """The scope of a model's main graph, of which nothing is changed, without inference over the whole of it."""
     return Scope(model.graph, Context(model, model), opset)
+
+
+def inferred(model: ModelProto, folder: str | None = None) -> Scope:
+    """The scope of a model's main graph, of which nothing is changed; its external data lie in `folder`."""
+    return Scope(model.graph, Context(model, model, folder), imports.opsets(model).get("", 1), path=())
 
 
 def _is_constant(node: NodeProto) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, bodies, subgraphs
@@ -31,10 +30,7 @@ def without_dead(source: ModelProto, opset: int, folder: str | None) -> tuple[Mo
             for index, node in enumerate(scope.body.node):
                 if node.op_type == "If" and not default_domain(node.domain) and _decide(node, scope):
                     decided.append(node)
-                pending += [
-                    Scope(graph, context, imported, scope, _inner(scope.path, index, attribute, k))
-                    for attribute, k, graph in subgraphs(node)
-                ]
+                pending += [scope.nested(graph, index, attribute, k) for attribute, k, graph in subgraphs(node)]
     return (model, decided) if decided else None
 
 
@@ -51,7 +47,3 @@ def _decide(node: NodeProto, scope: Scope) -> bool:
         return False
     branches[dead].CopyFrom(branches[live])
     return True
-
-
-def _inner(path: Path | None, index: int, attribute: str, k: int) -> Path | None:
-    return None if path is None else (*path, (index, attribute, k))

@@ -120,8 +120,7 @@ class _Retyping:
     def _node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
         old = asked.body.node[index]
         for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
-            path = None if asked.path is None else (*asked.path, (index, attribute, k))
-            self._body(graph, Scope(twin, self._asked, self._opset, asked, path), scope)
+            self._body(graph, asked.nested(twin, index, attribute, k), scope)
         domain = default_domain(proto.domain)
         question = Node(old, asked, self._opset, Builder(asked, self._opset))
         kinds = {asked.elem_type(name) for name in (*old.input, *old.output) if name}

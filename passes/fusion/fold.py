@@ -116,8 +116,7 @@ class _Folder:
             self._calls.note(scope)
             for index, node in enumerate(scope.body.node):
                 for attribute, k, graph in subgraphs(node) if node.attribute else ():
-                    inner = None if scope.path is None else (*scope.path, (index, attribute, k))
-                    pending.append((Scope(graph, self._context, self._opset, scope, inner), reader))
+                    pending.append((scope.nested(graph, index, attribute, k), reader))
         for held, taken in found:
             if taken:
                 _forget(held, taken)

@@ -183,6 +183,17 @@ QUIRKS: tuple[Quirk, ...] = (
           lambda call: (x := call.given(0)) is not None and x.dtype.name == "bfloat16" and bool(np.isnan(x.astype(np.float32)).any()),
           Evidence("y, i = TopK(x, k)", 24, "bfloat16[4] x, int64[1] k", "bfloat16[2] y",
                    {"x": np.array([2, NAN, 1, 3], bfloat16), "k": np.array([4])}, (np.array([NAN, 3, 2, 1], bfloat16),))),
+    Quirk(REFERENCE, "1.23.2", ("MaxPool",), "there are pads, and no strides", "takes them for those of other sides, or counts them twice",
+          "those that begin come first, then those that end", when.pads_mixed_up,
+          Evidence("y = MaxPool<kernel_shape=[5,5], pads=[2,2,2,2], ceil_mode=1>(x)", 11, "float[1,1,1,1] x", "float[A,B,C,D] y",
+                   {"x": f(1, shape=(1, 1, 1, 1))}, (f(1, shape=(1, 1, 1, 1)),))),
+    *(
+        Quirk(engine, seen, ("MaxPool",), "there is NaN", "loses it", "the maximum, which ReduceMax and Max keep NaN for",
+              lambda call: call.given(0) is not None and when.nan(0)(call),
+              Evidence("y = MaxPool<kernel_shape=[2]>(x)", 12, "float[1,1,3] x", "float[1,1,2] y", {"x": f(2, NAN, 1, shape=(1, 1, 3))},
+                       (f(NAN, NAN, shape=(1, 1, 2)),)), "elements differ")
+        for engine, seen in ((RUNTIME, "1.32.0"), (REFERENCE, "1.23.2"))
+    ),
     *(
         Quirk(engine, seen, ("MaxPool",), "there may be NaN", "loses it", "the maximum, which ReduceMax and Max keep NaN for",
               lambda call: call.given(0) is None or when.nan(0)(call),

@@ -20,7 +20,7 @@ from tests.random.graphs import Body, chain, model_of, single
 from tests.random.mutations import is_parameter
 from tests.random.places import placed
 from tests.random.turns import turn
-from tests.random.values import far, tamed, tensor
+from tests.random.values import FAR, far, tamed, tensor
 
 PECULIAR = (
     "{}", "{}", "{}", "a b{}", "é{}", "{}/held", "Softmax_{}", "{}_0", "y.{}", "{}:0", "0{}", "{}'\"", "$<{}>", "{}{}",
@@ -63,14 +63,14 @@ def drawn_source(seed: int, engines: Engines, corpus: Corpus, *, longest: int = 
     return replace(source, seed=seed) if valid(source.model) else None
 
 
-def tame(source: Source) -> Source | None:
+def tame(source: Source, most: float = FAR) -> Source | None:
     """The source with ordinary numbers for those that are far from 1, infinite or NaN; None where there are none."""
-    feeds = {name: tamed(value) for name, value in source.feeds.items() if far(value).any()}
+    feeds = {name: tamed(value, most) for name, value in source.feeds.items() if far(value, most).any()}
     model, held = ModelProto(), False
     model.CopyFrom(source.model)
     for constant in constants(model):
-        if constant.data_type in FLOATS and far(value := onnx.numpy_helper.to_array(constant)).any():
-            constant.CopyFrom(tensor(tamed(value), constant.name))
+        if constant.data_type in FLOATS and far(value := onnx.numpy_helper.to_array(constant), most).any():
+            constant.CopyFrom(tensor(tamed(value, most), constant.name))
             held = True
     return replace(source, model=model, feeds={**source.feeds, **feeds}) if feeds or held else None
 

@@ -14,6 +14,7 @@ from onnx import TensorProto, TypeProto
 PLAIN = [0.5, -1.25, 2.0, -0.75, 1.5, 3.0, -2.0, 0.25, 1.0, -0.5, 0.125, -3.5]
 SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-30, 65504.0, -1e30, 1.0, -1.0, 0.5, 2.5]
 WHOLE = [0, 1, 2, 3, -1, -2, 5, 7, -7, 4]
+FAR = 1e4
 TEXTS = ["a", "", "B", "ä b", "1.5", "a"]
 
 
@@ -50,7 +51,7 @@ def resized(value: Any, shape: Sequence[int]) -> Any:
     return np.resize(value, shape)
 
 
-def far(value: Any, most: float = 1e4) -> Any:
+def far(value: Any, most: float = FAR) -> Any:
     """Where floating-point numbers are far from 1, infinite or NaN."""
     if not isinstance(value, np.ndarray):
         return np.zeros(0, bool)  # a sequence is left as it is
@@ -60,9 +61,9 @@ def far(value: Any, most: float = 1e4) -> Any:
         return ~(np.abs(value.astype(np.float64)) <= most)
 
 
-def tamed(value: Any) -> Any:
+def tamed(value: Any, most: float = FAR) -> Any:
     """The array with ordinary numbers in these places."""
-    return np.where(far(value), np.resize(PLAIN, value.shape), value).astype(value.dtype)
+    return np.where(far(value, most), np.resize(PLAIN, value.shape), value).astype(value.dtype)
 
 
 def type_of(value: Any, shape: Sequence[int | str] | None = None) -> TypeProto:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto
-from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import ELEMENTS
 from opshift.trying.ways.rewriting import Rewriting
 
@@ -30,30 +30,13 @@ _AS_ATTRIBUTES, _AS_INPUTS = 6, 11
 def bound(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
     """The model whose graphs compute `op` of bounded numbers; itself where none has it, or of unknown types only."""
     work = Rewriting(model, op, _HOW)
-    _bound(work.made.graph, work.scope, work)
-    return work.written()
+    return work.everywhere(partial(_parts, work.fresh), "close")
 
 
-def _bound(graph: GraphProto, scope: Scope, work: Rewriting) -> None:
-    """Bound the calls in a graph, and in those that its nodes hold."""
-    nodes: list[NodeProto] = []
-    for index, (node, source) in enumerate(zip(graph.node, scope.body.node, strict=True)):
-        for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True):
-            path = None if scope.path is None else (*scope.path, (index, attribute, k))
-            _bound(inner, Scope(twin, scope.context, scope.opset, scope, path), work)
-        parts = _parts(graph, node, scope, work.fresh) if work.calls(node) else [node]
-        nodes += parts
-        if len(parts) > 1:
-            work.did(node, "close")
-    if len(nodes) > len(graph.node):
-        del graph.node[:]
-        graph.node.extend(nodes)
-
-
-def _parts(graph: GraphProto, node: NodeProto, scope: Scope, fresh: Callable[[str], str]) -> list[NodeProto]:
+def _parts(fresh: Callable[[str], str], graph: GraphProto, node: NodeProto, scope: Scope) -> list[NodeProto]:
     elem_type = scope.elem_type(node.input[0])
     if scope.opset < _AS_ATTRIBUTES or elem_type not in ELEMENTS:
-        return [node]
+        return []
     given, made = node.input[0], node.output[0]
     clip = NodeProto(op_type="Clip", input=[given], output=[fresh(f"{made}/bounded")])
     for name, limit in zip(("min", "max"), BOUNDED[node.op_type], strict=True):

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
-from opshift.passes.model.traversal import subgraphs
 from opshift.trying.ways.rewriting import Rewriting
 
 if TYPE_CHECKING:
     import numpy as np
 
 PRODUCTS = frozenset({"MatMul"})
-_SIGNED = frozenset({TensorProto.INT32, TensorProto.INT64})
-_INTEGERS = _SIGNED | {TensorProto.UINT32, TensorProto.UINT64}
-_NARROW: dict[int, tuple[int, int]] = {
+Bounds = tuple[int, int]
+
+_NARROW: dict[int, Bounds] = {
     TensorProto.BOOL: (0, 1),
-    TensorProto.INT8: (-128, 127),
-    TensorProto.UINT8: (0, 255),
+    TensorProto.INT8: (-(1 << 7), (1 << 7) - 1),
+    TensorProto.UINT8: (0, (1 << 8) - 1),
     TensorProto.INT16: (-(1 << 15), (1 << 15) - 1),
     TensorProto.UINT16: (0, (1 << 16) - 1),
 }
+_WIDE: dict[int, Bounds] = {
+    TensorProto.INT32: (-(1 << 31), (1 << 31) - 1),
+    TensorProto.UINT32: (0, (1 << 32) - 1),
+    TensorProto.INT64: (-(1 << 63), (1 << 63) - 1),
+    TensorProto.UINT64: (0, (1 << 64) - 1),
+}
+"""What each type holds."""
+_COUNTED = _WIDE.keys() - {TensorProto.UINT64}
+"""Those that int64 holds."""
 _MOVES = frozenset({"Identity", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten", "Slice", "Gather", "Split"})
 """What yields elements of its first input."""
 _HELD = 1 << 24
@@ -32,36 +41,16 @@ _HELD = 1 << 24
 _DEEPEST = 16  # nodes above a product that are looked at
 _HOW = "it is computed in float32, which holds its sums"
 
-Bounds = tuple[int, int]
-
 
 def in_floats(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
     """The model whose graphs multiply integers as floats where that is exact; itself where that is nowhere known."""
     work = Rewriting(model, op, _HOW)
-    _within(work.made.graph, work.scope, work)
-    return work.written()
-
-
-def _within(graph: GraphProto, scope: Scope, work: Rewriting) -> None:
-    """Rewrite the calls in a graph, and in those that its nodes hold."""
-    nodes: list[NodeProto] = []
-    for index, (node, source) in enumerate(zip(graph.node, scope.body.node, strict=True)):
-        for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True):
-            path = None if scope.path is None else (*scope.path, (index, attribute, k))
-            _within(inner, Scope(twin, scope.context, scope.opset, scope, path), work)
-        if work.calls(node) and _is_exact(scope, source):
-            nodes += _parts(node, scope.elem_type(source.input[0]), work.fresh)
-            work.did(node)
-        else:
-            nodes.append(node)
-    if len(nodes) > len(graph.node):
-        del graph.node[:]
-        graph.node.extend(nodes)
+    return work.everywhere(partial(_parts, work.fresh), "exact")
 
 
 def _is_exact(scope: Scope, node: NodeProto) -> bool:
     """Whether no sum that the product may come to is beyond what float32 holds."""
-    if scope.elem_type(node.input[0]) not in _INTEGERS:
+    if scope.elem_type(node.input[0]) not in _WIDE:
         return False
     count = next((s[-1] for s in [scope.shape(node.input[0])] if s), None)
     if not isinstance(count, int):
@@ -73,7 +62,7 @@ def _is_exact(scope: Scope, node: NodeProto) -> bool:
     most = max(map(abs, first))
     if isinstance(count, int) and count * most * max(map(abs, second)) <= _HELD:
         return True
-    weights = _weights(scope, node.input[1]) if scope.elem_type(node.input[1]) in _SIGNED else None
+    weights = _weights(scope, node.input[1])
     if weights is None or not weights.size:
         return False
     sums = abs(weights).sum(axis=-2 if weights.ndim > 1 else -1)
@@ -81,10 +70,10 @@ def _is_exact(scope: Scope, node: NodeProto) -> bool:
 
 
 def _weights(scope: Scope, name: str, depth: int = 0) -> np.ndarray[Any, Any] | None:
-    """The integers that a value holds, if constants say so."""
-    held = scope.array(name)
+    """The integers that a value holds, if constants say so; None where they wrap."""
+    held, kind = scope.array(name), scope.elem_type(name)
     if held is not None:
-        return held.astype("int64") if held.dtype.kind in "biu" else None
+        return held.astype("int64") if kind in _NARROW or kind in _COUNTED else None
     node = scope.producer(name)
     if node is None or node.domain or depth > _DEEPEST or node.op_type not in ("Cast", "Sub", "Add"):
         return None
@@ -94,21 +83,22 @@ def _weights(scope: Scope, name: str, depth: int = 0) -> np.ndarray[Any, Any] | 
     first, *others = (value for value in values if value is not None)
     for other in others:
         first = first - other if node.op_type == "Sub" else first + other
-    return first
+    bounds = (int(first.min()), int(first.max())) if first.size else (0, 0)
+    return first if _unwrapped(kind, bounds) else None
 
 
 def _bounds(scope: Scope, name: str, depth: int = 0) -> Bounds | None:
     """Between which numbers the elements of a value lie; None where nothing tells."""
     kind = scope.elem_type(name)
-    if kind in _NARROW:
-        return _NARROW[kind]
+    if kind not in _WIDE:
+        return _NARROW.get(kind)
     held = scope.array(name) if scope.is_constant(name) else None
-    if held is not None and held.size and kind in _INTEGERS:
+    if held is not None and held.size:
         return int(held.min()), int(held.max())
     node = scope.producer(name)
     if node is None or node.domain or depth > _DEEPEST:
         return None
-    if node.op_type in _MOVES or (node.op_type == "Cast" and scope.elem_type(node.input[0]) in {*_INTEGERS, *_NARROW}):
+    if node.op_type in _MOVES or (node.op_type == "Cast" and scope.elem_type(node.input[0]) in _NARROW | _WIDE):
         return _unwrapped(kind, _bounds(scope, node.input[0], depth + 1))
     if node.op_type in ("Add", "Sub"):
         first, second = (_bounds(scope, given, depth + 1) for given in node.input)
@@ -120,12 +110,14 @@ def _bounds(scope: Scope, name: str, depth: int = 0) -> Bounds | None:
 
 
 def _unwrapped(kind: int, bounds: Bounds | None) -> Bounds | None:
-    """The bounds, unless the type holds nothing below 0 and they do."""
-    wraps = kind in (TensorProto.UINT32, TensorProto.UINT64) and bounds is not None and bounds[0] < 0
-    return None if wraps else bounds
+    """The bounds, unless the type does not hold all between them: it wraps then."""
+    held = _NARROW.get(kind) or _WIDE.get(kind)
+    return bounds if bounds and held and held[0] <= bounds[0] and bounds[1] <= held[1] else None
 
 
-def _parts(node: NodeProto, elem_type: int, fresh: Callable[[str], str]) -> list[NodeProto]:
+def _parts(fresh: Callable[[str], str], graph: GraphProto, node: NodeProto, scope: Scope) -> list[NodeProto]:
+    if not _is_exact(scope, node):
+        return []
     made = node.output[0]
     call = NodeProto()
     call.CopyFrom(node)
@@ -134,7 +126,7 @@ def _parts(node: NodeProto, elem_type: int, fresh: Callable[[str], str]) -> list
         call.input[place] = fresh(f"{made}/float{place}")
         casts.append(_cast(name, call.input[place], TensorProto.FLOAT))
     call.output[0] = fresh(f"{made}/float")
-    return [*casts, call, _cast(call.output[0], made, elem_type)]
+    return [*casts, call, _cast(call.output[0], made, scope.elem_type(node.input[0]))]
 
 
 def _cast(given: str, made: str, elem_type: int) -> NodeProto:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.scope import Scope, inferred
 from opshift.passes.changes import Change
-from opshift.passes.model import imports, schemas
+from opshift.passes.model import schemas
 from opshift.passes.model.editing.names import Names
-from opshift.passes.model.messages import ModelProto, NodeProto
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto
+from opshift.passes.model.traversal import subgraphs
+
+Parts = Callable[[GraphProto, NodeProto, Scope], list[NodeProto]]
+"""What a call in a graph of the copy becomes; none where it stays. The scope tells of the values of the model."""
 
 
 class Rewriting:
@@ -24,7 +28,7 @@ class Rewriting:
 
     def __init__(self, model: ModelProto, op: str, how: str):
         self.source, self._op, self._how = model, op, how
-        self.scope = Scope(model.graph, Context(model, model, None), imports.opsets(model).get("", 1), path=())
+        self.scope = inferred(model)
         self.made = ModelProto()
         self.made.CopyFrom(model)
         self.fresh = Names(self.made).fresh
@@ -38,6 +42,24 @@ class Rewriting:
         """Note that a call was rewritten."""
         version = schemas.since("", self._op, self.scope.opset) or 1
         self.changes.append(Change(node.name or node.output[0], self._op, "", version, version, self._how, grade))
+
+    def everywhere(self, parts: Parts, grade: str) -> tuple[ModelProto, list[Change]]:
+        """The copy with each call in the main graph and in the graphs nested in it replaced, see `written`."""
+        self._within(self.made.graph, self.scope, parts, grade)
+        return self.written()
+
+    def _within(self, graph: GraphProto, scope: Scope, parts: Parts, grade: str) -> None:
+        nodes: list[NodeProto] = []
+        for index, (node, source) in enumerate(zip(graph.node, scope.body.node, strict=True)):
+            for (attribute, k, inner), (_, _, twin) in zip(subgraphs(node), subgraphs(source), strict=True):
+                self._within(inner, scope.nested(twin, index, attribute, k), parts, grade)
+            put = parts(graph, node, scope) if self.calls(node) else []
+            nodes += put or [node]
+            if put:
+                self.did(node, grade)
+        if len(nodes) > len(graph.node):
+            del graph.node[:]
+            graph.node.extend(nodes)
 
     def written(self, nodes: Sequence[NodeProto] | None = None) -> tuple[ModelProto, list[Change]]:
         """The copy, with these nodes in its main graph, and what was done; the model itself where nothing was."""

@@ -18,6 +18,7 @@ from opshift.verification.places.pieces import Pieces
 from opshift.verification.places.ranges import ANY, Ranges
 from opshift.verification.places.unreached import Spot, within
 from opshift.verification.side import Side
+from opshift.verification.turns import Turns
 
 if TYPE_CHECKING:
     from opshift.verification.judge import Pair
@@ -38,20 +39,19 @@ class Forced:
     actual: Sequence[Any] = ()
 
 
-def forced(pair: Pair, found: Sequence[Spot], given: Feeds) -> Iterator[Forced]:
+def forced(held: Held, pair: Pair, found: Sequence[Spot], given: Feeds, turns: Turns) -> Iterator[Forced]:
     """Both forms beyond the lines that no run crossed: all at once, or, where that does not run, one by one."""
     from opshift.verification.judge import Pair
 
     progress.tell("run what no inputs led to")
-    hold = _Held(pair, given)
-    able = hold.able(found)
+    able = held.able(found, pair, given, turns)
     left = [spot for spot in found if spot.value not in able]
     pending = [list(able.values())] if able else []
     while pending:
         some = pending.pop()
         try:
-            sides, feeds = hold.sides(some)
-            judged = Pair(sides[0], sides[1], pair.grade, shown=pair.shown)
+            sides, feeds = held.sides(some)
+            judged = Pair(sides[0], sides[1], pair.grade, shown=pair.shown, beside=pair)
             expected = sides[0].open().run(feeds)
             actual = sides[1].open().run(interfaces.as_second(feeds, pair.cast))
         except EngineError:
@@ -65,43 +65,42 @@ def forced(pair: Pair, found: Sequence[Spot], given: Feeds) -> Iterator[Forced]:
         yield Forced(left)
 
 
-class _Held:
+class Held:
     """Two forms whose values can be replaced."""
 
-    def __init__(self, pair: Pair, given: Feeds):
-        self._pair, self._sides, self._given = pair, (pair.before, pair.after), given
-        self._pieces = (Pieces(pair.before.model), Pieces(pair.after.model))
-        self._constants = constants(pair.before.model.graph)
-        self._ranges = Ranges(pair.before.model)
+    def __init__(self, before: Side, after: Side):
+        self._sides, self._pieces = (before, after), (Pieces(before.model), Pieces(after.model))
+        self._constants = constants(before.model.graph)
+        self._ranges = Ranges(before.model)
         self._shared = set.intersection(*({*pieces.makers, *pieces.given} for pieces in self._pieces))
+        self._given: Feeds = {}
         self._values: dict[str, Any] = {}
 
-    def able(self, found: Sequence[Spot]) -> dict[str, Spot]:
+    def shown(self, found: Sequence[Spot]) -> tuple[list[str], list[str]]:
+        """The values of either form that are to be known where these are replaced, or what they are moved from."""
+        named = dict.fromkeys(name for spot in found for at in self._upwards(spot) for name in self._replaced(at))
+        made = [name for name in named if name in self._shared and name in self._pieces[0].makers]
+        beside = {at for spot in found for how, at in spot.levels if how == "beside"}
+        return [*made, *sorted(beside & self._pieces[0].makers.keys() - {*made})], made
+
+    def able(self, found: Sequence[Spot], pair: Pair, given: Feeds, turns: Turns) -> dict[str, Spot]:
         """Those whose values both forms have, with what hangs on them, and agree about, by the name of that value.
 
         Where one is not such a value, what it is computed from by adding to it and scaling it may be.
         """
         ways = {spot.value: [at for at in self._upwards(spot) if self._can(at)] for spot in found}
-        names = list(dict.fromkeys(name for way in ways.values() for at in way for name in self._replaced(at)))
-        made = [name for name in names if name in self._pieces[0].makers]
-        beside = {at for spot in found for how, at in spot.levels if how == "beside"}
-        feeds = (self._given, interfaces.as_second(self._given, self._pair.cast))
+        shown = self.shown([at for way in ways.values() for at in way])
+        feeds = given, interfaces.as_second(given, pair.cast)
         try:
-            runs = [
-                dict(zip(shown, side.open(shown).run(own)[len(side.model.graph.output) :], strict=True))
-                for side, own, shown in zip(
-                    self._sides,
-                    feeds,
-                    ([*made, *sorted(beside & self._pieces[0].makers.keys() - {*made})], made),
-                    strict=True,
-                )
-            ]
+            runs = [turns.values(which, shown[which], feeds[which]) for which in range(2)]
         except EngineError:
             return {}
-        self._values = {**self._given, **runs[0]}
-        held = {**constants(self._pair.after.model.graph), **self._constants} if beside else {}
+        self._given, self._values = given, {**given, **runs[0]}
+        beside = {at for spot in found for how, at in spot.levels if how == "beside"}
+        held = {**constants(self._sides[1].model.graph), **self._constants} if beside else {}
         self._values |= {name: tensors.array(held[name]) for name in beside & held.keys()}
-        alike = {name for name in made if self._agree(*(run[name] for run in runs))} | {*names} - {*made}
+        alike = {name for name in shown[1] if _agree(pair, *(run[name] for run in runs))}
+        alike |= {name for way in ways.values() for at in way for name in self._replaced(at)} - {*shown[1]}
         first = {
             name: next((at for at in way if alike.issuperset(self._replaced(at))), None) for name, way in ways.items()
         }
@@ -121,10 +120,6 @@ class _Held:
             possible = within(wanted, self._ranges.of(name) or ANY)
             if possible:
                 yield replace(spot, value=name, wanted=possible, between=set(), limits=ANY)
-
-    def _agree(self, one: Any, other: Any) -> bool:
-        kinds = [(getattr(value, "shape", None), getattr(value, "dtype", None)) for value in (one, other)]
-        return kinds[0] == kinds[1] and None not in kinds[0] and not self._pair.parted(one, other)
 
     def _can(self, spot: Spot) -> bool:
         names = self._replaced(spot)
@@ -173,6 +168,11 @@ class _Held:
             return levels.levelled(value, spot.levels, self._values)
         except (LookupError, ValueError):
             raise EngineError("what it is compared with does not fit it") from None
+
+
+def _agree(pair: Pair, one: Any, other: Any) -> bool:
+    kinds = [(getattr(value, "shape", None), getattr(value, "dtype", None)) for value in (one, other)]
+    return kinds[0] == kinds[1] and None not in kinds[0] and not pair.parted(one, other)
 
 
 def _turning(value: Any) -> Any:

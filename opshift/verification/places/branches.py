@@ -180,7 +180,7 @@ def _attempt(pair: Pair, branch: Branch, lacking: Mapping[Value, bool], given: F
 
     before, feeds = _deciding(pair.before, lacking, given)
     after, _ = _deciding(pair.after, lacking, given)
-    held, expected = Pair(before, after, pair.grade, pair.asked), before.open().run(feeds)
+    held, expected = Pair(before, after, pair.grade, pair.asked, beside=pair), before.open().run(feeds)
     try:
         actual = after.open().run(interfaces.as_second(feeds, pair.cast))
     except EngineError as error:

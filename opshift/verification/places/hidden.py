@@ -27,6 +27,7 @@ class Hidden:
     Attributes:
         shown: the first form, which yields what is `watched`, too.
         watched: the names of that.
+        more: the values of either form that may be asked for.
     """
 
     def __init__(self, before: Side, after: Side, wanted: Asked):
@@ -39,6 +40,11 @@ class Hidden:
         model, numbers = unreached.watched(model, self._spots)
         self.shown = replace(before, model=model)
         self.watched = [*self._told, *numbers]
+        self._held: beyond.Held | None = None
+        self.more: tuple[list[str], list[str]] = [], []
+        if (self._spots or self._lines) and not (wanted.sets or wanted.ranges or wanted.tolerances):
+            self._held = beyond.Held(before, after)
+            self.more = self._held.shown([*self._spots, *self._lines])
 
     def run(self, total: Verification, pair: Pair, fits: Sequence[Fed], turns: Turns, judged: Judged) -> Verification:
         """The verification with runs of what no inputs led to."""
@@ -51,7 +57,7 @@ class Hidden:
             total = self._everywhere(total, pair, runs, judged)
         if (self._spots or self._lines) and total.equal:
             rows = [values[len(self._told) :] for values in seen]
-            total = self._beyond(total, pair, fits, rows, judged)
+            total = self._beyond(total, pair, fits, rows, turns, judged)
         if total.equal:  # of what forms were given by force, and yielded beside, nobody has asked
             total = replace(total, outputs=tuple(found for found in total.outputs if found.output in pair.names))
         return total
@@ -77,17 +83,23 @@ class Hidden:
         return replace(total, remarks=(*total.remarks, *branches.told(pair, failed, runs, values)))
 
     def _beyond(
-        self, total: Verification, pair: Pair, fits: Sequence[Fed], rows: Sequence[Sequence[Any]], judged: Judged
+        self,
+        total: Verification,
+        pair: Pair,
+        fits: Sequence[Fed],
+        rows: Sequence[Sequence[Any]],
+        turns: Turns,
+        judged: Judged,
     ) -> Verification:
         """Numbers beyond lines; not where a user says what the forms are given, or how far apart they may be."""
         known = [unreached.see(self._spots, row) for row in rows]
         left = [spot for spot in self._spots if spot.is_open]
         wanted, failed = self._wanted, list[unreached.Spot]()
-        if wanted.sets or wanted.ranges or wanted.tolerances:
+        if self._held is None:
             return replace(total, remarks=(*total.remarks, *unreached.told([*left, *self._lines])))
         given = interfaces.rounded(fits[0].given, pair.cast)
         for spots in (left if any(known) else [], self._lines):
-            for attempt in beyond.forced(pair, spots, given) if spots else ():
+            for attempt in beyond.forced(self._held, pair, spots, given, turns) if spots else ():
                 if attempt.pair is None:
                     failed += attempt.spots
                     continue

@@ -237,7 +237,7 @@ def _kernels() -> dict[tuple[str, str], list[tuple[int, int]]]:
 
 
 _DEFINED = frozenset([
-    "GreaterOrEqual", "LayerNormalization", "LessOrEqual", "LogSoftmax", "Range", "ReduceL1", "ReduceL2",
+    "Clip", "GreaterOrEqual", "LayerNormalization", "LessOrEqual", "LogSoftmax", "Range", "ReduceL1", "ReduceL2",
     "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "Relu", "Softmax",
 ])  # fmt: skip
 """What onnxruntime has kernels for in double though it could run the operator's definition as well."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, keep_held
@@ -270,7 +269,7 @@ def _loop(
     """
     fresh, graph = node.scope.context.names.fresh, GraphProto(name=like.name if like else "batch")
     at, going, goes_on, unread, still_unread = map(fresh, ("at", "going", "goes_on", "unread", "still_unread"))
-    inner = Builder(Scope(graph, node.scope.context, build.opset, build.scope), build.opset)
+    inner = Builder(build.scope.inside(graph, build.opset), build.opset)
     results = round_of(inner, at)
     for name, kind in ((at, T.INT64), (going, T.BOOL), (unread, T.FLOAT)):
         graph.input.add(name=name).type.CopyFrom(tensor_type(kind, []))

@@ -61,10 +61,11 @@ def _along(node: Node, build: Builder, axis: int) -> str:
     kept = so_far if node.attributes.get("exclusive", 0) else after
     body.node.append(NodeProto(op_type=OPERATION[node.op_type], input=[so_far, item], output=[after]))
     body.node.append(NodeProto(op_type="Identity", input=[kept], output=[now]))
+    element = tensor_type(kind, [None] * (node.rank() - 1))  # onnxruntime's Scan runs nothing of unknown rank
     for name in (so_far, item):
-        body.input.add(name=name).type.CopyFrom(tensor_type(kind))
+        body.input.add(name=name).type.CopyFrom(element)
     for name in (after, now):
-        body.output.add(name=name).type.CopyFrom(tensor_type(kind))
+        body.output.add(name=name).type.CopyFrom(element)
     attributes = {
         "body": make_attribute("body", body),
         "num_scan_inputs": 1,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared.recipes import as_image, recast, without_hint
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -33,8 +36,25 @@ def drop_is_test(node: Node) -> None:
             node,
             "is_test=0 with one output is read as training and as inference; is_test=1 could be expressed",
         )
-    if not node.attributes.get("spatial", 1) and node.rank() != 2 and node.rank() != node.rank(1) + 1:
-        raise CannotConvert(node, "spatial=0 with statistics per channel; statistics per feature could be expressed")
+    if not node.attributes.get("spatial", 1) and node.rank() != 2:
+        node.rank(1)
+        _check_features(node, node.scope.shape(node.input(0)) or [])
+
+
+def _check_features(node: Node, data: Sequence[Dim]) -> None:
+    """Refuse what holds something else for scale and statistics than a number for each feature."""
+    for index in range(1, 5):
+        dims = node.scope.shape(node.input(index))
+        if dims is None:
+            continue
+        if len(dims) != len(data) - 1:
+            raise CannotConvert(
+                node, "spatial=0 with statistics per channel; statistics per feature could be expressed"
+            )
+        if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(dims, data[1:], strict=True)):
+            shown = [", ".join(str(dim or "?") for dim in shape) for shape in (dims, data[1:])]
+            found = f'"{node.input(index)}" of shape [{shown[0]}]'
+            raise CannotConvert(node, f"{found} for features of shape [{shown[1]}]; their own could be expressed")
 
 
 @says("Inference becomes explicit: is_test=1 for one output, 0 for more.")
@@ -48,6 +68,8 @@ def features_as_channels(node: Node) -> Replacement:
     shape = node.scope.shape(node.input(0))
     if node.attributes.pop("spatial", 1) or (shape is not None and len(shape) == 2):
         return None
+    if shape is not None:
+        _check_features(node, shape)
     build = node.build
     flat = [build.Flatten(node.input(0), axis=1), *(build.Reshape(name, [-1]) for name in node.inputs[1:])]
     results = build.again(node.proto, flat)

@@ -180,7 +180,8 @@ def rounded_quotient(node: Node) -> str:
     x = recast(build, node.input(X), node.elem_type(X), precision)
     value = recast(build, build.Div(x, held_as(node, SCALE, precision)), precision, T.FLOAT)
     if kind not in LIMITS:
-        value = build.Add(value, held_as(node, ZERO, T.FLOAT)) if _shifts(node) else value
+        if _shifts(node):  # a zero point of the run time that is 0 leaves -0.0 what it is
+            value = build.Sub(value, build.Sub(build.constant(0.0, T.FLOAT), held_as(node, ZERO, T.FLOAT)))
         return str(build.Cast(value, to=kind, saturate=node.attributes.get("saturate")))
     value = build.Round(value)
     value = build.Add(value, held_as(node, ZERO, T.FLOAT)) if _shifts(node) else value

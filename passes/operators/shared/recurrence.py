@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from opshift.passes.analysis.scope import Scope
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import GraphProto, TensorProto
@@ -270,7 +269,7 @@ def _step(
     x = fresh(f"{node.op_type}/X")
     for name, width in zip([*names, x], [*widths, sum(sizes)], strict=True):
         graph.input.add(name=name).type.CopyFrom(tensor_type(kind, [None, width]))
-    build = Builder(Scope(graph, node.scope.context, node.build.opset, node.scope), node.build.opset, node.proto)
+    build = Builder(node.scope.inside(graph, node.build.opset), node.build.opset, node.proto)
     if attention:
         sums = build.Add(x, attention.again(build, names[2]))
         gates = [*activations[:2], replace(activations[2], clip=None)]  # its kernel does not cut C off

@@ -89,18 +89,6 @@ def test_the_history_of_an_operator_at_one_opset(capsys):
     ]
 
 
-@pytest.mark.parametrize(
-    ("op", "version", "why"),
-    [
-        ("Attention", 24, "the mask holds integers"),  # said by a helper that is imported by its name
-        ("ReverseSequence", 10, "the rank of"),  # by one that is called by the name of its file
-    ],
-)
-def test_what_helpers_refuse_is_refused(op, version, why):
-    told = ledger.story(ledger.registry.step("", op, version).down)
-    assert any(reason.startswith(why) for reason in told.refused), told.refused
-
-
 @pytest.mark.parametrize(("name", "said"), [("Rezise", "; did you mean Resize?"), ("Zzz", "unknown operator 'Zzz'\n")])
 def test_the_history_of_an_unknown_operator(name, said, capsys):
     assert cli.main(["ledger", "--op", name]) == 2

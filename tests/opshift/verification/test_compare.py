@@ -98,3 +98,23 @@ def test_narrow_integers_are_apart_by_whole_numbers(kind):
 )
 def test_other_values(one, other, why):
     assert compare(one, other).why == why
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "near"),
+    [
+        ("0.040822871", "0.040822875", True),
+        ("0.040822871", "0.041", False),
+        ("1", "0.99999994", True),
+        ("NaN", "0.5", False),
+        ("16777216", "16777217", False),  # names may be digits
+        ("+3", "-3", False),
+        ("a", "0.5", False),
+        ("", "0.5", False),
+    ],
+)
+def test_numbers_in_strings(one, other, near):
+    """As far apart as numbers may be that are no strings."""
+    for wrap in (np.array, lambda texts: np.array(texts, object)):
+        assert compare(wrap(["x", "2.5", one]), wrap(["x", "2.5", other]), "close").equal == near
+        assert not compare(wrap(["x", "2.5", one]), wrap(["x", "2.5", other])).equal

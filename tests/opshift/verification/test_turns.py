@@ -137,6 +137,16 @@ def test_what_is_watched_is_known_by_the_outputs_beside_it():
     assert turns.seen(first, nothing)[0].tolist() == [[0.5, 2, -1]]
     assert turns.seen(second, given)[0].tolist() == [[0, 0, 0]]
     assert turns.seen([], given)[0].tolist() == [[0.5, 2, -1]], "what another process has seen is run once more"
+    more = Turns(Side(ONE), Side(ONE), Side(shown), ["a"], (["b", "y"], []))
+    assert [value.tolist() for value in more.first(given)] == [first[0].tolist()], "what may be asked for is not told"
+    assert [value.tolist() for value in more.seen([], given)] == [[[0.5, 2, -1]]]
+    held = more.session(0)
+    assert more.values(0, ["y", "b"], nothing)["b"].tolist() == [[0, 0, 0]]
+    assert more.values(0, ["a"], given)["a"].tolist() == [[0.5, 2, -1]], "what was not foreseen is run once more"
+    assert more.session(0) is held
+    assert more.values(1, [], given) == {}
+    lost = Turns(Side(ONE), Side(ONE), Side(shown), ["a"], (["nothing"], []))
+    assert lost.seen(lost.first(given), given)[0].tolist() == [[0.5, 2, -1]], "what nobody has takes nothing else away"
     plain = Turns(Side(ONE), Side(ONE), Side(shown), ["nothing"])
     assert plain.first(given)[0].tolist() == first[0].tolist()
     assert plain.seen(first, given) == []

@@ -306,3 +306,15 @@ def test_all_element_types_at_once_are_those_one_by_one():
 def test_fewer_types_than_values_are_seeded(scope):
     scope.seed(["d", "e"], [tensor_type(7, [9])])
     assert scope.typed == {"d": tensor_type(7, [9])}
+
+
+def test_a_shape_has_the_rank_that_nodes_tell(scope):
+    """Also where nothing tells a size: no shape would be read as that of a scalar."""
+    reshaped, turned = (
+        onnx.helper.make_node("Foo", ["x"], ["r"]),
+        onnx.helper.make_node("Transpose", ["r"], ["t"], perm=[1, 0]),
+    )
+    for node in (reshaped, turned):
+        scope.record(node, 18)
+    assert [scope.shape(name) for name in ("r", "t")] == [None, [None, None]]
+    assert [scope.rank(name) for name in ("r", "t")] == [None, 2]

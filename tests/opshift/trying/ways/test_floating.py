@@ -50,6 +50,21 @@ def test_constants_say_what_their_sums_can_be(size, count):
     assert rewritten(of)[1] == count
 
 
+def test_constants_that_wrap_say_nothing():
+    """-1 is 255 as a byte: of 60000 of those, a sum may be larger than float32 holds."""
+    held = f"int32[60000,1] w = {{{', '.join(['-1'] * 60000)}}}"
+    body = "a = Cast<to = 6>(x) c = Cast<to = 2>(w) b = Cast<to = 6>(c) y = MatMul(a, b)"
+    assert rewritten(product(body, "uint8[4,60000] x", "int32[4,1] y", held))[1] == 0
+
+
+@pytest.mark.parametrize(("start", "count"), [(2147483392, 1), (2147483647, 0)])
+def test_sums_that_wrap_say_nothing(start, count):
+    """A byte more than the largest int32 is one far below 0, which stays so once it is taken for int64."""
+    body = "a = Cast<to = 6>(x) s = Add(a, o) b = Cast<to = 7>(s) d = Sub(b, l) y = MatMul(d, w)"
+    held = f"int32[1] o = {{{start}}}, int64[1] l = {{{start}}}, int64[2,3] w = {{1, 2, 3, 4, 5, 6}}"
+    assert rewritten(product(body, "uint8[4,2] x", "int64[4,3] y", held))[1] == count
+
+
 @pytest.mark.parametrize(
     ("body", "inputs"),
     [

@@ -234,8 +234,19 @@ class _Pair:
 GIVEN = {"x": np.full((1, 4), 0.25, np.float32), "r": np.array(3), "b": np.array(True)}
 
 
+def replaced(pair, *spots):
+    """What replaces values in two forms, and those spots whose values both have."""
+    from opshift.verification.turns import Turns
+
+    hold = beyond.Held(pair.before, pair.after)
+    turns = Turns(pair.before, pair.after, more=hold.shown(spots))
+    found = hold.able(spots, pair, GIVEN, turns)
+    assert hold.able(spots, pair, GIVEN, Turns(pair.before, pair.after)) == found, "what is not at hand is asked for"
+    return hold, found
+
+
 def able(one, other, *spots):
-    found = beyond._Held(_Pair(held(one), held(other)), GIVEN).able(spots)
+    _, found = replaced(_Pair(held(one), held(other)), *spots)
     return {name: (at.value, at.wanted) for name, at in found.items()}
 
 
@@ -265,9 +276,8 @@ def test_a_value_or_what_it_was_moved_from_is_replaced(other, value, wanted):
 def test_two_forms_are_given_the_same_numbers():
     one, other = "v = Add(x, k) y = Relu(v)", "v = Add(k, x) y = Abs(v)"
     pair = _Pair(held(one), held(other))
-    hold = beyond._Held(pair, GIVEN)
-    found = list(hold.able([Spot("v", "y", "Relu", {(-INF, 0)})]).values())
-    sides, feeds = hold.sides(found)
+    hold, found = replaced(pair, Spot("v", "y", "Relu", {(-INF, 0)}))
+    sides, feeds = hold.sides(list(found.values()))
     assert feeds.keys() == {*GIVEN, "v"}
     assert (feeds["v"][0, ::2] < 0).all()
     assert feeds["v"][0, 1::2].tolist() == [2.25, 2.25]
@@ -278,8 +288,8 @@ def test_two_forms_are_given_the_same_numbers():
 
 def test_what_is_too_large_is_not_replaced(monkeypatch):
     pair = _Pair(*[held("v = Add(x, k) y = Relu(v)")] * 2)
-    hold = beyond._Held(pair, GIVEN)
-    found = list(hold.able([Spot("v", "y", "Relu", {(-INF, 0)})]).values())
+    hold, spots = replaced(pair, Spot("v", "y", "Relu", {(-INF, 0)}))
+    found = list(spots.values())
     monkeypatch.setattr(beyond, "_MOST", 16)
     assert hold.sides(found)
     monkeypatch.setattr(beyond, "_MOST", 15)

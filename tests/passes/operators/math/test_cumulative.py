@@ -98,3 +98,12 @@ def test_sums_of_16_bit_floats_are_taken_in_float(kind):
         13, inputs=f"{kind}[4] x", outputs=f"{kind}[4] y", constants="int64 a = {0}", grade="close",
         feeds={"x": array(kind, [1.0, 2.0, -3.0, 0.5])},
     )  # fmt: skip
+
+
+def test_data_of_unknown_sizes():
+    """Of which the graph tells nothing but how many there are: onnxruntime asks for the ranks in a Scan."""
+    check_computes(
+        "a = Reshape(x, s) b = Transpose<perm=[1,0]>(a) y = CumSum(b, k)", 14, 10, np.cumsum(X[1:].T, axis=1),
+        feeds={"x": X[1:].reshape(-1), "s": np.array([2, 4])}, inputs="float[8] x, int64[N] s", outputs="float[P,Q] y",
+        constants="int64 k = {1}",
+    )  # fmt: skip

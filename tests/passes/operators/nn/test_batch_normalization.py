@@ -204,6 +204,21 @@ def test_features_become_channels_below_7():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("given", "why"), [
+    ("float[3,1] s, float[3,2] b, float[3,2] m, float[3,2] v", '"s" of shape [3, 1] for features of shape [3, 2]'),
+    ("float[3,2] s, float[3,2] b, float[3,2] m, float[1,2] v", '"v" of shape [1, 2] for features of shape [3, 2]'),
+    ("float[3,2] s, float[3,2] b, float[3] m, float[3,2] v", "statistics per channel"),
+])  # fmt: skip
+@pytest.mark.parametrize(("opset", "target", "attributes"), [(6, 14, "spatial=0, is_test=1"), (8, 9, "spatial=0")])
+def test_statistics_of_other_sizes_than_the_features(given, why, opset, target, attributes):
+    body = f"y = BatchNormalization<{attributes}>(x, s, b, m, v)"
+    check_refused(body, opset, target, why, inputs=f"float[2,3,2] x, {given}", outputs="float[A,B,C] y")
+    named = given.replace("1", "N").replace("2", "M").replace("3", "K")
+    if "channel" not in why:
+        source = model(body, opset, inputs=f"float[2,3,2] x, {named}", outputs="float[A,B,C] y")
+        assert convert.attempt(source, {"": target}).model is not None
+
+
 def test_statistics_of_features_keep_their_shape_at_9():
     text = "y, rm, rv, a, c = BatchNormalization<spatial=0>(x, s, b, m, v)"
     outputs = FEATURES["outputs"] + ", float[3,2] rm, float[3,2] rv"

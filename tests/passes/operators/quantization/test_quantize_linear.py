@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto as T
 from opshift.passes.conversion import convert
 
+import opshift
 from tests.support import check, check_refused, check_values, model, show
 
 LARGE = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e9, np.inf, -np.inf, -0.0, 127.5, 3.25], np.float32)
@@ -158,3 +159,18 @@ def test_a_type_that_is_unknown_is_refused():
     source.opset_import.add(domain="d", version=1)
     (refusal,) = convert.attempt(source, {"": 9}).refusals
     assert refusal.why == 'the type of "u" is unknown; a typed value_info helps'
+
+
+@pytest.mark.parametrize("held", ["", "float8e5m2 z = {0}"])
+def test_a_zero_point_of_float8_that_is_0_leaves_the_sign_of_a_zero(held):
+    """Constant or not: onnxruntime and onnx.reference do not add it."""
+    source = model(
+        "q = QuantizeLinear(x, s, z) w = Cast<to=1>(q) y = Reciprocal(w)" if held else
+        "z = Cast<to=19>(k) q = QuantizeLinear(x, s, z) w = Cast<to=1>(q) y = Reciprocal(w)", 20,
+        inputs="float[4] x, float s, float k", outputs="float[4] y", constants=held,
+    )  # fmt: skip
+    made = opshift.inline(source, ["QuantizeLinear"])
+    assert "QuantizeLinear" not in show(made)
+    for scale in (-1, 2):
+        given = {"x": np.float32([0, -0.0, 3, -5]), "s": np.float32(scale), "k": np.float32(0)}
+        check_values(source, made, given, rtol=0, atol=0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support import check, check_down
+from tests.support import check, check_down, check_refused
 
 rng = np.random.default_rng(0)
 
@@ -48,3 +48,11 @@ def test_sizes_of_one(size, corners):
             f"y = AffineGrid<align_corners={corners}>(t, s)", 20, 19, 16, 11,
             outputs=f"float[{','.join('ABCDE'[: axes + 2])}] y", grade="close", rtol=1e-5, atol=1e-6, **io,
         )  # fmt: skip
+
+
+def test_sizes_that_are_unknown_below_7():
+    """Of a rank that nodes tell alone: operands whose sizes may differ were taken for scalars."""
+    io = {"inputs": "float[24] x, int64[N] n, int64[5] s", "outputs": "float[A,B,C,D,E] y"}
+    check_refused(
+        "t = Reshape(x, n) c = Cast<to=1>(t) y = AffineGrid(c, s)", 25, 6, "dimensions ? and ? may differ", **io
+    )

@@ -1,4 +1,4 @@
-"""Constants that hold a tensor stay as they are, unless the target does not take its type."""
+"""The engine leaves alone what it need not look at: constants that hold a tensor of a type that the target takes."""
 
 import onnx.helper
 import onnx.numpy_helper
