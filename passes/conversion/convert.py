@@ -200,10 +200,12 @@ def _converted(
     ledger.refusals += [] if ledger.refusals else ir_versions.write_ir_version(model, targets, ir_version, held)
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
-    mended = declared.mended(model, source, before.calls, targets, context.inference)
-    said = [*context.inference.contradictions(), *context.trust.changes()] if mended or ledger.changes else []
+    said: list[Change] = []
     if ledger.changes and any(calls.get(op, 0) > before.calls.get(op, 0) for op in _HOLDING):
         said += claims.of_constants(model)
+    said += declared.mended(model, source, before.calls, calls, targets, context.inference)
+    if said or ledger.changes:
+        said = list(dict.fromkeys([*context.inference.contradictions(), *context.trust.changes(), *said]))
     return Result(model, (*ledger.changes, *said), (), before.calls, calls)
 
 
