@@ -159,7 +159,6 @@ def test_sizes_that_what_takes_the_place_of_a_vendors_call_tells_are_mended():
     ("y = ReduceMax(x, a)", 18, 17, "float[2,2] x, int64[1] a", "A,B,C", 2),
     ("y, z = TopK(x, k)", 10, 9, "float[2,4] x, int64[1] k", "7,7", 2),
     ("y = HannWindow(n)", 17, 16, "int64 n", "A,B", 1),
-    ("y = AffineGrid(t, s)", 20, 8, "float[N,2,3] t, int64[4] s", "A,B", 4),
 ])  # fmt: skip
 def test_what_numbers_that_are_computed_hide_is_mended(body, opset, target, inputs, declared, rank):
     source = model(body, opset, inputs=inputs, outputs=f"float[{declared}] y")
