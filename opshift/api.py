@@ -1,4 +1,8 @@
-"""The Python API: convert, inline, plan and verify models, each a path, an `onnx.ModelProto` or an `onnx_ir.Model`."""
+"""The Python API: convert, inline, plan and verify models, each a path, an `onnx.ModelProto` or an `onnx_ir.Model`.
+
+Functions spell out the arguments that they share: type checkers, editors and `help` show these of each. What they are
+is told once, by `convert_version` and `verify`.
+"""
 
 from __future__ import annotations
 
@@ -176,7 +180,7 @@ def inline(
     """
     ops = goals.as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
-    goal = replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate)
+    goal = _besides(goal, fix_shape, set, rebatch, annotate)
     if not (ops or goal.is_fixing or portable) and domain is None and target is None:
         raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
     return _reached(model, goal)
@@ -222,7 +226,7 @@ def fold(
             after the model's opset, or is lacked by the target.
     """
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate))
 
 
 @_rewriting
@@ -251,7 +255,7 @@ def optimize(
         ValueError: as for `convert_version`.
     """
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
-    return _reached(model, replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate))
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate))
 
 
 def plan(
@@ -291,7 +295,7 @@ def plan(
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = replace(goal, fixed=fixed(fix_shape, set), rebatch=rebatched(rebatch), annotate=annotate)
+    goal = _besides(goal, fix_shape, set, rebatch, annotate)
     with lent(model) as (proto, folder, _):
         result = goal.attempt(proto, folder)
         needs = tuple(open_dimensions(goal.sized(proto), goal.backend)) if goal.backend is not None else ()
@@ -375,6 +379,13 @@ def _graded(grade: str) -> str:
 def _network(model: Any) -> str | None:
     """The path of OpenVINO IR, which runs in OpenVINO."""
     return os.fspath(model) if isinstance(model, (str, os.PathLike)) and openvino_ir.is_network(model) else None
+
+
+def _besides(
+    goal: Goal, fix_shape: Sizes | None, values: Values | None, rebatch: int | str | None, annotate: bool
+) -> Goal:
+    """The goal with what every verb does besides."""
+    return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate)
 
 
 def _reached(model: Model, goal: Goal) -> Model:

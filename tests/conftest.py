@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import huge_pages, order, pairs, terse
+from tests import huge_pages, order, pairs
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -24,12 +24,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     pairs.whole = config.getoption("--whole")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        terse.speak(session)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

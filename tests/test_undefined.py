@@ -40,6 +40,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"q": np.ones((2, 1, 1, 1), F), "k": np.ones((1, 1, 1, 1), F), "v": np.ones((1, 1, 1, 1), F)}, {"q": np.ones((1, 1, 1, 1), F)}),
     ("sizes differ", "y = RoiAlign(x, r, b)", 16, "float[A,B,C,D] y",
      {"x": np.ones((1, 1, 2, 2), F), "r": np.ones((1, 4), F), "b": np.zeros(2, int)}, {"b": np.zeros(1, int)}),
+    ("four ends", "y = RoiAlign(x, r, b)", 16, "float[A,B,C,D] y",
+     {"x": np.ones((1, 1, 2, 2), F), "r": np.ones((1, 6), F), "b": np.zeros(1, int)}, {"r": np.ones((1, 4), F)}),
     ("one weight for each", "y = NegativeLogLikelihoodLoss(x, t, w)", 13, "float y",
      {"x": np.ones((1, 2), F), "t": np.zeros(1, int), "w": np.ones(1, F)}, {"w": np.ones(2, F)}),
     ("a bound is", "y = Range(a, b, c)", 11, "float[N] y", {"a": np.ones(1, F), "b": np.array(2, F), "c": np.array(1, F)}, {"a": np.array(1, F)}),

@@ -12,7 +12,7 @@ import numpy as np
 from flax import nnx
 
 from tests.exported import store
-from tests.exported.making import coarse, parsed, quiet
+from tests.exported.making import coarse, export, quiet
 
 OPSETS = [21, 23]
 Made = tuple[Callable[..., jax.Array], list[jax.Array]]
@@ -191,16 +191,5 @@ def exported(name: str, n: int) -> list[store.Family]:
     return families
 
 
-def main() -> None:
-    """Export what is asked for."""
-    options = parsed(__doc__)
-    chosen = [name for name in FAMILIES if not options.only or name in options.only]
-    found = [family for name in chosen for family in exported(name, 8 if options.large else 1)]
-    if options.large:
-        store.write_large(options.large, "jax", found)
-    else:
-        store.write("jax", found, ["jax", "flax", "jax2onnx", "onnx"])
-
-
 if __name__ == "__main__":
-    main()
+    export(__doc__, "jax", ["jax", "flax", "jax2onnx", "onnx"], FAMILIES, exported)

@@ -18,7 +18,7 @@ import keras
 from keras import layers
 
 from tests.exported import store
-from tests.exported.making import coarse, parsed, quiet
+from tests.exported.making import coarse, export, quiet
 
 OPSETS = [13, 15, 18]
 Made = tuple[keras.Model, list[np.ndarray]]
@@ -109,7 +109,7 @@ def activations(n: int) -> Made:
 FAMILIES = {made.__name__: made for made in (cnn, encoder, decoder, recurrent, norms, activations)}
 
 
-def exported(name: str, n: int) -> store.Family:
+def exported(name: str, n: int) -> list[store.Family]:
     """The family at each opset."""
     made, inputs = FAMILIES[name](n)
     family = store.Family(name, inputs, [np.asarray(made(inputs))])
@@ -121,18 +121,8 @@ def exported(name: str, n: int) -> store.Family:
                 family.exports["tf2onnx", opset] = store.stripped(onnx.load(path))
         except Exception as error:
             print(f"{name} {opset}: {type(error).__name__}: {str(error)[:150]}")
-    return family
-
-
-def main() -> None:
-    """Export what is asked for."""
-    options = parsed(__doc__)
-    found = [exported(name, 8 if options.large else 1) for name in FAMILIES if not options.only or name in options.only]
-    if options.large:
-        store.write_large(options.large, "keras", found)
-    else:
-        store.write("keras", found, ["keras", "tensorflow-cpu", "tf2onnx", "onnx"])
+    return [family]
 
 
 if __name__ == "__main__":
-    main()
+    export(__doc__, "keras", ["keras", "tensorflow-cpu", "tf2onnx", "onnx"], FAMILIES, exported)

@@ -11,7 +11,7 @@ import paddle
 from paddle import Tensor, nn
 
 from tests.exported import store
-from tests.exported.making import coarse, parsed, quiet
+from tests.exported.making import coarse, export, quiet
 
 OPSETS = [11, 13, 17, 19]
 Made = tuple[nn.Layer, list[Tensor], list[list[int]]]
@@ -66,7 +66,7 @@ def norms(n: int) -> Made:
 FAMILIES = {made.__name__: made for made in (cnn, encoder, norms)}
 
 
-def exported(name: str, n: int) -> store.Family:
+def exported(name: str, n: int) -> list[store.Family]:
     """The family at each opset, with the dimensions that vary."""
     paddle.seed(0)
     model, inputs, shapes = FAMILIES[name](n)
@@ -91,18 +91,8 @@ def exported(name: str, n: int) -> store.Family:
             family.exports["paddle2onnx", opset] = store.stripped(written)
         else:
             print(f"{name} {opset}: written at {store.opset(written)}")
-    return family
-
-
-def main() -> None:
-    """Export what is asked for."""
-    options = parsed(__doc__)
-    found = [exported(name, 8 if options.large else 1) for name in FAMILIES if not options.only or name in options.only]
-    if options.large:
-        store.write_large(options.large, "paddle", found)
-    else:
-        store.write("paddle", found, ["paddlepaddle", "paddle2onnx", "onnx"])
+    return [family]
 
 
 if __name__ == "__main__":
-    main()
+    export(__doc__, "paddle", ["paddlepaddle", "paddle2onnx", "onnx"], FAMILIES, exported)

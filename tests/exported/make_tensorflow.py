@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf2onnx
 
 from tests.exported import store
-from tests.exported.making import coarse, parsed, quiet
+from tests.exported.making import coarse, export, quiet
 
 OPSETS = [11, 13, 17, 18]
 Made = tuple[Callable[..., Any], list[tf.Tensor], list[list[int | None]]]
@@ -165,16 +165,5 @@ def exported(name: str, n: int) -> list[store.Family]:
     return families
 
 
-def main() -> None:
-    """Export what is asked for."""
-    options = parsed(__doc__)
-    chosen = [name for name in FAMILIES if not options.only or name in options.only]
-    found = [family for name in chosen for family in exported(name, 8 if options.large else 1)]
-    if options.large:
-        store.write_large(options.large, "tensorflow", found)
-    else:
-        store.write("tensorflow", found, ["tensorflow-cpu", "tf2onnx", "onnx"])
-
-
 if __name__ == "__main__":
-    main()
+    export(__doc__, "tensorflow", ["tensorflow-cpu", "tf2onnx", "onnx"], FAMILIES, exported)

@@ -9,10 +9,12 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+
+from tests.exported import store
 
 
 def parsed(description: str | None) -> argparse.Namespace:
@@ -21,6 +23,23 @@ def parsed(description: str | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=[], help="for a try: the file then holds these families alone")
     parser.add_argument("--large", type=Path, help="write models with larger dimensions into this folder")
     return parser.parse_args()
+
+
+def export(
+    description: str | None,
+    framework: str,
+    packages: list[str],
+    families: Iterable[str],
+    exported: Callable[[str, int], list[store.Family]],
+) -> None:
+    """Write what is asked for of a framework's families, `exported` so wide."""
+    options = parsed(description)
+    chosen = [name for name in families if not options.only or name in options.only]
+    found = [family for name in chosen for family in exported(name, 8 if options.large else 1)]
+    if options.large:
+        store.write_large(options.large, framework, found)
+    else:
+        store.write(framework, found, packages)
 
 
 def coarse(values: np.ndarray) -> np.ndarray:

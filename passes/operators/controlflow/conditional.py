@@ -9,15 +9,7 @@ from opshift.passes.model.editing.renaming import afresh
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import Dim, tensor_type
-from opshift.passes.operators.shared.sequences import (
-    Layout,
-    as_one_tensor,
-    as_sequences,
-    elements_of,
-    is_sequence,
-    layout_of,
-    scope_inside,
-)
+from opshift.passes.operators.shared import sequences
 from opshift.passes.operators.shared.subgraphs import carried_in_float
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -47,7 +39,7 @@ def _branches(node: Node) -> tuple[GraphProto, GraphProto]:
 
 def _shapes(node: Node, graph: GraphProto) -> list[list[Dim]]:
     """The shapes that a branch yields; what is unknown equals nothing, not even itself."""
-    inside = scope_inside(node, graph)
+    inside = sequences.scope_inside(node, graph)
     shapes = [_shape(inside, value.name) for value in graph.output]
     return [[object()] if s is None or None in s else s for s in shapes]  # type: ignore[list-item]
 
@@ -96,18 +88,18 @@ def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> li
 
 @says("Branches yielded tensors only: of a sequence, they yield what it holds as one tensor, and the sizes.")
 def sequences_yielded_as_tensors(node: Node) -> Replacement:
-    sequences = [k for k, name in enumerate(node.outputs) if is_sequence(node, name)]
-    if not sequences:
+    places = [k for k, name in enumerate(node.outputs) if sequences.is_sequence(node, name)]
+    if not places:
         return None
     branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node.proto)}
-    insides = {name: scope_inside(node, graph) for name, graph in branches.items()}
-    layouts: dict[int, Layout] = {}
-    for k in sequences:
+    insides = {name: sequences.scope_inside(node, graph) for name, graph in branches.items()}
+    layouts: dict[int, sequences.Layout] = {}
+    for k in places:
         held = [
             (insides[name], element) for name, graph in branches.items()
-            for element in elements_of(node, insides[name], graph.output[k].name)
+            for element in sequences.elements_of(node, insides[name], graph.output[k].name)
         ]  # fmt: skip
-        layouts[k] = layout_of(node, node.outputs[k], held)
+        layouts[k] = sequences.layout_of(node, node.outputs[k], held)
     for name, graph in branches.items():
         inner, outputs = Builder(insides[name], node.build.opset, node.proto), list(graph.output)
         del graph.output[:]
@@ -115,16 +107,13 @@ def sequences_yielded_as_tensors(node: Node) -> Replacement:
             if k not in layouts:
                 graph.output.append(value)
                 continue
-            elements = elements_of(node, insides[name], value.name)
+            elements = sequences.elements_of(node, insides[name], value.name)
             node.scope.context.released.add(value.name)
-            pair = as_one_tensor(inner, layouts[k], elements)
+            pair = sequences.as_one_tensor(inner, layouts[k], elements)
             for made, elem_type in zip(pair, (layouts[k].elem_type, T.INT64), strict=True):
                 graph.output.add(name=inner.Identity(made)).type.CopyFrom(tensor_type(elem_type))
         graph.node.extend(inner.nodes)
-    count = len(node.outputs) + len(sequences)
-    made = node.build.emit("If", node.inputs, dict(branches), outputs=count)
-    node.build.keep_graphs()
-    return as_sequences(node, [made] if isinstance(made, str) else made, layouts)
+    return sequences.emitted(node, node.inputs, branches, len(node.outputs) + len(places), layouts)
 
 
 changed("If", 11, Pair(down=branches_of_one_shape))

@@ -6,15 +6,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.shared.sequences import (
-    Layout,
-    as_one_tensor,
-    as_sequences,
-    elements_of,
-    is_sequence,
-    layout_of,
-    scope_inside,
-)
+from opshift.passes.operators.shared import sequences
 from opshift.passes.operators.shared.subgraphs import carried_in_float
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -42,31 +34,32 @@ def at_least_one_carried_value(node: Node) -> None:
 @says("Loops carried tensors only: of a sequence, they carry what it holds as one tensor, and the sizes.")
 def sequences_carried_as_tensors(node: Node) -> Replacement:
     carried = node.inputs[2:]
-    sequences = [k for k, name in enumerate(carried) if is_sequence(node, name)]
-    if not sequences:
+    places = [k for k, name in enumerate(carried) if sequences.is_sequence(node, name)]
+    if not places:
         return None
     build, body = node.build, node.attributes["body"]
-    inside, inner = scope_inside(node, body), Builder(scope_inside(node, body), build.opset, node.proto)
+    inside = sequences.scope_inside(node, body)
+    inner = Builder(sequences.scope_inside(node, body), build.opset, node.proto)
     arriving, leaving = list(body.input)[2:], list(body.output)[1:]
     start: list[str] = []
-    layouts: dict[int, Layout] = {}
+    layouts: dict[int, sequences.Layout] = {}
     formals: list[tuple[str, TypeProto]] = []
     results: list[tuple[str, TypeProto]] = []
     for k, name in enumerate(carried):
-        if k not in sequences:
+        if k not in places:
             start.append(name)
             formals.append((arriving[k].name, arriving[k].type))
             results.append((leaving[k].name, leaving[k].type))
             continue
-        first = elements_of(node, node.scope, name)
+        first = sequences.elements_of(node, node.scope, name)
         appended = _appended(node, body, arriving[k].name, leaving[k].name)
         held = [(node.scope, element) for element in first] + [(inside, element) for element in appended]
-        layout = layouts[k] = layout_of(node, name, held)
+        layout = layouts[k] = sequences.layout_of(node, name, held)
         kinds = [tensor_type(layout.elem_type), tensor_type(T.INT64)]
-        start += as_one_tensor(build, layout, first)
+        start += sequences.as_one_tensor(build, layout, first)
         joined = [node.scope.context.names.fresh(f"{arriving[k].name}/{part}") for part in ("held", "sizes")]
         formals += zip(joined, kinds, strict=True)
-        more = as_one_tensor(inner, layout, appended)
+        more = sequences.as_one_tensor(inner, layout, appended)
         grown = [inner.Concat(a, b, axis=x) for a, b, x in zip(joined, more, (layout.axis, 0), strict=True)]
         results += zip(grown, kinds, strict=True)
     results += [(value.name, value.type) for value in leaving[len(carried) :]]
@@ -75,9 +68,7 @@ def sequences_carried_as_tensors(node: Node) -> Replacement:
         del values[2 if values is body.input else 1 :]
         for name, kind in wanted:
             values.add(name=name).type.CopyFrom(kind)
-    made = build.emit("Loop", [*node.inputs[:2], *start], {"body": body}, outputs=len(results))
-    build.keep_graphs()
-    return as_sequences(node, [made] if isinstance(made, str) else made, layouts)
+    return sequences.emitted(node, [*node.inputs[:2], *start], {"body": body}, len(results), layouts)
 
 
 def _appended(node: Node, body: GraphProto, before: str, after: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from opshift.passes.analysis.scope import Scope
@@ -102,9 +103,13 @@ def as_one_tensor(build: Builder, layout: Layout, elements: list[str]) -> list[s
     return [build.Concat(*elements, axis=layout.axis), build.Concat(*sizes, axis=0)]
 
 
-def as_sequences(node: Node, made: list[str], layouts: dict[int, Layout]) -> list[str]:
-    """The node's outputs, the sequences among them put together from their elements and sizes."""
-    build, values, results = node.build, iter(made), []
+def emitted(
+    node: Node, inputs: Sequence[str], graphs: Mapping[str, GraphProto], count: int, layouts: dict[int, Layout]
+) -> list[str]:
+    """The outputs of the node with other graphs, sequences among them put together from their elements and sizes."""
+    made = node.build.emit(node.op_type, inputs, dict(graphs), outputs=count)
+    node.build.keep_graphs()
+    build, values, results = node.build, iter([made] if isinstance(made, str) else made), []
     for k, name in enumerate(node.outputs):
         value = next(values)
         if k not in layouts:

@@ -1,6 +1,5 @@
 """DequantizeLinear at each opset."""
 
-import ml_dtypes
 import numpy as np
 import onnx.helper
 import pytest
@@ -9,17 +8,10 @@ from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
 
 import opshift
+from tests.passes.operators.shared.test_quantization import BLOCKS, scaled_by_powers
 from tests.support import check, check_refused, check_values, model, show
 
 DEQUANTIZED = {"inputs": "int8[3,4] x", "outputs": "float[3,4] y"}
-BLOCKS = "float[3,2] s = {0.5, 0.25, 4, 1, 2, 8}, int8[3,2] z = {1, -2, 3, 0, 5, -6}"
-
-
-def scaled_by_powers(body, **io):
-    source = model(body, 24, **io)
-    powers = np.array([0.25, 8.0], ml_dtypes.float8_e8m0fnu)
-    source.graph.initializer.append(onnx.numpy_helper.from_array(powers, "s"))
-    return source
 
 
 def test_a_scale_of_unknown_rank_broadcasts_either_way():

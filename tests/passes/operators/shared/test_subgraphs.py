@@ -4,18 +4,8 @@ import onnx
 import onnx.checker
 from opshift.passes.conversion import convert
 
+from tests.passes.operators.controlflow.test_conditional import branches
 from tests.support import check_refused, model, show
-
-IF = """
-y = If (c) <
-    then_branch = t () => ({then}) {{ a = Abs(x) }},
-    else_branch = e () => ({other}) {{ b = {made} }}
->
-"""
-
-
-def branches(then="float[3] a", other="float[3] b", made="Neg(x)"):
-    return IF.format(then=then, other=other, made=made)
 
 
 def test_bfloat16_goes_in_and_out_of_graphs_as_float32_below_16():

@@ -8,6 +8,7 @@ import pytest
 from opshift.passes.conversion import convert
 
 from opshift.verification.engines import Reference
+from tests.passes.operators.tensor.test_gather import PICKS
 from tests.support import check, check_down, check_refused, check_unchanged, check_values, model, show
 
 IO = {"inputs": "float[3,3] x, float[2,3] u", "outputs": "float[3,3] y"}
@@ -114,14 +115,6 @@ def test_updates_of_one_element_are_combined_below_11(shape):
     io = {"inputs": f"float[{shape}] x, int64[3,1] i, float[3,4] u", "outputs": "float[A,B] y"}
     feeds = {"x": x, "i": np.array([[0], [2], [-3]])}
     check_down('y = ScatterND<reduction="max">(x, i, u)', 18, 10, 9, feeds=feeds, grade="close", **io)
-
-
-PICKS = [
-    (0, "2,3", [[1, -1, 0], [2, 2, -3]]),
-    (1, "3,2", [[1, -1], [0, 0], [2, 1]]),
-    (-1, "2,2", [[1, -1], [0, 2]]),
-    (0, "0,3", np.zeros([0, 3], np.int64)),
-]
 
 
 @pytest.mark.parametrize("shape", ["3,3", "N,M"])
