@@ -137,9 +137,23 @@ def _contradicted(
             pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
 
 
-def mend(model: ModelProto, source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> None:
-    """Let `model` declare of values what follows in `source`, which declares otherwise; other sizes stay open."""
-    known = {name: kind for _, wrong in _contradicted(source, inferred) for name, kind in wrong.items()}
+def contradicted(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> dict[str, TypeProto]:
+    """The values of which a model declares shapes that they do not have, with what they are."""
+    return {name: kind for _, wrong in _contradicted(source, inferred) for name, kind in wrong.items()}
+
+
+def declared(source: ModelProto) -> set[str]:
+    """The values that are made of which a model declares shapes."""
+    return {
+        value.name
+        for body in bodies(source)
+        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ()))
+        if has_shape(value.type)
+    }
+
+
+def mend(model: ModelProto, known: Mapping[str, TypeProto]) -> None:
+    """Let `model` declare of values what is known of them where it declares otherwise; other sizes stay open."""
     for body in bodies(model):
         for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ())):
             if value.name in known and has_shape(value.type) and contradict(value.type, known[value.name]):
