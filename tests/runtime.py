@@ -23,6 +23,7 @@ class Runtime(OnnxRuntime):
     standard gives every operator the same version at both: then it is the same model."""
 
     engine = "onnxruntime"
+    own: tuple[str, ...] = ()  # operators that a judge computes itself, whatever its engine makes of them
 
     def __init__(self, model: ModelProto):
         newest = newest_loaded()

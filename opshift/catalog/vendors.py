@@ -107,4 +107,4 @@ if __name__ == "__main__":
         print("\n".join(new()))
     else:
         target = Path(sys.argv[1]) if len(sys.argv) > 1 else TABLE
-        target.write_text(render(), encoding="utf-8")
+        target.write_text(render(), encoding="utf-8", newline="\n")

@@ -243,7 +243,7 @@ def main(arguments: list[str]) -> None:
     folder = Path(arguments[1]) if len(arguments) > 1 else Path(target_files.__file__).with_name("targets")
     for name, written in targets(Path(arguments[0])):
         target_files.parse(written, name)
-        (folder / f"{name}.toml").write_text(written, encoding="utf-8")
+        (folder / f"{name}.toml").write_text(written, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

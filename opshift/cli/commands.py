@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opshift.cli import display, places
+from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
@@ -345,11 +346,11 @@ def ledger(options: argparse.Namespace) -> int:
             raise ValueError(f"opset {options.opset} is not known; 1 to {schemas.latest()} are")
         print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
     elif options.markdown:
-        print(table.as_markdown(), end="")
+        document(table.as_markdown())
     elif options.definitions:
         from opshift.catalog import definitions
 
-        print(definitions.as_markdown(), end="")
+        document(definitions.as_markdown())
     else:
         for row in table.rows():
             print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")
@@ -388,7 +389,7 @@ def probe(options: argparse.Namespace) -> int:
         text = prober.probe(options.backend, options.op, advance, Path(options.models) if options.models else None)
     if options.output:
         with writing(options.output):
-            Path(options.output).write_text(text, encoding="utf-8")
+            Path(options.output).write_text(text, encoding="utf-8", newline="\n")
     else:
-        print(text, end="")
+        document(text)
     return DONE

@@ -20,10 +20,17 @@ _MODELS = ("model", "before", "after")
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What was typed; raises `Misuse` for what has no meaning."""
-    parser = _parser(verb(sys.argv[1:] if arguments is None else arguments))
-    options, unknown = parser.parse_known_args(arguments)
+    typed = sys.argv[1:] if arguments is None else arguments
+    parser = _parser(verb(typed))
+    if (first := next(iter(typed), "")).startswith("-") and first.partition("=")[
+        0
+    ] not in parser._option_string_actions:
+        parser.unknown([first], _verbs(_parser()))
+    options, unknown = parser.parse_known_args(typed)
     own = _verbs(parser)[options.command]
-    if unknown:
+    if hasattr(options, "paths") and not any(each.startswith("-") for each in unknown):
+        options.paths += unknown  # argparse takes paths from one place alone, options may stand between them
+    elif unknown:
         own.unknown(unknown, _verbs(_parser()))
     if hasattr(options, "paths"):
         _tell_apart(own, options)

@@ -26,11 +26,13 @@ def output(options: argparse.Namespace, label: str) -> Path:
         return Path(options.model).resolve()
     model = Path(options.model)
     suffix = ".onnx" if openvino_ir.is_network(model) else model.suffix or ".onnx"
-    beside = model.with_name(f"{model.stem}.{label}{suffix}")
+    beside = model.parent / f"{model.stem}.{label}{suffix}"
     found = Path(options.output) if options.output else beside
     with writing(found):
-        _look_for_folder(found)
+        _look_for_folder(options.output or str(beside))
         there = found.exists()
+    if found.is_dir():
+        raise ValueError(f"{found} is a folder; give the path of a file, or --out-dir")
     if there and not found.is_file():
         raise ValueError(f"{found} is no regular file; give the path of a file")
     if there and model.exists() and found.samefile(model):
@@ -42,13 +44,18 @@ def look(*paths: str | None) -> None:
     """Raise `CannotWrite` for files that could not be written beside the model once that is there."""
     for path in filter(None, paths):
         with writing(path):
-            _look_for_folder(Path(path))
+            _look_for_folder(path)
             if os.path.isdir(path):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not os.access(path if os.path.exists(path) else Path(path).parent, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-def _look_for_folder(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}")
+_SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
+
+
+def _look_for_folder(path: str) -> None:
+    """Raise where the folder is not there that a file is to lie in, or that a path which ends so means."""
+    folder = Path(path) if path.endswith(_SEPARATORS) else Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}")

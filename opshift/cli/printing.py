@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 
 def printable(line: str) -> str:
@@ -13,6 +15,14 @@ def printable(line: str) -> str:
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def document(text: str) -> None:
+    """Print what is kept as a file: where no terminal shows it, the same bytes on every system."""
+    stream = sys.stdout
+    if isinstance(stream, TextIOWrapper) and not stream.isatty():
+        stream.reconfigure(encoding="utf-8", newline="\n")
+    print(text, end="")
 
 
 def counted(names: Sequence[str], most: int = 3) -> str:

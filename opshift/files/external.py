@@ -69,16 +69,30 @@ def locations(model: ModelProto) -> list[str]:
 
 
 def check(model: ModelProto, folder: str | os.PathLike[str]) -> None:
-    """Raise `InvalidModel` for external data outside of the folder, or outside of their files as far as those exist."""
+    """Raise `InvalidModel` for external data outside of the folder, or outside of their files as far as those exist.
+
+    Where folders of a location are separated as on Windows, and the file is there, slashes are put in.
+    """
     seen: dict[str, os.stat_result | None] = {}
     for tensor in external(model):
         found = tensor_data.place(tensor)
+        if "\\" in found.location and (slashed := _slashed(folder, found.location)):
+            next(entry for entry in tensor.external_data if entry.key == "location").value = slashed
+            found = tensor_data.place(tensor)
         if found.location not in seen:
             path = tensor_data.path(folder, found.location)
             seen[found.location] = os.stat(path) if os.path.exists(path) else None
         status = seen[found.location]
         if status is not None and (problem := tensor_data.misfit(found, status)):
             raise InvalidModel(problem)
+
+
+def _slashed(folder: str | os.PathLike[str], location: str) -> str:
+    """A location with slashes between its folders, if that is what its backslashes mean: here, names may hold them."""
+    slashed = location.replace("\\", "/")
+    if slashed.startswith("/") or os.path.exists(tensor_data.path(folder, location)):
+        return ""
+    return slashed if os.path.exists(tensor_data.path(folder, slashed)) else ""
 
 
 def arrange(

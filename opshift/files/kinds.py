@@ -19,7 +19,13 @@ _MAGIC = (
     (0, b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19", _TORCH),
     (0, b"GGUF", "a GGUF file, which holds weights without a graph"),
     (0, b"ptrt", "a TensorRT engine, which cannot be converted back; take the model that it was built from"),
+    (0, b"RKNN", "an RKNN model, which cannot be converted back; take the model that it was built from"),
     (0, b"\x1f\x8b", "compressed by gzip; unpack it first"),
+    (0, b"BZh", "compressed by bzip2; unpack it first"),
+    (0, b"\xfd7zXZ\0", "compressed by xz; unpack it first"),
+    (0, b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it first"),
+    (0, b"Rar!\x1a\x07", "a RAR archive; unpack it first"),
+    (257, b"ustar", "a tar archive; unpack it first"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it first"),
     (0, b"%PDF", "a PDF document"),
     (0, b"\x89PNG", "a picture"),
@@ -27,6 +33,8 @@ _MAGIC = (
     (0, b"\x93NUMPY", "an array of numpy's (.npy), not a model"),
     (0, b"\x7fELF", "a program or a library"),
     (0, b"MZ", "a program or a library"),
+    (0, b"\xff\xfe", "text in UTF-16"),
+    (0, b"\xfe\xff", "text in UTF-16"),
     (4, b"TFL3", "a TensorFlow Lite model; `python -m tf2onnx.convert --tflite` makes an ONNX model of it"),
     (4, b"ORTM", "a model in onnxruntime's own format (.ort); take the ONNX model that it was made of"),
 )
@@ -38,6 +46,7 @@ _TEXTS = (
         "a model in ONNX text; onnx.parser.parse_model reads it, and onnx.save makes a file of it",
     ),
     (("ir_version:", "graph {"), "a model in protobuf's text format; google.protobuf.text_format.Parse reads it"),
+    (('{"irversion"', '{"graph"'), "a model in protobuf's JSON; google.protobuf.json_format.Parse reads it"),
     (("{", "["), "JSON"),
 )
 _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in (2, 3, 4, 5))
@@ -55,6 +64,8 @@ def described(head: bytes, name: str = "") -> str:
     for offset, magic, what in _MAGIC:
         if head[offset:].startswith(magic):
             return what
+    if not head.strip(b"\0"):
+        return "zeros, as a download that was broken off leaves"
     if head.startswith(b"PK\x03\x04"):
         return _of_zip(head, name)
     if head.startswith(_PICKLES):
@@ -92,6 +103,7 @@ def _of_text(head: bytes) -> str:
     if any(ord(letter) < 32 and letter not in "\t\n\r\f" for letter in text):
         return ""
     start = text.lstrip("\ufeff \t\r\n").lower()
+    start = "".join(start.split()) if start.startswith("{") else start  # JSON may be spread over lines
     return next((what for starts, what in _TEXTS if start.startswith(starts)), "text")
 
 

@@ -13,7 +13,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from opshift.files import copying, external, kinds, openvino_ir, skeletons
-from opshift.files.writing import writing
+from opshift.files.writing import discard, writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import GraphProto, ModelProto
@@ -77,7 +77,9 @@ def _why_unread(name: str, error: OSError) -> object:
     with suppress(OSError):
         beside = os.listdir(folder or ".")
     like = [found.removesuffix(suffix) for found in beside if found.endswith(suffix)]  # all names of models end alike
-    return f"{why}{hint(stem, like, lambda found: os.path.join(folder, found + suffix))}"
+    if like:
+        return f"{why}{hint(stem, like, lambda found: os.path.join(folder, found + suffix))}"
+    return f"{why}{hint(file, beside, lambda found: os.path.join(folder, found))}"
 
 
 def _not_a_model(name: str, error: ValueError) -> InvalidModel:
@@ -149,7 +151,7 @@ def sweep(folder: Path, names: Sequence[str]) -> None:
     for leftover in folder.rglob(".*.part"):
         found = re.fullmatch(r"\.(.+)\.[0-9a-f]{12}\.part", leftover.name)
         if found and any(found[1] == name[:100] or found[1].startswith(f"{name}.") for name in names):
-            leftover.unlink(missing_ok=True)
+            discard(leftover)
 
 
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4)  # seconds
@@ -233,9 +235,9 @@ class Draft:
         if self._publishing and self._pending[-1][0].exists():  # data without their model are of no use
             for temporary, final in self._pending[:-1]:
                 if not temporary.exists():
-                    final.unlink(missing_ok=True)
+                    discard(final)
         for leftover in self._temporary:
-            leftover.unlink(missing_ok=True)
+            discard(leftover)
         for folder in reversed(self._made):
             try:
                 folder.rmdir()

@@ -6,13 +6,14 @@ import filecmp
 import glob
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from opshift.files import external, model_file, openvino_ir
+from opshift.files.writing import scratch
 from opshift.passes.errors import InvalidModel
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ def identity(url: str) -> str:
     """One spelling for all URLs of a place. Raises `ValueError` where no installed package opens them."""
     filesystem, path = _at(url)
     return str(filesystem.unstrip_protocol(path))
+
+
+def folded(name: str) -> str:
+    """One spelling for all names of a file: Windows and macOS know no case."""
+    return name.casefold() if sys.platform in ("win32", "darwin") else name
 
 
 def matching(url: str) -> list[str]:
@@ -109,7 +115,7 @@ def send(model: Path, url: str) -> None:
 def _same(filesystem: AbstractFileSystem, place: str, file: Path) -> bool:
     if filesystem.size(place) != file.stat().st_size:
         return False
-    with TemporaryDirectory() as folder:
+    with scratch() as folder:
         copy = Path(folder) / file.name
         filesystem.get_file(place, str(copy))
         return filecmp.cmp(copy, file, shallow=False)
@@ -151,7 +157,8 @@ def named(paths: Sequence[str], *, folders: bool = True) -> list[str]:
 
 def _local(path: str, *, folders: bool) -> list[str]:
     if folders and os.path.isdir(path):
-        return sorted(str(entry) for entry in Path(path).iterdir() if entry.suffix == ".onnx" and entry.is_file())
+        files = (entry for entry in Path(path).iterdir() if entry.is_file())
+        return sorted(str(file) for file in files if file.suffix.lower() == ".onnx")
     if os.path.exists(path) or not _WILD.search(path):  # names may hold what else is a wildcard
         return [path]
     return sorted(name for name in glob.glob(path, recursive=True) if not os.path.isdir(name))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 
 class CannotWrite(OSError):
@@ -27,6 +31,19 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         raise CannotWrite(error.errno, error.strerror or str(error), os.fspath(path)) from None
 
 
+def scratch(within: str | None = None) -> TemporaryDirectory[str]:
+    """A folder for as long as its context lasts. What is still open then stays on Windows, which is no error."""
+    from tempfile import TemporaryDirectory  # slow to import
+
+    return TemporaryDirectory(prefix="opshift-", dir=within, ignore_cleanup_errors=True)
+
+
+def discard(path: Path) -> None:
+    """Remove a file of ours, if it is there and can be removed: what kept it from being written is told, not this."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
 def told(path: str, text: str) -> Iterator[None]:
     """Write a text that tells of what is done inside. What cannot be told is not done, and what fails is not told: then
@@ -38,13 +55,13 @@ def told(path: str, text: str) -> Iterator[None]:
     final = Path(path)
     if final.exists() and not final.is_file():  # a pipe, or a device
         with writing(path):
-            final.write_text(text, encoding="utf-8")
+            final.write_text(text, encoding="utf-8", newline="\n")
         yield
         return
     made, older = (final.with_name(f".{final.name[:100]}.{os.urandom(6).hex()}.{kind}") for kind in ("part", "older"))
     try:
         with writing(path):
-            made.write_text(text, encoding="utf-8")
+            made.write_text(text, encoding="utf-8", newline="\n")
             if os.path.lexists(final):
                 os.replace(final, older)
             os.replace(made, final)
@@ -53,7 +70,7 @@ def told(path: str, text: str) -> Iterator[None]:
         if os.path.lexists(older):
             os.replace(older, final)
         elif not made.exists():
-            final.unlink(missing_ok=True)
-        made.unlink(missing_ok=True)
+            discard(final)
+        discard(made)
         raise
-    older.unlink(missing_ok=True)
+    discard(older)

@@ -9,10 +9,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 
 from opshift.files import external, model_file, openvino_ir, urls
-from opshift.files.writing import writing
+from opshift.files.writing import scratch, writing
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import UNREADABLE, fault
 from opshift.jobs.outcome import Outcome
@@ -71,7 +70,7 @@ class Job:
 
 
 def convert_files(
-    paths: Iterable[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     out_dir: str | os.PathLike[str],
     target: resolving.Target | None = None,
     *,
@@ -101,8 +100,8 @@ def convert_files(
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
     Args:
-        paths: model files: paths, or URLs that fsspec opens; those with `*` for all that match, a folder for all files
-            in it that end in `.onnx`.
+        paths: one model file or several: paths, or URLs that fsspec opens; those with `*` for all that match, a folder
+            for all files in it that end in `.onnx`.
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
         target: as for `convert_version`.
@@ -147,7 +146,8 @@ def convert_files(
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)
     with heard(progress):
-        return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
+        named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+        return run(arrange([os.fspath(path) for path in named], os.fspath(out_dir), goal, manner), jobs, backend)
 
 
 def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:
@@ -164,12 +164,12 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         raise ValueError(f"{folder} is no folder")
     taken: dict[str, str] = {}
     for source in sources:
-        name = os.path.normcase(_target(source))
+        name = _target(source)
         if not name:
             raise ValueError(f"{source} is no file")
-        if name in taken:
-            raise ValueError(f"{taken[name]} and {source} would both be written to {urls.join(folder, name)}")
-        taken[name] = source
+        if (other := taken.get(urls.folded(name))) is not None:
+            raise ValueError(f"{other} and {source} would both be written to {urls.join(folder, name)}")
+        taken[urls.folded(name)] = source
     for name, source in taken.items():  # data files have the model's name, a dot, and more
         head = name.rpartition(".")[0]
         while head:
@@ -198,7 +198,7 @@ def _target(source: str) -> str:
 
 
 def _identity(path: str) -> str:
-    return urls.identity(path) if urls.is_url(path) else os.path.realpath(path)
+    return urls.identity(path) if urls.is_url(path) else urls.folded(os.path.realpath(path))
 
 
 def run(
@@ -210,13 +210,13 @@ def run(
         ValueError: joblib or what it needs is not installed, or there is no such backend.
     """
     if workers == 0 or (workers is not None and workers < -1):
-        raise ValueError("--jobs is 1 or more, or -1 for all cores")
+        raise ValueError("jobs is 1 or more, or -1 for all cores")
     several = backend is not None or workers not in (None, 1)
     found: dict[int, FileResult] = {}
     with ExitStack() as stack:
         if any(job.afar for job in jobs):  # which outlives a process that is killed
-            scratch = stack.enter_context(TemporaryDirectory(prefix="opshift-"))
-            jobs = [replace(job, scratch=scratch) for job in jobs]
+            shared = stack.enter_context(scratch())
+            jobs = [replace(job, scratch=shared) for job in jobs]
         coming = _several(jobs, workers, backend) if several else (_placed(*each) for each in enumerate(jobs))
         stack.enter_context(_folder_of(jobs, sweep=several))
         stack.enter_context(closing(coming))
@@ -243,7 +243,7 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
         if sweep:
             model_file.sweep(folder, [Path(job.output).name for job in jobs])
         for parent in made:
-            if parent.exists() and not any(parent.iterdir()):
+            with suppress(OSError):  # it holds what was written, or something looks at it
                 parent.rmdir()
 
 
@@ -266,7 +266,7 @@ def _rewrite(job: Job) -> tuple[int, Outcome]:
     if not from_afar and not to_afar:
         return rewrite(Path(job.source), Path(job.output), job.goal, job.manner)
     within = job.scratch if os.path.isdir(job.scratch) else None  # not on another machine
-    with TemporaryDirectory(dir=within) as fetched, TemporaryDirectory(dir=within) as made:
+    with scratch(within) as fetched, scratch(within) as made:
         model = urls.fetch(job.source, Path(fetched)) if from_afar else Path(job.source)
         output = Path(made, _name(job.output)) if to_afar else Path(job.output)
         try:
@@ -296,7 +296,7 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
     try:
         import joblib
     except ImportError:
-        raise ValueError("--jobs and --backend need joblib: pip install opshift[batch]") from None
+        raise ValueError("jobs and backend need joblib: pip install opshift[batch]") from None
     from concurrent.futures import BrokenExecutor  # slow to import
 
     with joblib.parallel_config(backend or "loky", n_jobs=workers or -1):

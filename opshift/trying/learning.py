@@ -58,7 +58,7 @@ def learn(path: Path, target: Backend, tried: Tried, *, file: str = "") -> bool:
         stem, f"{stem}, as tried", said, version, facts, limits, others, base=held.get("base", "")
     )
     with writing(path):
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="\n")
     return True
 
 

@@ -241,5 +241,5 @@ def write(folder: Path, piece: Piece, command: str, words: str) -> None:
         write_tensors(
             folder / "outputs", "output", dict(zip([v.name for v in model.graph.output], outputs, strict=True))
         )
-        (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8")
-        (folder / "words.txt").write_text(f"{words}\n", encoding="utf-8")
+        (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8", newline="\n")
+        (folder / "words.txt").write_text(f"{words}\n", encoding="utf-8", newline="\n")

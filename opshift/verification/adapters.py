@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from opshift.files import external
+from opshift.files.writing import scratch
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference, Session, one_line
 
@@ -161,7 +161,7 @@ class Tract:
     def __init__(self, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None):
         import tract
 
-        with tempfile.TemporaryDirectory() as place:
+        with scratch() as place:
             path = os.path.join(place, "model.onnx")
             with open(path, "wb") as file:
                 file.write(model.SerializeToString())

@@ -6,7 +6,7 @@ no judge of that model; empty, it may judge. Without `feeds` only what hangs on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from onnx import ModelProto
@@ -19,13 +19,20 @@ QUIRKS: tuple[Quirk, ...] = (*reference.QUIRKS, *runtime.QUIRKS)
 HELD = tuple(quirk for quirk in QUIRKS if quirk.holds)
 
 
-def excuse(engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, differs: str = "") -> str:
-    """Why an engine is no judge of a model on these inputs, or of what `differs` there; empty where it may judge."""
-    return _first((quirk for quirk in HELD if not quirk.only or quirk.only in differs), engine, of, feeds)
+def excuse(
+    engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, differs: str = "", own: Collection[str] = ()
+) -> str:
+    """Why an engine is no judge of a model on these inputs, or of what `differs` there; empty where it may judge.
 
-
-def _first(quirks: Iterable[Quirk], engine: str, of: ModelProto, feeds: Mapping[str, Any] | None) -> str:
-    rows = [quirk for quirk in quirks if engine.startswith(quirk.engine)]
+    `own` are operators that whoever asks computes itself.
+    """
+    rows = [
+        quirk
+        for quirk in HELD
+        if engine.startswith(quirk.engine)
+        and (not quirk.only or quirk.only in differs)
+        and not set(quirk.operators) <= set(own)
+    ]
     found = (
         f"{quirk.engine}: {call.node.op_type} where {quirk.when} {quirk.gives}"
         for call in (calls(of, feeds) if rows else ())

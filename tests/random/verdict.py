@@ -169,8 +169,8 @@ class Judge:
             return Verdict(NEAR, engine=engine, result=result)
         if grade == "close" and as_unsteady(expected, outputs, *self._moved(engine)):
             return Verdict(UNJUDGED, f"what a rounding of the inputs changes as much: {differs}", engine, result)
-        models = (flat(self.source.model), flat(result))
-        excuses = (quirks.excuse(ENGINES[engine].engine, model, self.source.feeds, differs) for model in models)
+        models, judge, feeds = (flat(self.source.model), flat(result)), ENGINES[engine], self.source.feeds
+        excuses = (quirks.excuse(judge.engine, model, feeds, differs, judge.own) for model in models)
         excuse = next(filter(None, excuses), "") or self._another_source(engine, outputs, grade)
         return Verdict(
             UNJUDGED if excuse else WRONG, f"{excuse}; {differs}" if excuse else f"{grade}: {differs}", engine, result

@@ -14,7 +14,8 @@ import onnx.inliner
 from onnx import ModelProto
 
 from tests import quirks
-from tests.conformance.engines import NO_JUDGE, OLDEST_WITH_KERNELS, AsWritten, EngineError, Evaluator, Judge, Raised
+from tests.conformance.engines import NO_JUDGE, OLDEST_WITH_KERNELS, AsWritten, EngineError, Judge, Raised
+from tests.random.loops import Looping
 from tests.runtime import Runtime, every_node, opset
 
 SECONDS = 3.0  # of computing, after which an engine has no answer, unless it is given more
@@ -34,7 +35,7 @@ class Old(Raised):
 ENGINES: dict[str, Judge] = {
     "onnxruntime": Runtime,
     "as written": AsWritten,
-    "onnx.reference": Evaluator,
+    "onnx.reference": Looping,
     "raised": Old,
 }
 
@@ -87,7 +88,7 @@ def answer(engine: str, data: bytes, feeds: dict[str, Any]) -> tuple[list[Any] |
     """The outputs, or why there are none."""
     try:
         model = flat(ModelProto.FromString(data))
-        if why := quirks.excuse(ENGINES[engine].engine, model, feeds):
+        if why := quirks.excuse(ENGINES[engine].engine, model, feeds, own=ENGINES[engine].own):
             return None, f"{NO_JUDGE}: {why}"
         return ENGINES[engine](model).run(feeds), ""
     except EngineError as error:

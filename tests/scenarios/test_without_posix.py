@@ -1,8 +1,11 @@
 """Everything works where POSIX is not: files, the command line, the process that runs a model, and paths of Windows."""
 
+import io
 import ntpath
 import os
+import pathlib
 import posixpath
+import re
 import signal
 import subprocess
 import sys
@@ -16,12 +19,17 @@ import onnx.numpy_helper
 import pytest
 from opshift.passes import process
 from opshift.passes.errors import InvalidModel
+from opshift.passes.goals import Goal
 from opshift.passes.model import tensor_data
 
 from opshift.cli import main as cli
-from opshift.files import external, model_file
+from opshift.files import external, model_file, urls, writing
+from opshift.jobs import batch
+from opshift.jobs.rewrite import Manner
 from opshift.verification import isolation
 
+ROOT = pathlib.Path(__file__).parents[2]
+SOURCES = [path for top in ("opshift", "passes", "functions") for path in sorted(ROOT.joinpath(top).rglob("*.py"))]
 ABSENT = {
     os: "pread copy_file_range fork wait4 posix_fadvise O_NOFOLLOW O_NONBLOCK killpg setsid sendfile mkfifo",
     signal: "SIGALRM SIGKILL alarm pthread_sigmask SIGHUP",
@@ -211,6 +219,102 @@ def test_a_location_has_slashes_whatever_the_system():
 def test_long_paths_are_opened(path, opened):
     assert tensor_data.reachable(path, ntpath) == opened
     assert tensor_data.reachable("/" + "m" * 500, posixpath) == "/" + "m" * 500
+
+
+def test_backslashes_between_folders_are_read_everywhere(tmp_path, capsys):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) { y = Add(x, w) }'
+    )
+    weight = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=1)
+    weight.external_data.add(key="location", value="sub\\w.bin")
+    model.graph.initializer.append(weight)
+    onnx.save(model, tmp_path / "in.onnx")
+    (tmp_path / "sub").mkdir()
+    np.arange(4, dtype=np.float32).tofile(tmp_path / "sub" / "w.bin")
+    assert cli.main(["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--opset", "13"]) == 0
+    held = onnx.load(tmp_path / "out.onnx", load_external_data=False).graph.initializer[0].external_data
+    assert [entry.value.replace("\\", "/") for entry in held if entry.key == "location"] == ["sub/w.bin"]
+    np.testing.assert_array_equal(weight_of(tmp_path / "out.onnx"), np.arange(4))
+
+
+@pytest.mark.posix
+def test_a_name_with_a_backslash_is_a_name_where_there_is_such_a_file(tmp_path):
+    model = onnx.ModelProto()
+    held = model.graph.initializer.add(name="w", data_location=1).external_data.add(key="location")
+    (tmp_path / "sub").mkdir()
+    for made, read in (("sub/w.bin", "sub/w.bin"), ("sub\\w.bin", "sub\\w.bin")):
+        held.value = "sub\\w.bin"
+        (tmp_path / made).write_bytes(b"")
+        external.check(model, tmp_path)
+        assert held.value == read
+
+
+@pytest.mark.parametrize("page", ["", "page.html"])
+def test_what_cannot_be_removed_does_not_hide_what_could_not_be_written(
+    windows, source, tmp_path, monkeypatch, capsys, page
+):
+    """A read-only disk refuses both, and so does Windows what is open."""
+
+    def refuses(*_, **__):
+        raise OSError(30, "Read-only file system", "x.part")
+
+    for name in ("touch", "unlink", "write_text"):
+        monkeypatch.setattr(pathlib.Path, name, refuses)
+    monkeypatch.chdir(tmp_path)
+    assert (
+        cli.main(
+            ["convert", "in.onnx", "out.onnx", "--opset", "13", "--no-verify", *(["--report", page] if page else [])]
+        )
+        == 6
+    )
+    assert capsys.readouterr().err == "opshift: out.onnx cannot be written: Read-only file system\n"
+
+
+def test_folders_for_a_while_are_left_where_something_in_them_is_open():
+    """Windows does not remove what is open, which is no reason to fail: `writing.scratch` alone makes such folders."""
+    for path in SOURCES:
+        assert path.name == "writing.py" or "TemporaryDirectory" not in path.read_text("utf-8"), path
+    assert "ignore_cleanup_errors=True" in pathlib.Path(writing.__file__).read_text("utf-8")
+
+
+@pytest.mark.parametrize("system", ["win32", "darwin", "linux"])
+def test_names_that_differ_by_case_are_one_file_but_on_linux(monkeypatch, tmp_path, system):
+    monkeypatch.setattr(sys, "platform", system)
+    models = [str(tmp_path / "a" / "m.onnx"), str(tmp_path / "b" / "M.ONNX")]
+    if system == "linux":
+        assert len(batch.arrange(models, str(tmp_path / "out"), Goal({}), Manner())) == 2
+        return
+    with pytest.raises(ValueError, match="would both be written to"):
+        batch.arrange(models, str(tmp_path / "out"), Goal({}), Manner())
+
+
+def test_models_are_found_whatever_the_case_in_which_their_names_end(tmp_path):
+    for name in ("A.ONNX", "b.onnx", "c.txt"):
+        (tmp_path / name).write_bytes(b"")
+    assert [os.path.basename(found) for found in urls.named([str(tmp_path)])] == ["A.ONNX", "b.onnx"]
+
+
+@pytest.mark.parametrize("path", ["C:\\m\\in.onnx", "C:/m/in.onnx", "\\\\host\\share\\in.onnx", "file:///C:/in.onnx"])
+def test_drives_and_shares_are_local(path):
+    assert not urls.is_url(path)
+
+
+@pytest.mark.parametrize("what", ["markdown", "definitions"])
+def test_what_is_kept_as_a_file_is_the_same_everywhere(monkeypatch, what):
+    """A pipe of Windows has other letters, and ends lines with two characters."""
+    pipe = io.TextIOWrapper(io.BytesIO(), encoding="cp1252", newline="\r\n")
+    monkeypatch.setattr(sys, "stdout", pipe)
+    monkeypatch.setattr("opshift.catalog.ledger.as_markdown", lambda: "1 → 2\n")
+    monkeypatch.setattr("opshift.catalog.definitions.as_markdown", lambda: "1 → 2\n")
+    assert cli.main(["ledger", f"--{what}"]) == 0
+    assert pipe.buffer.getvalue() == "1 → 2\n".encode()
+
+
+def test_texts_end_their_lines_alike_everywhere():
+    """So that what is generated has the same bytes: `write_text` ends lines as the system does, unless it is told."""
+    for path in SOURCES:
+        for call in re.findall(r"\.write_text\(.*\)", path.read_text("utf-8")):
+            assert 'newline="\\n"' in call or "str(number)" in call, (path, call)
 
 
 def test_nothing_that_windows_lacks_is_imported_at_the_top():

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opshift.files.writing import writing
+from opshift.files.writing import discard, writing
 from opshift.passes.model.messages import TypeProto
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
             np.savez(file, **arrays)
         os.replace(draft, path)
     finally:
-        Path(draft).unlink(missing_ok=True)
+        discard(Path(draft))
 
 
 def _written(name: str, value: Any, kind: TypeProto) -> bytes:

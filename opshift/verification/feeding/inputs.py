@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from opshift.files.writing import scratch
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.inputs import required
@@ -256,7 +256,7 @@ def _searched(side: Side, problem: Problem, first: Choice, run: Run | None = Non
         near = Search(problem, side, run=run, tries=_NEAR).find(first)
         if near is not None:
             return near
-    with TemporaryDirectory() as folder:
+    with scratch() as folder:
         log, deadly = os.path.join(folder, "tries"), set[int]()
         for _ in range(_ENDS):
             try:

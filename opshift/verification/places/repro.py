@@ -65,7 +65,7 @@ def write(
             (folder / f"{name}.onnx").write_bytes(side.model.SerializeToString())
             write_tensors(folder / f"outputs-{name}", "output", {place.tensor: value})
         command = _command(sides, place.tensor, asked, given=bool(fed))
-        (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8")
+        (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8", newline="\n")
     return True
 
 

@@ -140,6 +140,7 @@ def test_an_older_report_stays_where_a_newer_one_cannot_take_its_place(here, cap
     ("typed", "said"),
     [
         ("convert in.onnx none/out.onnx --opset 13 --no-verify", "none/out.onnx cannot be written: there is no folder none"),
+        ("convert in.onnx none/ --opset 13 --no-verify", "none cannot be written: there is no folder none"),
         ("convert in.onnx --out-dir in.onnx/deep --opset 13 --no-verify", "in.onnx/deep cannot be written: "),
         ("probe --backend onnxruntime --op Relu --output none/x.toml", "none/x.toml cannot be written: "),
         ("convert in.onnx out.onnx --opset 13 --save-inputs in.onnx/x.npz", "in.onnx/x.npz cannot be written: "),
@@ -161,6 +162,12 @@ def test_what_cannot_be_written_is_6_with_the_path_of_the_user(here, capsys, mon
     assert err.startswith(f"opshift: {said}")
     assert ".part" not in err
     assert os.listdir() == ["in.onnx"]
+
+
+@pytest.mark.parametrize("typed", [".", ".."])
+def test_a_folder_in_the_place_of_a_model_is_5(here, capsys, typed):
+    code, _, err = run(capsys, f"convert {typed} --opset 13")
+    assert (code, err.partition(": it is a folder")[0]) == (5, f"opshift: {typed}")
 
 
 def test_a_folder_that_must_not_be_written_to_is_6(here, capsys, monkeypatch):

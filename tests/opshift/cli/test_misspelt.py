@@ -87,6 +87,12 @@ MISSPELT = [
     ("convertt in.onnx", "did you mean convert?"),
     ("convert in.onnx --opst 13", "unknown argument '--opst'; did you mean --opset?"),
     ("convert in.onnx --opset 13 --external-data kep", "did you mean keep?"),
+    ("--versoin", "unknown argument '--versoin'; did you mean --version?"),
+    ("-v convert in.onnx", "-v is an option of convert, inline, fold, optimize, verify, inspect, and not of opshift"),
+    ("convert in.onnx --opset 13 out.onnx more.onnx", "one model and its output, or --out-dir for several models"),
+    ("convert in.onnx --in-place --opset 13 out.onnx", "give no output"),
+    ("convert in.onnx --opset 13 --fast out.onnx", "unknown argument '--fast'"),
+    ("convert in.onnx . --opset 13", ". is a folder; give the path of a file, or --out-dir"),
 ]
 
 
@@ -98,6 +104,14 @@ def test_what_nobody_knows_is_a_usage_error_and_writes_nothing(here, capsys, typ
     assert said in captured.err
     assert not captured.out
     assert sorted(path.name for path in here.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "typed", ["in.onnx --opset 13 out.onnx", "in.onnx -q out.onnx --opset=13", "--opset 13 in.onnx -q out.onnx"]
+)
+def test_options_may_stand_between_paths(here, typed):
+    assert cli.main(["convert", "--no-verify", *typed.split()]) == 0
+    assert onnx.load("out.onnx").opset_import[0].version == 13
 
 
 def test_a_usage_error_is_json_for_who_asks_for_it(here, capsys):

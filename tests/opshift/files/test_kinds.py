@@ -72,6 +72,14 @@ KINDS = [
     ("in.engine", b"ptrt" + bytes(9), "a TensorRT engine"),
     ("in.ort", b"\x10\x00\x00\x00ORTM" + bytes(9), "(.ort)"),
     ("in.onnx.gz", b"\x1f\x8b\x08" + bytes(9), "gzip"),
+    ("in.onnx.bz2", b"BZh91AY" + bytes(9), "bzip2"),
+    ("in.onnx.xz", b"\xfd7zXZ\0\0" + bytes(9), "xz"),
+    ("in.onnx.zst", b"\x28\xb5\x2f\xfd" + bytes(9), "zstd"),
+    ("in.rar", b"Rar!\x1a\x07\x01\0" + bytes(9), "a RAR archive"),
+    ("in.tar", b"in.onnx".ljust(257, b"\0") + b"ustar\x0000", "a tar archive"),
+    ("in.rknn", b"RKNN" + bytes(9), "an RKNN model"),
+    ("in.txt", "no model".encode("utf-16"), "text in UTF-16"),
+    ("zeros.onnx", bytes(5000), "zeros, as a download that was broken off leaves"),
 ]
 
 
@@ -87,6 +95,8 @@ TORCH = kinds._TORCH
         (b"<\n", "", "a model in ONNX text"),
         (b"graph { node", "", "a model in protobuf's text format"),
         (b"[1, 2]", "", "JSON"),
+        (b'{\n  "irVersion": "8"', "", "a model in protobuf's JSON"),
+        (b'{"error": "no graph"}', "", "JSON"),
         ("opset né".encode()[:-1], "", "text"),
         (b"opset \xe9 ", "", ""),
         (b"opset\x0bshift\xff", "", ""),
@@ -148,6 +158,8 @@ def test_a_name_in_the_folder_that_one_is_in(tmp_path, monkeypatch):
     (tmp_path / "encoder.onnx").write_bytes(RELU.SerializeToString())
     with pytest.raises(InvalidModel, match=r"; did you mean encoder\.onnx\?"):
         model_file.read("encodr.onnx")
+    with pytest.raises(InvalidModel, match=r"; did you mean encoder\.onnx\?"):
+        model_file.read("encoder.onx")
 
 
 @pytest.mark.parametrize(("name", "content", "said"), KINDS, ids=[said for *_, said in KINDS])

@@ -1,0 +1,49 @@
+"""Loops of onnx.reference are run as onnxruntime runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from opshift.verification.engines import EngineError
+from tests.conformance.engines import Evaluator
+from tests.random.loops import Looping
+from tests.random.worker import answer
+from tests.runtime import Runtime
+
+HEAD = '<ir_version: 8, opset_import: ["" : 16]>'
+STACKS = f"""{HEAD} g (int64 n, float[2,1] x) => (float[N] s, float[N,2,1] z, float[2,1] y) {{
+    y, s, z = Loop(n, {{}}, x) <body = b (int64 i, bool c, float[2,1] v) => (bool d, float[2,1] w, float t, float[2,1] u) {{
+        d = Identity(c) w = Add(v, x) t = ReduceSum<keepdims=0>(v) u = Neg(v) }}>
+}}"""
+ENDS = f"""{HEAD} g (int64 n, float[2,1] x) => (float[N,2,1] z) {{
+    c = Constant<value = bool {{1}}>()
+    z = Loop(, c) <body = b (int64 i, bool c) => (bool d, float[2,1] u) {{ d = Less(i, n) u = Identity(x) }}>
+}}"""
+FEEDS = {"n": np.array(3), "x": np.array([[1], [2]], np.float32)}
+
+
+@pytest.mark.parametrize("text", [STACKS.replace("{}", ""), ENDS])
+def test_it_runs_as_elsewhere(text: str):
+    model = onnx.parser.parse_model(text)
+    for feeds in (FEEDS, {**FEEDS, "n": np.array(1)}):
+        expected = Runtime(model).run(feeds)
+        found, why = answer("onnx.reference", model.SerializeToString(), feeds)
+        assert found is not None, why
+        for one, other in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(other, one)
+            assert (other.dtype, other.shape) == (one.dtype, one.shape)
+
+
+def test_nothing_is_said_where_there_is_no_trip_whose_values_have_sizes():
+    feeds: dict[str, Any] = {**FEEDS, "n": np.array(0)}
+    with pytest.raises(EngineError, match="no trip"):
+        Looping(onnx.parser.parse_model(STACKS.replace("{}", ""))).run(feeds)
+
+
+def test_its_own_loop_is_no_judge():
+    with pytest.raises(EngineError, match="no condition"):
+        Evaluator(onnx.parser.parse_model(STACKS.replace("{}", "")))
