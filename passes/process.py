@@ -76,6 +76,13 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def freeze() -> None:
+    """Let the collector never look at what there is now."""
+    global _frozen
+    gc.freeze()
+    _frozen = True
+
+
 def _holds_frozen() -> bool:
     """Whether anything was ever seen to be frozen, and is not ours to unfreeze; counting takes a step an object."""
     global _frozen
