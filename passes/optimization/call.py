@@ -106,12 +106,12 @@ class Call:
     def alone(self, index: int = 0) -> bool:
         """Whether nothing else uses what an input is."""
         name = self.input(index)
-        return not self.space.is_protected(name) and self.space.whole.has_readers(name, 1)
+        return not self.space.is_protected(name) and self.space.whole.counted(name, 1)
 
     def unused(self, index: int) -> bool:
         """Whether nobody reads an output, or it is left out."""
         name = self.proto.output[index] if index < len(self.proto.output) else ""
-        return not name or self.space.whole.has_readers(name, 0)
+        return not name or self.space.whole.counted(name, 0)
 
     def read(self, *names: str) -> None:
         """Read these inputs instead of those that were read."""

@@ -51,7 +51,7 @@ def attempt(
             _drop_dead(model.graph, whole, opsets(model))
             for function in model.functions:
                 _drop_dead(function, whole, opsets(function))
-            if whole.is_settled():
+            if whole.settled():
                 break
         inference = whole.context.inference
         if whole.changes and inference.was_asked:

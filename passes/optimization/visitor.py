@@ -231,7 +231,7 @@ class Visit:
                 return False
         if not named:
             return False
-        freed = sum(space.nbytes(n) for n in set(named) if self._whole.has_readers(n, node.input[:].count(n)))
+        freed = sum(space.nbytes(n) for n in set(named) if self._whole.counted(n, node.input[:].count(n)))
         sizes = [space.nbytes(name) for name in named]
         if max(sizes) > LARGEST or (max(sizes) > space.growth + freed and node.op_type not in ("Shape", "Size")):
             return False

@@ -69,15 +69,15 @@ class Whole:
             self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
         self.uses.update(self.fixed)
 
-    def has_readers(self, name: str, count: int) -> bool:
-        """Whether a value is used so often; where it is used more, fewer uses may be left after the round."""
+    def counted(self, name: str, count: int) -> bool:
+        """Whether a value is used so often; where it is used more, that is noted: fewer may be left after the round."""
         used = self.uses[name]
         if used > count:
             self._crowded[name] = max(count, self._crowded.get(name, 0))
         return used == count
 
-    def is_settled(self) -> bool:
-        """Whether another round would change nothing."""
+    def settled(self) -> bool:
+        """Whether another round would change nothing; uses are counted again for it."""
         if not self.changed or self.stirred:
             return not self.changed
         self._count()

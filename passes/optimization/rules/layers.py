@@ -68,7 +68,7 @@ def _scaled(call: Call, index: int, factor: float) -> TensorProto | None:
     held = call.array(index)
     if held is None or held.dtype.kind != "f":
         return None
-    if held.nbytes > GROWTH and not call.space.whole.has_readers(call.input(index), 1):
+    if held.nbytes > GROWTH and not call.space.whole.counted(call.input(index), 1):
         return None
     with np.errstate(over="ignore", under="ignore"):
         scaled: Any = (held.astype(np.float64) * factor).astype(held.dtype)
