@@ -74,7 +74,6 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-<<<<<<< HEAD
 def freeze() -> None:
     """Let the collector never look at what there is now."""
     global _frozen
@@ -82,12 +81,8 @@ def freeze() -> None:
     _frozen = True
 
 
-def _holds_frozen() -> bool:
-    """Whether anything was ever seen to be frozen, and is not ours to unfreeze; counting takes a step an object."""
-=======
 def _grow_old() -> None:
     """Make all that is alive old, unless something was ever frozen, which is not ours to unfreeze."""
->>>>>>> main
     global _frozen
     _frozen = _frozen or gc.get_freeze_count() > 0  # which takes a step an object
     if not _frozen:
