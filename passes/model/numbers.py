@@ -43,6 +43,11 @@ def read(held: TensorProto) -> Sequence[float] | None:
     return values if len(values) == count else None
 
 
+def single(value: float) -> float:
+    """The float32 that is nearest to a number."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
 def shortest(value: float) -> float:
     """The shortest decimal number that a float32 stands for."""
     return float(f"{value:.7g}")
