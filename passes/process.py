@@ -70,14 +70,14 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if running:
-            if not _holds_frozen():
-                gc.freeze()
-                gc.unfreeze()
+            _grow_old()
             gc.enable()
 
 
-def _holds_frozen() -> bool:
-    """Whether anything was ever seen to be frozen, and is not ours to unfreeze; counting takes a step an object."""
+def _grow_old() -> None:
+    """Make all that is alive old, unless something was ever frozen, which is not ours to unfreeze."""
     global _frozen
-    _frozen = _frozen or gc.get_freeze_count() > 0
-    return _frozen
+    _frozen = _frozen or gc.get_freeze_count() > 0  # which takes a step an object
+    if not _frozen:
+        gc.freeze()
+        gc.unfreeze()

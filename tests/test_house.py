@@ -1,6 +1,7 @@
 """The rooms of the house: what each is for, tests beside them, and nothing imported where import-linter cannot see it."""
 
 import ast
+import dis
 import importlib.util
 import inspect
 import re
@@ -203,6 +204,29 @@ def test_a_long_function_is_found():
     assert long_functions(compile(f"class C:\n  def f():\n{body}", "", "exec")) == {"f"}
     assert not long_functions(compile(f"def f():\n{body[10:]}", "", "exec"))
     assert not long_functions(compile(f"class C:\n{body}", "", "exec"))
+
+
+CHANGING = {dis.opmap[f"{what}_{where}"] for what in ("STORE", "DELETE") for where in ("ATTR", "SUBSCR", "GLOBAL")}
+QUESTION = re.compile("_*(is|are|has|may|can|does|was|fits|holds|needs)_")
+
+
+def changing_questions(code: CodeType) -> set[str]:
+    """The functions that are named as questions, and give an attribute, an item or a global another value."""
+    inside = [held for held in code.co_consts if isinstance(held, CodeType)]
+    changes = QUESTION.match(code.co_name) and not CHANGING.isdisjoint(code.co_code[::2])
+    return set().union({code.co_name} if changes else (), *map(changing_questions, inside))
+
+
+def test_what_is_named_as_a_question_changes_nothing():
+    for path in MODULES:
+        assert not changing_questions(compiled(path)), path
+
+
+def test_a_question_that_changes_something_is_found():
+    for change in ("x.n = 1", "x[0] = 1", "del x[0]", "x.n += 1"):
+        assert changing_questions(compile(f"class C:\n  def _is_new(x):\n    {change}", "", "exec")) == {"_is_new"}
+        assert not changing_questions(compile(f"def renew(x):\n    {change}", "", "exec"))
+    assert not changing_questions(compile("def is_new(x):\n    y = x.n\n    return y[0]", "", "exec"))
 
 
 def test_files_are_of_one_topic_or_say_why_not():

@@ -70,7 +70,7 @@ class Job:
 
 
 def convert_files(
-    paths: Iterable[str | os.PathLike[str]],
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     out_dir: str | os.PathLike[str],
     target: resolving.Target | None = None,
     *,
@@ -100,8 +100,8 @@ def convert_files(
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
     Args:
-        paths: model files: paths, or URLs that fsspec opens; those with `*` for all that match, a folder for all files
-            in it that end in `.onnx`.
+        paths: one model file or several: paths, or URLs that fsspec opens; those with `*` for all that match, a folder
+            for all files in it that end in `.onnx`.
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
         target: as for `convert_version`.
@@ -146,7 +146,8 @@ def convert_files(
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)
     with heard(progress):
-        return run(arrange([os.fspath(path) for path in paths], os.fspath(out_dir), goal, manner), jobs, backend)
+        named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+        return run(arrange([os.fspath(path) for path in named], os.fspath(out_dir), goal, manner), jobs, backend)
 
 
 def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:
@@ -209,7 +210,7 @@ def run(
         ValueError: joblib or what it needs is not installed, or there is no such backend.
     """
     if workers == 0 or (workers is not None and workers < -1):
-        raise ValueError("--jobs is 1 or more, or -1 for all cores")
+        raise ValueError("jobs is 1 or more, or -1 for all cores")
     several = backend is not None or workers not in (None, 1)
     found: dict[int, FileResult] = {}
     with ExitStack() as stack:
@@ -295,7 +296,7 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
     try:
         import joblib
     except ImportError:
-        raise ValueError("--jobs and --backend need joblib: pip install opshift[batch]") from None
+        raise ValueError("jobs and backend need joblib: pip install opshift[batch]") from None
     from concurrent.futures import BrokenExecutor  # slow to import
 
     with joblib.parallel_config(backend or "loky", n_jobs=workers or -1):

@@ -50,7 +50,7 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
         pairs = [(name, _number(what, f"{name}{colon}{number}", number)) for name, colon, number in parts]
     for name, number in pairs:
         if not (isinstance(number, (int, float)) and math.isfinite(number) and number >= 0):
-            raise ValueError(f"--{what} is a number, 0 or more, not {number}{f' (of {name!r})' if name else ''}")
+            raise ValueError(f"{what} is a number, 0 or more, not {number}{f' (of {name!r})' if name else ''}")
     return {name: float(number) for name, number in pairs}
 
 

@@ -137,9 +137,23 @@ def _contradicted(
             pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
 
 
-def mend(model: ModelProto, source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> None:
-    """Let `model` declare of values what follows in `source`, which declares otherwise; other sizes stay open."""
-    known = {name: kind for _, wrong in _contradicted(source, inferred) for name, kind in wrong.items()}
+def contradicted(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> dict[str, TypeProto]:
+    """The values of which a model declares shapes that they do not have, with what they are."""
+    return {name: kind for _, wrong in _contradicted(source, inferred) for name, kind in wrong.items()}
+
+
+def declared(source: ModelProto) -> set[str]:
+    """The values that are made of which a model declares shapes."""
+    return {
+        value.name
+        for body in bodies(source)
+        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ()))
+        if has_shape(value.type)
+    }
+
+
+def mend(model: ModelProto, known: Mapping[str, TypeProto]) -> None:
+    """Let `model` declare of values what is known of them where it declares otherwise; other sizes stay open."""
     for body in bodies(model):
         for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ())):
             if value.name in known and has_shape(value.type) and contradict(value.type, known[value.name]):
@@ -235,14 +249,13 @@ def granted(inferred: ModelProto) -> set[str]:
     Inference reads a size as the number that a Reshape is asked for, where 0 would mean "as it was". A size that is
     kept in its place is the same either way, and so is one that follows from all others.
     """
-    if not any(_is_computed(node) for body in bodies(inferred) for node in body.node):
+    if not any(_may_be_misread(body) for body in bodies(inferred)):
         return set()
     known = _shapes(inferred)
     seen = {dim for value in inferred.graph.input for dim in known.get(value.name, ())}
     found: set[str] = set()
     for body in bodies(inferred):
-        held = {tensor.name for tensor in getattr(body, "initializer", ())}
-        held.update(node.output[0] for node in body.node if node.op_type == "Constant")
+        held = _constants(body)
         for node in body.node:
             if _is_computed(node) and node.input[1] not in held and _misread(node, known, seen):
                 found.add(node.output[0])
@@ -250,6 +263,18 @@ def granted(inferred: ModelProto) -> set[str]:
     if found:
         _spread(inferred.graph, known, found)
     return found
+
+
+def _may_be_misread(body: Body) -> bool:
+    """Whether a body reshapes to what it computes."""
+    asked = [node.input[1] for node in body.node if _is_computed(node)]
+    return bool(asked) and not _constants(body).issuperset(asked)
+
+
+def _constants(body: Body) -> set[str]:
+    held = {tensor.name for tensor in getattr(body, "initializer", ())}
+    held.update(node.output[0] for node in body.node if node.op_type == "Constant")
+    return held
 
 
 def _spread(body: Body, known: Mapping[str, _Dims], found: set[str]) -> bool:

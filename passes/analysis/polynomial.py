@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Monomial = tuple[str, ...]
 _MOST_TERMS = 8
 
 
-@dataclass(frozen=True)
-class Poly:
+class Poly(NamedTuple):
     """A polynomial of dimensions with integer coefficients, in order; never a mere number.
 
     A symbol stands for one dimension of one value, or for the dimensions that the model gives one name.
@@ -38,6 +37,8 @@ def symbol(name: str) -> Poly:
 
 def add(a: Number, b: Number) -> Number | None:
     """The sum; None where it has too many terms to be worth it."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
     found = Counter(_terms(a))
     for names, factor in _terms(b).items():
         found[names] += factor
@@ -46,6 +47,10 @@ def add(a: Number, b: Number) -> Number | None:
 
 def multiply(a: Number, b: Number) -> Number | None:
     """The product; None where it has too many terms to be worth it."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    if a == 1 or b == 1:
+        return b if a == 1 else a
     found: Counter[Monomial] = Counter()
     for left, f in _terms(a).items():
         for right, g in _terms(b).items():
@@ -57,6 +62,8 @@ def divide(a: Number, b: Number) -> Number | None:
     """The quotient, if it has no remainder whatever the dimensions are and `b` is not 0; else None."""
     if isinstance(b, Poly):
         return 1 if a == b and is_positive(b) else None
+    if isinstance(a, int) and b:
+        return None if a % b else a // b
     if b == 0 or any(factor % b for factor in _terms(a).values()):
         return None
     return _made(Counter({names: factor // b for names, factor in _terms(a).items()}))

@@ -3,7 +3,7 @@ for what the conversion adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 
@@ -275,6 +275,28 @@ def contradiction(source: ModelProto) -> str:
     except Exception as error:
         return " ".join(str(error).split())
     return ""
+
+
+def inferred_beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
+    """The shapes of these values by ONNX's inference, whatever is declared of them."""
+    import onnx.shape_inference
+
+    light = without_weights(model)
+    for body in bodies(light):
+        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ())):
+            if value.name in names:
+                claims.forget(value.type)
+    try:
+        with process.at_most(_room(light)):
+            inferred = onnx.shape_inference.infer_shapes(light)
+    except Exception:  # what it cannot digest stays as it is declared
+        return {}
+    return {
+        value.name: value.type
+        for body in bodies(inferred)
+        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ()))
+        if value.name in names and has_shape(value.type)
+    }
 
 
 @contextmanager

@@ -200,11 +200,27 @@ def _converted(
     ledger.refusals += [] if ledger.refusals else ir_versions.write_ir_version(model, targets, ir_version, held)
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
-    mended = declared.mended(model, source, before.calls, targets, context.inference)
-    said = [*context.inference.contradictions(), *context.trust.changes()] if mended or ledger.changes else []
-    if ledger.changes and any(calls.get(op, 0) > before.calls.get(op, 0) for op in _HOLDING):
-        said += claims.of_constants(model)
+    said = _mended(source, context, targets, ledger, before.calls, calls)
     return Result(model, (*ledger.changes, *said), (), before.calls, calls)
+
+
+def _mended(
+    source: ModelProto,
+    context: Context,
+    targets: Mapping[str, int],
+    ledger: Ledger,
+    before: Mapping[Op, int],
+    calls: Mapping[Op, int],
+) -> list[Change]:
+    """Mend what is declared falsely and would be seen now; what is said of all that is."""
+    model, inference = context.model, context.inference
+    said: list[Change] = []
+    if ledger.changes and any(calls.get(op, 0) > before.get(op, 0) for op in _HOLDING):
+        said += claims.of_constants(model)
+    said += declared.mended(model, source, before, calls, targets, inference)
+    if not said and not ledger.changes:
+        return []
+    return list(dict.fromkeys([*inference.contradictions(), *context.trust.changes(), *said]))
 
 
 def _taken_out(

@@ -1,18 +1,19 @@
 """What a converted model still declares, though inference at its opset says otherwise.
 
-A newer operator's inference finds out more. What a model always declared wrongly then stands in its way: `onnx.checker`
-took the source, and would not take the result.
+A newer operator's inference finds out more, and so may that of the nodes that take an operator's place. What a model
+always declared wrongly then stands in its way: `onnx.checker` took the source, and would not take the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from opshift.passes.analysis import claims, ranks, sizes
 from opshift.passes.analysis.scope import of_model
-from opshift.passes.analysis.type_inference import Inference, contradiction
+from opshift.passes.analysis.type_inference import Inference, contradiction, inferred_beside
+from opshift.passes.changes import Change
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op, bodies, holding
 from opshift.passes.model.types import dims_of, has_shape
 
@@ -25,35 +26,94 @@ _TELL_MORE = {
 }
 """Operators, and the version from which on inference tells shapes of them that it did not tell before."""
 
+_TELLS_LITTLE = frozenset(
+    [
+        *["Compress", "ConcatFromSequence", "If", "Loop", "NonZero", "OptionalGetElement", "Scan", "SequenceAt"],
+        *["SequenceErase", "SequenceInsert", "SequenceMap", "SplitToSequence", "STFT", "Unique"],
+    ]
+)
+"""Operators of which inference may tell nothing where it does of what takes their place. It knows none of a vendor."""
+
+_READS_NUMBERS = {
+    **dict.fromkeys(["Tile"], 6),
+    **dict.fromkeys(["Expand"], 8),
+    **dict.fromkeys(["ConstantOfShape", "MaxUnpool", "OneHot", "Upsample"], 9),
+    **dict.fromkeys(["Slice", "TopK"], 10),
+    **dict.fromkeys(["Pad", "Range", "Resize"], 11),
+    **dict.fromkeys(["GatherND"], 12),
+    **dict.fromkeys(["ReduceSum", "Split", "Squeeze", "Unsqueeze"], 13),
+    **dict.fromkeys(["BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"], 17),
+    **dict.fromkeys(["CenterCropPad", "Col2Im", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"], 18),
+    **dict.fromkeys(["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"], 18),
+    **dict.fromkeys(["AffineGrid", "DFT"], 20),
+}
+"""The same of those that take numbers which inference does not see, and below which version others take their place."""
+
 _FEW = 8  # shapes that are looked up one by one, which takes less than inference does
 
 
 def mended(
-    model: ModelProto, source: ModelProto, calls: Iterable[Op], targets: Mapping[str, int], inference: Inference
-) -> bool:
+    model: ModelProto,
+    source: ModelProto,
+    calls: Mapping[Op, int],
+    left: Mapping[Op, int],
+    targets: Mapping[str, int],
+    inference: Inference,
+) -> list[Change]:
     """Mend in `model` what is declared of shapes that are otherwise, if the checker would refuse it for that."""
     own, target = opsets(source).get("", 0), targets.get("", 0)
     tells_more = any(own < _TELL_MORE.get(op, 0) <= target for op in calls) and _is_computed(source)
     tells_more = tells_more and not _is_told(source, own)
-    if not (tells_more or inference.contradictions()) or not contradiction(model):
-        return False
+    fewer = {op for op, count in calls.items() if left.get(op, 0) < count}
+    fewer.update(("", op) for op, version in _READS_NUMBERS.items() if target < version <= own)
+    fewer.difference_update((default_domain(f.domain), f.name) for f in source.functions)  # inference looks into these
+    is_replaced = any(map(_tells_little, fewer)) or _reads_computed(source, fewer)
+    if not (tells_more or is_replaced or inference.contradictions()) or not contradiction(model):
+        return []
     inference.now()
-    if not inference.contradictions() or contradiction(source):
-        return False
-    claims.mend(model, source, inference.type)
-    return True
+    said = inference.contradictions()
+    if not (said or is_replaced) or contradiction(source):
+        return []
+    claims.mend(model, claims.contradicted(source, inference.type))
+    if is_replaced and contradiction(model):
+        known = inferred_beside(model, claims.declared(source))
+        claims.mend(model, known)
+        said = [*said, *claims.contradictions(source, lambda _, name: known.get(name))]
+    return said
+
+
+def _tells_little(op: Op) -> bool:
+    domain, name = op
+    return name in _TELLS_LITTLE if not domain else domain != "ai.onnx.ml"
+
+
+def _reads_computed(source: ModelProto, ops: Container[Op]) -> bool:
+    """Whether any of the operators takes what is not constant where inference looks for numbers."""
+    for held, node in _nodes(source):
+        if node.op_type in _READS_NUMBERS and (node.domain, node.op_type) in ops:
+            given = node.input[len(node.input) > 1 :]
+            if not held.issuperset(filter(None, given)):
+                return True
+    return False
 
 
 def _is_computed(source: ModelProto) -> bool:
-    """Whether any of these operators takes what is not constant where inference looks for numbers."""
+    """The same of those that tell more later."""
+    return any(
+        (node.domain, node.op_type) in _TELL_MORE and not held.issuperset(node.input[1:2])
+        for held, node in _nodes(source)
+    )
+
+
+def _nodes(source: ModelProto) -> Iterator[tuple[set[str], NodeProto]]:
+    """All nodes but Constants, with what is constant in their body."""
     for body in bodies(source):
         held = {tensor.name for tensor in getattr(body, "initializer", ())}
         for node in body.node:
             if node.op_type == "Constant":
                 held.update(node.output)
-            elif (node.domain, node.op_type) in _TELL_MORE and not held.issuperset(node.input[1:2]):
-                return True
-    return False
+            else:
+                yield held, node
 
 
 def _is_told(source: ModelProto, opset: int) -> bool:

@@ -13,11 +13,15 @@ from opshift.passes.model import schemas
 from opshift.passes.model.kinds import Kind
 from opshift.passes.model.legality import Judge
 from opshift.passes.model.messages import default_domain
+from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass
 from opshift.passes.rewrite import registry
 
 from opshift import functions
+
+_TENSORS_SINCE = 9
+"""The version of Constant from which on no step changes one that holds a tensor of a type that it takes."""
 
 
 class Plan(Enum):
@@ -84,6 +88,16 @@ class Route:
         if kind.attributes or (opset and judge.why(kind.domain, op, kind.inputs, kind.outputs, (), opset)):
             return Plan.JUDGE
         return Plan.KEEP
+
+    def tensors_kept(self, versions: Versions) -> frozenset[int]:
+        """The element types of tensors that a Constant, written at `versions`, holds at the target as it does here."""
+        at = versions.get("", 0)
+        opset = self.target("", at)
+        if min(at, opset) < _TENSORS_SINCE or self._expander.wants("", "Constant"):
+            return frozenset()
+        held = schemas.schema("", "Constant", opset)
+        formal = held.output(0) if held is not None else None
+        return frozenset(ELEMENT_TYPES[text] for text in formal.types) if formal is not None else frozenset()
 
     def next_move(self, work: Work, scope: Scope) -> Move:
         """What is to be done to a node next; raises `CannotConvert` where it can get no further."""

@@ -7,7 +7,7 @@ rung by rung through the registered steps; what a step creates goes back on the 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from opshift.passes.analysis.node_inference import HOLDING_GRAPHS
 from opshift.passes.analysis.scope import Context, Scope
@@ -59,7 +59,7 @@ class Climb:
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
 
-        visited = self._planned(layout, plans, versions)
+        visited = self._planned(nodes, layout, plans, versions)
         places: dict[Kind, list[int]] = {}
         for index, kind in visited:
             places.setdefault(kind, []).append(index)
@@ -92,7 +92,9 @@ class Climb:
             put(body, taken)
             layout.outdated = True
 
-    def _planned(self, layout: Layout, plans: dict[Kind, Plan], versions: Versions) -> list[tuple[int, Kind]]:
+    def _planned(
+        self, nodes: Sequence[NodeProto], layout: Layout, plans: dict[Kind, Plan], versions: Versions
+    ) -> list[tuple[int, Kind]]:
         """Add the plans of all kinds of a body; the nodes for which there is something to do, and their kinds."""
         forms: dict[object, Plan] = {}  # of many constants, each of which is a kind
         kinds = set(layout.kinds)
@@ -101,18 +103,22 @@ class Climb:
             if form not in forms:
                 forms[form] = self._route.plan(versions, kind, self._judge)
             plans[kind] = forms[form]
+        lasting = self._lasting(nodes, layout, plans, versions) if layout.values.constants else set()
+        plans.update((kind, Plan.KEEP) for kind in {layout.kinds[index] for index in lasting} if kind.same)
         changing = {kind for kind in kinds if plans[kind] is not Plan.KEEP}
-        legal = layout.values.constants if self._takes_tensors(versions) else ()
-        return [
-            (index, kind)
-            for index, kind in enumerate(layout.kinds)
-            if kind in changing and not (index in legal and plans[kind] is Plan.JUDGE)
-        ]
+        return [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing and index not in lasting]
 
-    def _takes_tensors(self, versions: Versions) -> bool:
-        """Whether a Constant that is a tensor, and nothing else, is legal at the target."""
+    def _lasting(
+        self, nodes: Sequence[NodeProto], layout: Layout, plans: Mapping[Kind, Plan], versions: Versions
+    ) -> set[int]:
+        """The places of Constants that are a tensor, and nothing else, which the target takes as they are."""
         opset, kinds = self._route.target("", versions.get("", 0)), (("value", AttributeProto.TENSOR),)
-        return bool(opset) and not self._judge.why("", "Constant", 0, 1, kinds, opset)
+        if not opset or self._judge.why("", "Constant", 0, 1, kinds, opset):
+            return set()
+        constants = layout.values.constants
+        legal = {index for index in constants if plans[layout.kinds[index]] is Plan.JUDGE}
+        taken = self._route.tensors_kept(versions) if len(legal) < len(constants) else ()
+        return legal | {index for index in constants - legal if nodes[index].attribute[0].t.data_type in taken}
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""

@@ -114,7 +114,9 @@ def shadowed(model: ModelProto) -> frozenset[str]:
     pending = [(body, frozenset[str]()) for body in holders]
     while pending:
         body, outer = pending.pop()
-        inner = [graph for node in body.node if node.attribute for _, _, graph in subgraphs(node)]
+        apart = graphless()
+        nodes = [node for node in body.node if node.op_type not in apart or node.domain]
+        inner = [graph for node in nodes for _, _, graph in subgraphs(node)]
         if inner or outer:
             own = own_names(body)
             found |= outer & own

@@ -18,6 +18,7 @@ class Call:
         self.proto = proto
         self.space = space
         self._inputs: list[str] | None = None
+        self._makers: dict[int, Call | None] = {}
         self.before: list[NodeProto] = []
         self.grade = "exact"
         self.remark = ""
@@ -89,8 +90,13 @@ class Call:
 
     def maker(self, index: int = 0) -> Call | None:
         """The node of this very body that makes an input."""
-        made = self.space.makers.get(self.input(index))
-        return None if made is None or made.domain or self.space.is_open(made) else Call(made, self.space)
+        try:
+            return self._makers[index]
+        except KeyError:
+            made = self.space.makers.get(self.input(index))
+            known = made is not None and not made.domain and not self.space.is_open(made)
+            self._makers[index] = found = Call(made, self.space) if made is not None and known else None
+            return found
 
     def made_by(self, op: str, index: int = 0) -> Call | None:
         """The same, if it is a call of this operator."""
@@ -100,12 +106,12 @@ class Call:
     def alone(self, index: int = 0) -> bool:
         """Whether nothing else uses what an input is."""
         name = self.input(index)
-        return self.space.whole.uses[name] == 1 and not self.space.is_protected(name)
+        return not self.space.is_protected(name) and self.space.whole.counted(name, 1)
 
     def unused(self, index: int) -> bool:
         """Whether nobody reads an output, or it is left out."""
         name = self.proto.output[index] if index < len(self.proto.output) else ""
-        return not name or not self.space.whole.uses[name]
+        return not name or self.space.whole.counted(name, 0)
 
     def read(self, *names: str) -> None:
         """Read these inputs instead of those that were read."""
@@ -113,6 +119,7 @@ class Call:
         while kept and not kept[-1]:
             kept.pop()
         self.proto.input[:] = self._inputs = kept
+        self._makers = {}
         self.space.whole.uses.update(kept)
 
     def emit(self, op: str, inputs: Sequence[str], shape: Iterable[Number] | None = None, **attributes: Any) -> str:

@@ -57,6 +57,8 @@ class _Whole(Whole):
         self.hangs = True
         self.leans = False
         self.changed = 0
+        self.stirred = False
+        self._crowded = {}
         self.folder = None
         self._readers: dict[str, list[NodeProto]] = {}  # nobody is known to read a value
 

@@ -51,10 +51,13 @@ def attempt(
             _drop_dead(model.graph, whole, opsets(model))
             for function in model.functions:
                 _drop_dead(function, whole, opsets(function))
-            if not whole.changed:
+            if whole.settled():
                 break
+        inference = whole.context.inference
+        if whole.changes and inference.was_asked:
+            whole.changes += claims.contradictions(model, inference.type)
         if whole.changes:
-            whole.changes += [*whole.context.inference.contradictions(), *claims.of_constants(model)]
+            whole.changes += claims.of_constants(model)
     return Result(model, tuple(whole.changes), (), before.calls, census([model.graph, *model.functions])[1])
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from itertools import chain
 
 from opshift.passes.analysis import kernels
@@ -14,11 +14,12 @@ from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.encoding.fields import put
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import graphless, subgraphs
+from opshift.passes.model.types import dims_of, has_shape
 from opshift.passes.optimization import rules, shape_values
 from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.contents import content, digest
+from opshift.passes.optimization.contents import alike, content, digest
 from opshift.passes.optimization.courses import course
 from opshift.passes.optimization.workspace import LARGEST, Workspace
 from opshift.passes.rewrite.says import sentence_of
@@ -29,6 +30,9 @@ _MOST_CHANGES = 16  # of one node in one round
 _RANDOM = frozenset(
     ["Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
 )
+
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
 _COMMUTATIVE = frozenset(["Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Mul", "Or", "Xor"])
@@ -72,11 +76,11 @@ class Visit:
         """Let equal initializers be one; those that are large are read only where another has the same type."""
         space = self._space
         held = space.scope.initializers
-        alike = Counter((tensor.data_type, *tensor.dims) for tensor in held.values())
-        for name, tensor in held.items():
-            key = content(tensor)
-            if key is None and self._whole.rounds == 1 and alike[(tensor.data_type, *tensor.dims)] > 1:
-                key = digest(tensor)
+        keys = {name: content(tensor) for name, tensor in held.items()}
+        if self._whole.rounds == 1:
+            large = [tensor for name, tensor in held.items() if keys[name] is None]
+            keys.update((tensor.name, digest(tensor)) for tensor in alike(large))
+        for name, key in keys.items():
             if key is None:
                 continue
             found = space.find_shared(key)
@@ -107,6 +111,8 @@ class Visit:
                 break
             if how == "":
                 return before
+        else:
+            self._whole.stirred |= plain
         followed = space.followed is node  # as a rule asked for it
         if plain and self._whole.measures and space.opset >= 7 and shape_values.knows(node.op_type) and not followed:
             shape_values.follow(Call(node, space))
@@ -144,7 +150,7 @@ class Visit:
                 return call, op
             name = node.output[0]
             if self._space.stand_for(name, str(outcome)):
-                self._note_rule(call, named, op, rule)
+                self._note_rule(call, named, op, rule, like=str(outcome))
                 return call, ""
             if op != "Identity":
                 node.op_type = "Identity"
@@ -154,9 +160,25 @@ class Visit:
                 return call, op
         return call, None
 
-    def _note_rule(self, call: Call, named: str, op: str, rule: rules.Rule) -> None:
+    def _note_rule(self, call: Call, named: str, op: str, rule: rules.Rule, like: str = "") -> None:
+        """Note what a rule did; a value that stands for the output is `like` it."""
         self._space.followed = None
+        asked = self._whole.context.inference.was_asked
+        settles = rules.settles(rule) and (not asked or self._inferred(call.output) is not None)
+        if not settles and not (like and self._is_alike(call.output, like)):
+            self._whole.stirred = True
         self._note(named, op, sentence_of(rule), call.grade, call.remark)
+
+    def _inferred(self, name: str) -> TypeProto | None:
+        """The type, with its shape, that was inferred of a value, if types were asked for at all."""
+        inference, path = self._whole.context.inference, self._space.path
+        found = inference.type(path, name) if inference.was_asked and path is not None else None
+        return found if found is not None and has_shape(found) else None
+
+    def _is_alike(self, name: str, other: str) -> bool:
+        """Whether the same was inferred of two values."""
+        found = self._inferred(name)
+        return found is not None and found == self._inferred(other)
 
     def _may(self, node: str, op: str, how: str) -> bool:
         return not self._binds or self._whole.allowance.permits(node, op, how)
@@ -182,6 +204,7 @@ class Visit:
         found = course(node, self._space)
         if found is None or not self._may(node.name or node.output[0], node.op_type, found.how):
             return None
+        self._whole.stirred = True
         self._note(node.name or node.output[0], node.op_type, found.how)
         made = found.make()
         for inner in made:
@@ -203,9 +226,12 @@ class Visit:
             )
             return self._hold_outputs(node, [tensor], GRANTED if self._whole.leans else "")
         named = [name for name in node.input if name]
-        if not named or not all(space.tensor(name) is not None for name in named):
+        for name in named:
+            if space.tensor(name) is None:
+                return False
+        if not named:
             return False
-        freed = sum(space.nbytes(n) for n in set(named) if self._whole.uses[n] <= node.input[:].count(n))
+        freed = sum(space.nbytes(n) for n in set(named) if self._whole.counted(n, node.input[:].count(n)))
         sizes = [space.nbytes(name) for name in named]
         if max(sizes) > LARGEST or (max(sizes) > space.growth + freed and node.op_type not in ("Shape", "Size")):
             return False
@@ -255,6 +281,7 @@ class Visit:
             return False
         if not self._may(name, op, _FOLDED):
             return False
+        self._whole.stirred |= not all(map(self._was_known, node.output, tensors))
         self._note(name, op, _FOLDED, "close" if remark else "exact", remark)
         for output, tensor in zip(node.output, tensors, strict=False):
             if not output:
@@ -271,6 +298,11 @@ class Visit:
             if key is not None:
                 space.shared.setdefault(key, output)
         return True
+
+    def _was_known(self, name: str, tensor: TensorProto) -> bool:
+        """Whether inference knew of a constant all that it asks about such."""
+        found = self._inferred(name)
+        return found is not None and tensor.data_type in _FLOATS and dims_of(found) == list(tensor.dims)
 
     def _hold(self, node: NodeProto) -> bool:
         """Make an initializer of what a Constant node holds, or the same as another. True if the node goes."""
@@ -294,14 +326,12 @@ class Visit:
     def _merge(self, node: NodeProto) -> bool:
         """Let the values of an earlier node that computes the same stand for those of this one. True if it goes."""
         space = self._space
-        if node.op_type in _RANDOM or not node.output or not schemas.versions("", node.op_type):
+        op, inputs = node.op_type, node.input[:]
+        if not _may_be_repeated(op) or not node.output or not self._whole.fixed.isdisjoint(inputs):
             return False
-        if node.op_type == "Constant" or not self._whole.fixed.isdisjoint(node.input):
-            return False
-        if schemas.has_subgraphs("", node.op_type):
-            return False
-        inputs = sorted(node.input) if node.op_type in _COMMUTATIVE else node.input
-        key = (node.op_type, *inputs, "", len(node.output), space.opset)
+        if op in _COMMUTATIVE:
+            inputs.sort()
+        key = (op, *inputs, "", len(node.output), space.opset)
         place: Workspace | None = space
         while place is not None:
             for earlier in place.seen.get(key, ()):
@@ -323,8 +353,17 @@ class Visit:
             return False
         if not all(space.stand_for(mine, other) for mine, other in pairs):
             return False  # the first one, which is an output
+        if not all(self._is_alike(mine, other) for mine, other in pairs):
+            self._whole.stirred = True
         self._note(node.name or node.output[0], node.op_type, _REPEATED)
         return True
+
+
+@cache
+def _may_be_repeated(op: str) -> bool:
+    """Whether two nodes of an operator that have the same inputs and attributes make the same."""
+    known = bool(schemas.versions("", op)) and not schemas.has_subgraphs("", op)
+    return known and op not in _RANDOM and op != "Constant"
 
 
 def _attributes(node: NodeProto) -> list[bytes]:

@@ -41,6 +41,8 @@ class Whole:
         """Whether what a node computes may hang on the calls of its function."""
         self.leans = False  # whether what was asked for since this was unset holds of sizes of 1 or more alone
         self.changed = 0
+        self.stirred = False  # whether inference or rules may find more than they did, for what was changed
+        self._crowded: dict[str, int] = {}  # values that more nodes read than would let them be changed
         self.rounds = 0
         self._readers: dict[str, list[NodeProto]] | None = None
 
@@ -49,7 +51,7 @@ class Whole:
 
         A name that two graphs give to different values counts as one.
         """
-        self.uses, self.measures = Counter(), False
+        self.stirred, self._crowded = False, {}
         if self.changed:
             asked = self.context.inference.was_asked
             self.context = Context(self.model, self.model, self.folder, trusting=False)
@@ -57,11 +59,29 @@ class Whole:
                 self.context.inference.now()
         self.rounds += 1
         self.changed = 0
+        self._count()
+
+    def _count(self) -> None:
+        self.uses, self.measures = Counter(), False
         for body in bodies(self.model):
             self.uses.update(chain.from_iterable([node.input for node in body.node]))
             self.uses.update(results(body))
             self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
         self.uses.update(self.fixed)
+
+    def counted(self, name: str, count: int) -> bool:
+        """Whether a value is used so often; where it is used more, that is noted: fewer may be left after the round."""
+        used = self.uses[name]
+        if used > count:
+            self._crowded[name] = max(count, self._crowded.get(name, 0))
+        return used == count
+
+    def settled(self) -> bool:
+        """Whether another round would change nothing; uses are counted again for it."""
+        if not self.changed or self.stirred:
+            return not self.changed
+        self._count()
+        return all(self.uses[name] > count for name, count in self._crowded.items())
 
     def readers(self, name: str) -> list[NodeProto]:
         """The nodes that read a value, as they were when they were first asked for in this round."""

@@ -71,6 +71,7 @@ class Workspace:
         self.splats: dict[str, Any] = {}  # the one value of small constants, or None, where it was asked for
         self.arrays: dict[str, Any] = {}
         self._sizes: dict[str, tuple[Number, ...]] = {}
+        self._integers: dict[str, Numbers | None] = {}
         self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
 
@@ -168,10 +169,18 @@ class Workspace:
                 self.whole.leans |= name in space.granted
                 return space.numbers[name]
         held = self.tensor(name)
-        if held is None or held.data_type not in _INTEGERS or len(held.dims) > 1 or tensors.size(held) > FEW:
+        if held is None or held.data_type not in _INTEGERS:
+            return None
+        if name not in self._integers:
+            self._integers[name] = self._few(name, held)
+        return self._integers[name]
+
+    def _few(self, name: str, held: TensorProto) -> Numbers | None:
+        """The numbers of a constant, if it is a scalar or a vector and small."""
+        if len(held.dims) > 1 or tensors.size(held) > FEW:
             return None
         value = self.array(name)
-        return None if value is None else Numbers(value.ndim == 0, tuple(int(number) for number in value.reshape(-1)))
+        return None if value is None else Numbers(value.ndim == 0, tuple(map(int, value.reshape(-1).tolist())))
 
     def learn(
         self, name: str, dims: Sequence[Number] | None = None, numbers: Numbers | None = None, kind: int = 0

@@ -90,9 +90,9 @@ def asked(
         ValueError: for what has no meaning.
     """
     if runs is not None and runs < 1:
-        raise ValueError(f"--runs is 1 or more, not {runs}")
+        raise ValueError(f"runs is 1 or more, not {runs}")
     if seed < 0:
-        raise ValueError(f"--seed is 0 or more, not {seed}")
+        raise ValueError(f"seed is 0 or more, not {seed}")
     shapes, sizes = parsed_sizes(input_shape)
     allowed = tolerances(rtol, atol)
     return Asked(
@@ -197,7 +197,7 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
     if not sets:
         raise ValueError("no inputs are given")
     if (wanted.runs or 0) > len(sets):
-        raise ValueError(f"--runs {wanted.runs} is more than the sets of inputs that are given, {len(sets)}")
+        raise ValueError(f"runs={wanted.runs} is more than the sets of inputs that are given, {len(sets)}")
     return replace(wanted, inputs=tuple(_of_types(held, given, wanted) for held in sets))
 
 

@@ -72,6 +72,7 @@ class Replays:
         key: tuple[Any, ...] = (kind, own != "", type(scope.body))
         at = self._heads.get(key) if usual else None
         if at is None:
+            self._seen[kind] += 1
             if not self._may_learn(proto, kind):
                 return None
             key = key if usual else _key(proto, kind, names, scope)
@@ -96,7 +97,6 @@ class Replays:
 
     def _may_learn(self, proto: NodeProto, kind: Kind) -> bool:
         """Whether there were enough calls of the kind, and this is one that a script can be written of."""
-        self._seen[kind] += 1
         if self._from is None or self._seen[kind] < self._from - 1:
             return False
         if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):

@@ -17,7 +17,7 @@ from opshift.passes.model.messages import (
     TensorProto,
     ValueInfoProto,
 )
-from opshift.passes.model.traversal import Body, bodies, results, subgraphs, with_nested
+from opshift.passes.model.traversal import Body, bodies, may_hold, results, subgraphs, with_nested
 
 
 def drop_unused(model: ModelProto, released: set[str], held: Sequence[Body] | None = None) -> bool:
@@ -117,7 +117,7 @@ def live(
             continue
         kept[index] = True
         needed.update(filter(None, node.input))
-        if node.attribute:
+        if node.attribute and may_hold(node):
             needed |= {name for body in _inside(node) for name in _reads(body)} if within is None else within(node)
     return kept
 

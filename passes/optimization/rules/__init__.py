@@ -20,15 +20,25 @@ Rule = Callable[[Call], Outcome]
 _rules: dict[str, list[tuple[int, bool, Rule]]] = {}
 
 
-def rule(*ops: str, since: int = 7, close: bool = False) -> Callable[[Rule], Rule]:
-    """Register a rule for operators of the default domain, from opset `since` on; whether it may be but `close`."""
+def rule(*ops: str, since: int = 7, close: bool = False, settles: bool = False) -> Callable[[Rule], Rule]:
+    """Register a rule for operators of the default domain, from opset `since` on; whether it may be but `close`.
+
+    What one that `settles` has changed tells inference no more than there was to be known of the value, if that had a
+    shape: another round finds nothing new for it.
+    """
 
     def register(function: Rule) -> Rule:
+        vars(function)["settles"] = settles
         for op in ops:
             _rules.setdefault(op, []).append((since, close, function))
         return function
 
     return register
+
+
+def settles(function: Rule) -> bool:
+    """Whether what a rule does was registered to settle."""
+    return bool(vars(function).get("settles"))
 
 
 @cache

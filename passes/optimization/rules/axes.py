@@ -67,7 +67,7 @@ def widen_axes(call: Call) -> Outcome:
 
 
 @says("A Squeeze of all axes of size 1 names them, where the sizes are known.")
-@rule("Squeeze")
+@rule("Squeeze", settles=True)
 def state_axes(call: Call) -> Outcome:
     shape = call.shape()
     if call.attribute("axes") is not None or call.input(1) or shape is None or call.space.whole.leans:

@@ -60,9 +60,9 @@ class _Between:
     def _is_closed(self) -> bool:
         """Whether nothing else reads what is between."""
         inside = [name for node in [*self.nodes, self._last] for name in set(node.proto.input)]
-        uses = self._last.space.whole.uses
+        space = self._last.space
         made = [node.output for node in self.nodes]
-        return all(uses[name] == inside.count(name) and not self._last.space.is_protected(name) for name in made)
+        return all(space.whole.counted(name, inside.count(name)) and not space.is_protected(name) for name in made)
 
 
 @says("What is computed element by element between a Reshape and one that takes it back is computed without them.")
@@ -92,6 +92,8 @@ def compute_unreshaped(call: Call) -> Outcome:
 @says("Two multiplications by constants in a row are one by their product.")
 @rule("Mul", close=True)
 def multiply_once(call: Call) -> Outcome:
+    if not (call.made_by("Mul", 0) or call.made_by("Mul", 1)):
+        return None
     outer = _factor(call)
     made = call.maker(outer[0]) if outer is not None else None
     if made is None or outer is None or made.op != "Mul" or not call.alone(outer[0]):

@@ -19,7 +19,7 @@ _BIAS_FIRST = "the factor goes into the weights, the summand into the bias"
 
 
 @says("A BatchNormalization after a convolution goes into its weights and bias.")
-@rule("BatchNormalization", close=True)
+@rule("BatchNormalization", close=True, settles=True)
 def normalize_in_convolution(call: Call) -> Outcome:
     if call.attribute("training_mode", 0) or not call.attribute("spatial", 1) or any(call.proto.output[1:]):
         return None
@@ -33,7 +33,7 @@ def normalize_in_convolution(call: Call) -> Outcome:
 
 
 @says("Arithmetic with a constant for each channel after a convolution goes into its weights and bias.")
-@rule("Add", "Sub", "Mul", "Div", close=True)
+@rule("Add", "Sub", "Mul", "Div", close=True, settles=True)
 def compute_in_convolution(call: Call) -> Outcome:
     for value, other in ((0, 1), (1, 0)) if call.op in ("Add", "Mul") else ((0, 1),):
         made = call.maker(value)
@@ -74,7 +74,7 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
     weights, bias = made.array(1), made.array(2)
     if weights is None or (made.input(2) and bias is None) or channels is None or factor.shape != (channels,):
         return None
-    if call.space.whole.uses[made.input(1)] > 1 and weights.nbytes > GROWTH:
+    if weights.nbytes > GROWTH and not call.space.whole.counted(made.input(1), 1):
         return None  # others need them as they are
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None
@@ -126,13 +126,13 @@ def _become(call: Call, made: Call, names: list[str]) -> None:
 
 
 @says("A product of two matrices and the bias that is added to it are one Gemm.")
-@rule("Add", since=11, close=True)
+@rule("Add", since=11, close=True, settles=True)
 def multiply_and_add(call: Call) -> Outcome:
     for product, other in ((0, 1), (1, 0)):
-        made, held = call.maker(product), call.shape(other)
-        if made is None or made.op != "MatMul" or not call.alone(product) or call.elem_type(other) not in _FLOATS:
+        made = call.made_by("MatMul", product)
+        if made is None or not call.alone(product) or call.elem_type(other) not in _FLOATS:
             continue
-        a, b = made.shape(0), made.shape(1)
+        a, b, held = made.shape(0), made.shape(1), call.shape(other)
         if a is None or b is None or held is None or len(a) != 2 or len(b) != 2 or not 1 <= len(held) <= 2:
             continue
         if call.space.array(made.input(1)) is None and call.space.tensor(made.input(1)) is None:

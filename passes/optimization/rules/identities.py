@@ -17,7 +17,7 @@ _SMALL = 1 << 16  # bytes of a constant that is looked at value by value
 
 
 @says("An Identity is gone.")
-@rule("Identity", since=1)
+@rule("Identity", since=1, settles=True)
 def pass_on(call: Call) -> Outcome:
     return call.input(0)
 

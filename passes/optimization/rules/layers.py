@@ -68,7 +68,7 @@ def _scaled(call: Call, index: int, factor: float) -> TensorProto | None:
     held = call.array(index)
     if held is None or held.dtype.kind != "f":
         return None
-    if call.space.whole.uses[call.input(index)] > 1 and held.nbytes > GROWTH:
+    if held.nbytes > GROWTH and not call.space.whole.counted(call.input(index), 1):
         return None
     with np.errstate(over="ignore", under="ignore"):
         scaled: Any = (held.astype(np.float64) * factor).astype(held.dtype)
@@ -92,9 +92,10 @@ def _become(call: Call, made: Call, names: list[str]) -> Outcome:
 @rule("Add", since=11, close=True)
 def multiply_reshaped_rows(call: Call) -> Outcome:
     for product, other in ((0, 1), (1, 0)):
-        made, bias = call.maker(product), call.shape(other)
-        before = made.maker() if made is not None and made.op == "MatMul" else None
-        if made is None or before is None or before.op != "Reshape" or bias is None or len(bias) != 1:
+        made = call.made_by("MatMul", product)
+        before = made.made_by("Reshape") if made is not None else None
+        bias = call.shape(other) if before is not None else None
+        if made is None or before is None or bias is None or len(bias) != 1:
             continue
         weights, rows = made.shape(1), made.shape()
         if weights is None or len(weights) != 2 or rows is None or len(rows) < 3 or bias[0] not in (1, weights[1]):

@@ -13,7 +13,7 @@ _VIEWS = frozenset(["Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 
 
 @says("Two Transposes in a row are one.")
-@rule("Transpose")
+@rule("Transpose", settles=True)
 def transpose_once(call: Call) -> Outcome:
     made = call.maker()
     if made is None or made.op != "Transpose":

@@ -140,7 +140,7 @@ def _read_off(call: Call, part: _Part) -> str:
 @says("Dimensions that were taken apart and put together again are read off a shape.")
 @rule("Concat", "Unsqueeze", "Reshape", "Slice", "Gather", "Cast", "Where", "Mul", "Add", "Expand")
 def read_off(call: Call) -> Outcome:
-    known = _noted(call)
+    known = _noted(call) if call.space.whole.measures else None
     if known is None or known.scalar or not known.values or call.space.kinds[call.output] != TensorProto.INT64:
         return None
     if all(isinstance(number, int) for number in known.values) or _is_plain(call):

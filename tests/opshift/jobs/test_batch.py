@@ -327,6 +327,12 @@ def test_from_python(here, tmp_path):
         opshift.convert_files([], tmp_path / "out", 13)
 
 
+def test_one_path_is_a_path_and_no_list_of_letters(here, tmp_path):
+    for path in (here / "a.onnx", str(here / "a.onnx")):
+        (result,) = opshift.convert_files(path, tmp_path / "out", 13, verify=False)
+        assert (result.source, result.code) == (str(path), 0)
+
+
 def test_what_is_not_installed_is_named(here, tmp_path, monkeypatch, capsys):
     found = builtins.__import__
 

@@ -292,7 +292,7 @@ def test_contradictions_are_told_of_each_graph_and_mended():
         ("v", "Neg", "", 13, 13, CONTRADICTED, "exact", "[2, ?] of 'v', which is [2]"),
     ]
     made = ModelProto.FromString(source.SerializeToString())
-    claims.mend(made, source, lambda path, name: known.get((path, name)))
+    claims.mend(made, claims.contradicted(source, lambda path, name: known.get((path, name))))
     assert [value.type for value in made.graph.output] == [tensor(2, None), tensor(9)]
     assert [value.type for value in made.graph.node[2].attribute[0].g.output] == [tensor(2), tensor(2)]
 

@@ -1,6 +1,7 @@
 """What a model declares wrongly is mended where a newer opset's inference finds out, and kept where it does not."""
 
 import onnx
+import onnx.parser
 import pytest
 
 import opshift
@@ -100,3 +101,83 @@ def test_a_size_that_a_newer_opset_finds_out_is_mended_beside_others_that_are_to
     made = opshift.convert_version(source, 17)
     onnx.checker.check_model(made, full_check=True)
     assert len(shapes(made)["u"]) == 3
+
+
+def declared(value, dims):
+    return onnx.helper.make_tensor_value_info(value, onnx.TensorProto.FLOAT, dims)
+
+
+TRANSFORMED = "y = STFT(x, n)"  # inference tells the frames of none without a window
+SIGNAL = {"inputs": "float[1,8,1] x", "constants": "int64 n = {8}"}
+
+
+@pytest.mark.parametrize("place", ["output", "between", "behind", "branch", "scan"])
+def test_ranks_that_what_takes_the_place_of_a_call_tells_are_mended(place):
+    body, output = {
+        "output": (TRANSFORMED, "float[A,B,C] y"),
+        "between": (TRANSFORMED.replace("y =", "t =") + " y = Size(t)", "int64 y"),
+        "behind": (TRANSFORMED.replace("y =", "t =") + " y = Neg(t)", "float[A,B,C] y"),
+        "branch": (
+            "y = If(c) <then_branch = t () => (float[A,B,C] u) { u = STFT(x, n) }, else_branch = e () => (float[D,E,F,G] v) "
+            "{ v = Unsqueeze(x, one) }>",
+            "float[H,I,J,K] y",
+        ),
+        "scan": (
+            "y = Scan<num_scan_inputs = 1, body = b (float[1,8,1] i) => (float[A,B,C] o) { o = STFT(i, n) }>(u)",
+            "float[P,Q,R,S] y",
+        ),
+    }[place]
+    io = {"branch": {"inputs": "float[1,8,1] x, bool c", "constants": "int64 n = {8}, int64[1] one = {0}"}}
+    io["scan"] = {"inputs": "float[3,1,8,1] u", "constants": "int64 n = {8}"}
+    source = model(body, 17, outputs=output, **io.get(place, SIGNAL))
+    if place == "between":
+        source.graph.value_info.append(declared("t", ["A", "B", "C"]))
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, 16)
+    onnx.checker.check_model(made, full_check=True)
+    if place in ("output", "behind"):
+        assert len(shapes(made)["y"]) == 4
+
+
+def test_sizes_that_what_takes_the_place_of_a_vendors_call_tells_are_mended():
+    source = model(
+        "y = com.microsoft.FusedMatMul(a, b)",
+        17,
+        inputs="float[2,3] a, float[3,5] b",
+        outputs="float[2,7] y",
+        domains='"com.microsoft" : 1',
+    )
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.inline(source, ["com.microsoft::FusedMatMul"])
+    onnx.checker.check_model(made, full_check=True)
+    assert shapes(made)["y"] == [2, 5]
+
+
+@pytest.mark.parametrize(("body", "opset", "target", "inputs", "declared", "rank"), [
+    ("y = MelWeightMatrix(a, a, a, f, f)", 17, 8, "int64 a, float f", "A", 2),
+    ("y = Compress<axis=1>(x, c)", 9, 8, "float[2,3] x, bool[N] c", "A", 2),
+    ("y = ReduceMax(x, a)", 18, 17, "float[2,2] x, int64[1] a", "A,B,C", 2),
+    ("y, z = TopK(x, k)", 10, 9, "float[2,4] x, int64[1] k", "7,7", 2),
+    ("y = HannWindow(n)", 17, 16, "int64 n", "A,B", 1),
+])  # fmt: skip
+def test_what_numbers_that_are_computed_hide_is_mended(body, opset, target, inputs, declared, rank):
+    source = model(body, opset, inputs=inputs, outputs=f"float[{declared}] y")
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, target)
+    onnx.checker.check_model(made, full_check=True)
+    assert len(shapes(made)["y"]) == rank
+    assert any("declared" in change.how for change in opshift.plan(source, target).changes)
+
+
+def test_nothing_is_inferred_where_functions_alone_are_inlined(monkeypatch):
+    source = model("y = own.F(x)", 17, inputs="float[2] x", outputs="float[A] y", domains='"own" : 1')
+    source.functions.append(
+        onnx.parser.parse_function('<opset_import: ["" : 17], domain: "own"> F (x) => (y) { y = Neg(x) }')
+    )
+    monkeypatch.setattr("opshift.passes.conversion.declared.contradiction", lambda *_: pytest.fail("it was looked for"))
+    opshift.inline(source, ["own::F"])
+
+
+def test_what_is_right_of_a_call_that_is_replaced_is_kept():
+    source = model(TRANSFORMED, 17, outputs="float[1,A,5,2] y", **SIGNAL)
+    assert shapes(opshift.convert_version(source, 16))["y"] == [1, "A", 5, 2]

@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import StringStringEntryProto, TensorProto, numpy_helper
 from opshift.passes.model import tensors
-from opshift.passes.optimization.contents import content, digest
+from opshift.passes.optimization.contents import alike, content, digest
 
 
 def tensor(value, name="t", doc=""):
@@ -51,3 +51,15 @@ def test_what_lies_in_a_file_is_known_by_its_place():
     held = stored()
     held.raw_data = b"a"
     assert digest(held) is None
+
+
+def test_those_that_may_be_equal_begin_alike():
+    zeros = [tensor(np.zeros(tensors.SMALL + 1, np.int8), name) for name in "ab"]
+    ends = tensor(np.eye(1, tensors.SMALL + 1, tensors.SMALL, np.int8)[0], "c")
+    begins = tensor(np.eye(1, tensors.SMALL + 1, 0, np.int8)[0], "d")
+    assert [held.name for held in alike([*zeros, ends, begins, tensor(np.zeros(5000, np.uint8), "e")])] == [
+        "a",
+        "b",
+        "c",
+    ]
+    assert list(alike([begins, ends])) == []

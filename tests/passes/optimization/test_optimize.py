@@ -11,6 +11,7 @@ from opshift.passes.changes import Allowance
 from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel
 from opshift.passes.optimization import optimize
+from opshift.passes.optimization.whole import Whole
 
 from tests.exported import store
 from tests.passes.optimization.rules.support import check_kept, check_optimized, held, optimized
@@ -172,3 +173,31 @@ def test_it_is_all_the_same_who_looked_at_the_model():
         given, own = (optimize.attempt(export.model, survey=s) for s in (convert.checked(export.model), None))
         assert given.model == own.model
         assert (given.changes, given.before, given.after) == (own.changes, own.before, own.after)
+
+
+CONV = {
+    "inputs": "float[1,1,N,N] x",
+    "outputs": "float[1,1,N,N] y",
+    "constants": "float[1,1,1,1] w = {2.0}, float[1] c = {3.0}",
+}
+
+
+def rounds(monkeypatch, source):
+    begun, begin = [], Whole.begin
+    monkeypatch.setattr(Whole, "begin", lambda self: (begun.append(1), begin(self)))
+    made = optimize.attempt(source).model
+    return len(begun), [node.op_type for node in made.graph.node]
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "left"),
+    [
+        ("a = Conv(x, w) y = Mul(a, c)", 1, ["Conv"]),  # nothing that comes of it
+        ("a = Conv(x, w) b = Identity(a) y = Mul(b, c)", 2, ["Conv"]),  # read twice until the Identity was gone
+        ("a = Exp(x) b = Exp(x) y = Add(a, b)", 2, ["Exp", "Add"]),
+        ("a = Shape(x) b = Reshape(x, a) y = Exp(b)", 1, ["Exp"]),
+        ("y = Exp(x)", 1, ["Exp"]),
+    ],
+)
+def test_another_round_follows_only_where_it_may_find_something(monkeypatch, body, count, left):
+    assert rounds(monkeypatch, model(body, 17, **CONV)) == (count, left)

@@ -44,8 +44,8 @@ def run(source, *options):
         (["--val-range", "image:[1,0]"], "no number lies in the range [1,0] of 'image'"),
         (["--val-range", "image:[0,inf]"], "no number lies in the range"),
         (["--val-range", "ids:[0.2,0.8]"], "'ids' is int64, which holds no [0.2,0.8]"),
-        (["--runs", "0"], "--runs is 1 or more"),
-        (["--seed", "-1"], "--seed is 0 or more"),
+        (["--runs", "0"], "opshift: runs is 1 or more"),
+        (["--seed", "-1"], "opshift: seed is 0 or more"),
     ],
 )
 def test_what_has_no_meaning_is_usage(source, capsys, options, why):
@@ -56,7 +56,7 @@ def test_what_has_no_meaning_is_usage(source, capsys, options, why):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--runs", "2"], "--runs 2 is more than the sets of inputs that are given, 1"),
+        (["--runs", "2"], "runs=2 is more than the sets of inputs that are given, 1"),
         (["--input-shape", "batch=5"], "'batch' cannot be 5 and 2 (in 'image')"),
         (["--val-range", "image:[0,1]"], "input 'image' is given; a range is for what is drawn"),
     ],

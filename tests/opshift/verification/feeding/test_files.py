@@ -175,7 +175,7 @@ def test_a_range_is_one_of_the_type(name, bounds, why):
         (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), shapes={"x": (2, 2)}), r"of shape \[3, 2\], not \[2, 2\]"),
         (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), sizes={"N": 2}), r"'N' cannot be 2 and 3 \(in 'x'\)"),
         (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), ranges={"x": (0, 1)}), "a range is for what is drawn"),
-        (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), runs=2), "--runs 2 is more than the sets"),
+        (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), runs=2), "runs=2 is more than the sets"),
         (Asked(shapes={"x": (2, 2)}, sizes={"N": 3}), r"'N' cannot be 3 and 2 \(in 'x'\)"),
         (Asked(tolerances={"z": 1}), "no output 'z'"),
         (Asked(sizes={"M": 1}), "no symbolic dimension 'M'"),
