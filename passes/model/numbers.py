@@ -48,6 +48,6 @@ def single(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
-def shortest(value: float) -> float:
-    """The shortest decimal number that a float32 stands for."""
+def as_written(value: float) -> float:
+    """The number of seven digits that is nearest to a float32, which is mostly the one that somebody wrote."""
     return float(f"{value:.7g}")
