@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes.analysis import claims, formals
+from opshift.passes.analysis.inferring.type_inference import blaming
 from opshift.passes.analysis.scope import Context
-from opshift.passes.analysis.type_inference import blaming
 from opshift.passes.changes import Change, Ledger, Result
 from opshift.passes.conversion import alike, dead_branches, declared, ir_versions, narrow_integers
 from opshift.passes.conversion.transitions import needs_work

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from opshift.passes.analysis.node_inference import HOLDING_GRAPHS
+from opshift.passes.analysis.inferring.node_inference import HOLDING_GRAPHS
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.conversion import moves

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from opshift.passes.analysis.inferring.weightless import OVERRIDABLE_SINCE
 from opshift.passes.analysis.scope import Context, Scope
-from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.conversion import ir_versions
 from opshift.passes.errors import Refusal

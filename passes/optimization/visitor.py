@@ -8,7 +8,7 @@ from itertools import chain
 
 from opshift.passes.analysis import kernels
 from opshift.passes.analysis.claims import Path
-from opshift.passes.analysis.node_inference import HOLDING_GRAPHS
+from opshift.passes.analysis.inferring.node_inference import HOLDING_GRAPHS
 from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants

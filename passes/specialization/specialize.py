@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from opshift.passes.analysis.type_inference import blaming, contradiction
+from opshift.passes.analysis.inferring.type_inference import blaming, contradiction
 from opshift.passes.changes import Change, Result
 from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from opshift.passes.analysis.type_inference import contradiction
+from opshift.passes.analysis.inferring.type_inference import contradiction
 from opshift.passes.specialization import specialize
 from opshift.passes.specialization.wanted import wanted
 
