@@ -20,7 +20,7 @@ from opshift.verification import adapters, interfaces, isolation, random_operato
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding import inputs as feeding
-from opshift.verification.feeding import moving
+from opshift.verification.feeding import responding
 from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.judgement import SHAPE, Judgement, Verification
 from opshift.verification.places.hidden import Hidden
@@ -169,7 +169,7 @@ def _run(
         if before.engine is Reference:  # which runs what is not valid, too
             return replace(total, status="unverified", why=f"{after.named}: {failure}")
         return replace(total, status="different", runs=total.runs + 1, why=failure)
-    total = replace(total, remarks=moving.remarks(before.model, [fed.outputs for fed in fits]))
+    total = replace(total, remarks=responding.remarks(before.model, [fed.outputs for fed in fits]))
     total = hidden.run(total, pair, fits, turns, _judged)
     if not total.equal:
         return total

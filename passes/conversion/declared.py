@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from opshift.passes.analysis import claims, ranks, sizes
+from opshift.passes.analysis.inferring.type_inference import Inference, contradiction, inferred_beside
 from opshift.passes.analysis.scope import of_model
-from opshift.passes.analysis.type_inference import Inference, contradiction, inferred_beside
 from opshift.passes.changes import Change
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, default_domain

@@ -9,7 +9,7 @@ from typing import Any
 
 from opshift.functions import OPENVINO, defined
 from opshift.passes.fusion.patterns import ROTARY, Axes, Call, Splat, Tensor
-from opshift.passes.fusion.quantization.kinds import FLOATS, KINDS, anchors
+from opshift.passes.fusion.quantization.integer_operators import FLOATS, KINDS, anchors
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, TensorProto
 from opshift.passes.model.schemas import MICROSOFT
