@@ -25,14 +25,11 @@ class Misuse(ValueError):
 
 MODELS = (".onnx", ".xml")
 _ELSEWHERE = (
-    (
-        "paths",
-        "the output is named behind the model, without an option",
-        "-o --out --output --output-model --output-path",
-    ),
+    ("help", "versions are printed by `opshift --version`", "--version -V"),
+    ("paths", "the output is named behind the model, without an option", "-o --out --output --output-path"),
     ("paths", "models are named without an option", "-i --input --input-model --input-path -m --model"),
     ("paths", "what stands where a model is written is replaced without it", "-f --force -y --yes --overwrite"),
-    ("opset", "the opset is named by --opset", "--opset-version --target-opset --target-version --to --version"),
+    ("opset", "the opset is named by --opset", "--opset-version --target-opset --target-version --to"),
     ("rtol", "what outputs may differ by is named by --rtol and --atol", "--tolerance --tol --eps"),
     ("format", "JSON is asked for by --format json", "--json -j"),
     ("rebatch", "the batch is fixed by --fix-shape or --rebatch", "-b --batch --batch-size"),
@@ -81,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         name = first.partition("=")[0]
         known = {action.dest for action in self._actions}
         for needed, told, options in _ELSEWHERE:
-            if needed in known and name.lower().replace("_", "-") in options.split():
+            if needed in known and name.replace("_", "-") in options.split():
                 raise Misuse(f"unknown argument {name!r}: {told}", self)
         others = [verb for verb, parser in verbs.items() if name in parser._option_string_actions]
         if others:

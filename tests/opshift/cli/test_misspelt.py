@@ -94,6 +94,7 @@ MISSPELT = [
         "'--overwrite': what stands where a model is written is replaced without it",
     ),
     ("inspect in.onnx --json", "JSON is asked for by --format json"),
+    ("inspect in.onnx --version", "versions are printed by `opshift --version`"),
     ("ledger --json", "unknown argument '--json'\n"),
     ("verify in.onnx in.onnx --tolerance 1", "--rtol and --atol"),
     ("verify in.onnx in.onnx --output x", "--output is an option of probe, and not of verify"),
