@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -374,9 +373,7 @@ def targets(options: argparse.Namespace) -> int:
 
 def schema(options: argparse.Namespace) -> int:
     """`opshift schema`."""
-    from opshift.jobs.schema import schema as made
-
-    print(json.dumps(made(), indent=2))
+    print(documents.schema_file().read_text(encoding="utf-8"), end="")
     return DONE
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opshift.jobs.exit_codes import NAMES
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
     from opshift.passes.errors import Refusal
 
 VERSION = "opshift/1"
-"""Which schema documents follow; see `opshift.jobs.schema`."""
+"""Which schema documents follow."""
+
+
+def schema_file() -> Path:
+    """The JSON Schema of all documents."""
+    return Path(__file__).with_name(f"{VERSION.replace('/', '-')}.json")
 
 
 def written(command: str, document: Mapping[str, Any]) -> str:

@@ -123,9 +123,7 @@ def _contradicted(
     source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]
 ) -> Iterator[tuple[GraphProto, dict[str, TypeProto]]]:
     """The graphs that declare shapes of values which these do not have, with what they are."""
-    pending: list[tuple[Path, GraphProto]] = [((), source.graph)]
-    while pending:
-        path, graph = pending.pop()
+    for path, graph in graphs(source):
         wrong = {}
         for value in (*graph.value_info, *graph.output):
             kind = inferred(path, value.name) if has_shape(value.type) else None
@@ -133,6 +131,14 @@ def _contradicted(
                 wrong[value.name] = kind
         if wrong:
             yield graph, wrong
+
+
+def graphs(source: ModelProto) -> Iterator[tuple[Path, GraphProto]]:
+    """The main graph, and those that nodes in it hold, by their paths."""
+    pending: list[tuple[Path, GraphProto]] = [((), source.graph)]
+    while pending:
+        path, graph = pending.pop()
+        yield path, graph
         for index, node in holding(graph):
             pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
 

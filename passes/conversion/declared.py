@@ -13,9 +13,9 @@ from opshift.passes.analysis.scope import of_model
 from opshift.passes.analysis.type_inference import Inference, contradiction, inferred_beside
 from opshift.passes.changes import Change
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Op, bodies, holding
-from opshift.passes.model.types import dims_of, has_shape
+from opshift.passes.model.types import Dim, dims_of, has_shape
 
 _TELL_MORE = {
     ("", "ThresholdedRelu"): 10,
@@ -49,6 +49,8 @@ _READS_NUMBERS = {
 }
 """The same of those that take numbers which inference does not see, and below which version others take their place."""
 
+_BATCHED = 9  # below which a Scan takes the sequences of a batch one by one, where two do from then on
+
 _FEW = 8  # shapes that are looked up one by one, which takes less than inference does
 
 
@@ -68,6 +70,9 @@ def mended(
     fewer.update(("", op) for op, version in _READS_NUMBERS.items() if target < version <= own)
     fewer.difference_update((default_domain(f.domain), f.name) for f in source.functions)  # inference looks into these
     is_replaced = any(map(_tells_little, fewer)) or _reads_computed(source, fewer)
+    splits = own < _BATCHED <= target and ("", "Scan") in calls
+    if splits or (is_replaced and holding(source.graph)):
+        _open_unconfirmed(model, source, inference, between=splits)
     if not (tells_more or is_replaced or inference.contradictions()) or not contradiction(model):
         return []
     inference.now()
@@ -80,6 +85,28 @@ def mended(
         claims.mend(model, known)
         said = [*said, *claims.contradictions(source, lambda _, name: known.get(name))]
     return said
+
+
+def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inference, *, between: bool) -> None:
+    """Leave open in `model` the sizes of what graphs in nodes yield, and perhaps of values `between`, that are numbers
+    which do not follow in `source`: runtimes make room by them."""
+    found: set[str] = set()
+    for path, graph in claims.graphs(source):
+        for value in (*(graph.output if path else ()), *(graph.value_info if between else ())):
+            if has_shape(value.type) and not _follow(dims_of(value.type), inference.type(path, value.name)):
+                found.add(value.name)
+    for body in bodies(model) if found else ():
+        yielded = body.output if isinstance(body, GraphProto) and body is not model.graph else ()
+        for value in (*yielded, *(body.value_info if between else ())):
+            for dim in value.type.tensor_type.shape.dim if value.name in found else ():
+                dim.ClearField("dim_value")
+
+
+def _follow(declared: list[Dim], inferred: TypeProto | None) -> bool:
+    """Whether all numbers that are declared are inferred, too."""
+    known = dims_of(inferred) if inferred is not None and has_shape(inferred) else []
+    known = known if len(known) == len(declared) else [None] * len(declared)
+    return all(a == b for a, b in zip(declared, known, strict=True) if isinstance(a, int))
 
 
 def _tells_little(op: Op) -> bool:

@@ -25,7 +25,7 @@ SOURCE = model(
     outputs="float[N,1] y",
     constants="int64[1] a = {1}",
 )
-LOOKING = ["ledger", "ledger --op Resize --op ai.onnx.ml::TreeEnsemble", "targets", "inspect in.onnx"]
+LOOKING = ["ledger", "ledger --op Resize --op ai.onnx.ml::TreeEnsemble", "targets", "schema", "inspect in.onnx"]
 WRITING = [
     "convert in.onnx older.onnx --opset 13",
     "inline in.onnx inlined.onnx --op Gelu --no-verify",

@@ -196,14 +196,27 @@ def loop_over_elements(node: Node) -> list[str]:
             build.typed(row, node.scope.elem_type(name), dims and dims[1:])
         return [build.Unsqueeze(row, axes=[0]) for row in rows]
 
+    rows_of = [_rows_of(build, name) for name in operands]
+
     def one_sequence(inner: Builder, at: str) -> list[str]:
-        taken = [inner.Gather(name, at, axis=0) for name in operands]
+        taken = [inner.Gather(name, at, axis=axis) for name, axis in rows_of]
+        for row, (_, axis) in zip(taken, rows_of, strict=True):
+            if axis:
+                inner.typed(row, T.STRING, [None] * axis)
         return _over_a_sequence(node, inner, taken, inner.Gather(lengths, at, axis=0) if lengths else "", order, places)
 
     stacked = _loop(node, build, build.Gather(build.Shape(operands[-1]), first), [], [], one_sequence)
     for row, name in zip(stacked, node.outputs, strict=True):
         build.typed(row, node.scope.elem_type(name), node.scope.shape(name) if name else None)
     return stacked
+
+
+def _rows_of(build: Builder, name: str) -> tuple[str, int]:
+    """A value and the axis along which its rows lie: onnxruntime gathers whole rows of strings along the last alone."""
+    rank = build.scope.rank(name)
+    if rank is None or rank < 2 or build.scope.elem_type(name) != T.STRING:
+        return name, 0
+    return str(build.Transpose(name, perm=[*range(1, rank), 0])), rank - 1
 
 
 def _sizes(node: Node, name: str) -> list[Dim] | None:
@@ -231,12 +244,16 @@ def _over_a_sequence(
     directions, body = node.attributes.get("directions", []), node.attributes["body"]
     states = len(operands) - node.attributes["num_scan_inputs"]
     trips = build.Gather(build.Shape(operands[-1]), node.build.constant(0, T.INT64))
+    rows_of = [_rows_of(build, name) for name in operands[states:]]
 
     def one_element(inner: Builder, at: str) -> list[str]:
         backwards = inner.Gather(order, at, axis=0) if order else ""
         for k, formal in enumerate(list(body.input)[states:]):
             place = backwards if directions and directions[k] else at
-            element = NodeProto(op_type="Gather", input=[operands[states + k], place], output=[formal.name])
+            name, axis = rows_of[k]
+            element = NodeProto(op_type="Gather", input=[name, place], output=[formal.name])
+            if axis:
+                element.attribute.append(make_attribute("axis", axis))
             inner.nodes.append(element)
         inner.nodes.extend(body.node)
         results = [value.name for value in body.output]

@@ -61,7 +61,9 @@ def _reshaped(node: Node) -> str:
     if build.opset >= 9:
         return in_shape(node, target)
     empty = build.Cast(build.Equal(target, [0]), to=T.INT64)  # 0 means a copied dimension, -1 the right one
-    return str(build.Reshape(x, build.Sub(target, empty)))
+    both = build.ReduceProd(empty, keepdims=1)  # of which there is one: the second is 1 at first
+    matrix = build.Reshape(x, build.Add(build.Sub(target, empty), build.Mul(both, [0, 2])))
+    return str(build.Expand(matrix, target))
 
 
 def _count(dims: list[Dim]) -> int:

@@ -1,11 +1,12 @@
 """What a model declares wrongly is mended where a newer opset's inference finds out, and kept where it does not."""
 
+import numpy as np
 import onnx
 import onnx.parser
 import pytest
 
 import opshift
-from tests.support import model
+from tests.support import evaluate, model
 
 # the rank of a Reshape to sizes that are computed: inference tells it from opset 14 on
 COMPUTED = "s = Shape(x) t = Concat<axis=0>(s, one) y = Reshape(x, t)"
@@ -181,3 +182,19 @@ def test_nothing_is_inferred_where_functions_alone_are_inlined(monkeypatch):
 def test_what_is_right_of_a_call_that_is_replaced_is_kept():
     source = model(TRANSFORMED, 17, outputs="float[1,A,5,2] y", **SIGNAL)
     assert shapes(opshift.convert_version(source, 16))["y"] == [1, "A", 5, 2]
+
+
+def test_what_a_branch_yields_is_left_open_where_nothing_tells_that_it_is_so():
+    """By a size that is false, onnxruntime made room in the branch."""
+    source = model(
+        "y = If(c) <then_branch = t () => (float[7,7] a) { a = Slice(x, s, e) }, else_branch = e () => (float[P,Q] b) { b = Slice(x, e, s) }>",
+        10, inputs="float[N,M] x, int64[2] s, int64[2] e, bool c", outputs="float[A,B] y",
+    )  # fmt: skip
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, 9)
+    then, other = (a.g.output[0].type.tensor_type.shape.dim for a in made.graph.node[-1].attribute)
+    assert [dim.HasField("dim_value") for dim in (*then, *other)] == [False] * 4
+    feeds = {"x": np.ones((2, 3), np.float32), "s": np.zeros(2, int), "e": np.array([2, 1]), "c": np.array(True)}
+    assert evaluate(made, feeds)[0].shape == (2, 1)
+    kept = opshift.convert_version(source, 11)
+    assert kept.graph.node[-1].attribute[0].g.output[0] == source.graph.node[-1].attribute[0].g.output[0]

@@ -255,3 +255,27 @@ def test_declared_sizes_of_a_batch_are_not_believed_below_8(sizes):
     feeds = {"x": np.arange(np.prod(sizes), dtype=np.float32).reshape(2, -1), "k": np.array(sizes)}
     (expected,), (y,) = (evaluate(m, feeds) for m in (source, convert.attempt(source, {"": 7}).model))
     np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("directions", ["", "directions = [1], "])
+@pytest.mark.parametrize(("declared", "sizes"), [("1,5,2", (1, 3, 2)), ("1,5,2", (3, 1, 2)), ("5,3,2", (3, 1, 2))])
+def test_declared_sizes_of_a_batch_are_not_believed_from_9_on(declared, sizes, directions):
+    """Nor do runtimes find them where one Scan lies in another: they make room by them."""
+    text = MISSTATED.replace(" {}, body", " {}body").replace("float[A,B] y", "float[A,B,C] y")
+    source = onnx.parser.parse_model(text.format(8, declared, directions, '"", '))
+    feeds = {"x": np.arange(np.prod(sizes), dtype=np.float32).reshape(2, -1), "k": np.array(sizes)}
+    (expected,) = evaluate(source, feeds)
+    for target in (9, 21):
+        np.testing.assert_array_equal(evaluate(convert.attempt(source, {"": target}).model, feeds)[0], expected)
+
+
+def test_rows_of_strings_are_taken_whole():
+    """Of which onnxruntime gathers the first string alone, but along the last axis."""
+    body = "num_scan_inputs=1, body = b (string[2] e) => (string[2] o) { o = Identity(e) }"
+    texts = np.array([["a", "b"], ["c", "d"], ["e", "f"]], object)
+    source = model(f"y = Scan<{body}>(x)", 11, inputs="string[3,2] x", outputs="string[3,2] y")
+    assert evaluate(opshift.inline(source, ["Scan"]), {"x": texts})[0].tolist() == texts.tolist()
+    batch = np.stack([texts, texts[::-1]])
+    source = model(f"y = Scan<{body}>(, x)", 8, inputs="string[2,3,2] x", outputs="string[2,3,2] y")
+    made = convert.attempt(source, {"": 7}).model
+    assert evaluate(made, {"x": batch})[0].tolist() == batch.tolist()

@@ -46,12 +46,11 @@ def test_other_types_are_reshaped_below_9(kind, shape, axis, target):
     assert onnx.numpy_helper.to_array(made.graph.initializer[0]).tolist() == target
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 4), (0, 3, 4), (2, 0, 4), (2, 3, 0)])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (0, 3, 4), (2, 0, 4), (2, 3, 0), (0, 3, 0), (0, 0, 0)])
 def test_unknown_sizes_are_multiplied_at_run_time_below_9(shape):
     source = model("y = Flatten<axis=2>(x)", 9, inputs="int32[N,M,K] x", outputs="int32[A,B] y")
     converted = convert.attempt(source, {"": 8}).model
     assert converted is not None
-    assert converted.graph.node[-1].op_type == "Reshape"
     feeds = {"x": np.arange(np.prod(shape), dtype=np.int32).reshape(shape)}
     assert evaluate(converted, feeds)[0].shape == (shape[0] * shape[1], shape[2])
     check_values(source, converted, feeds, rtol=0, atol=0)

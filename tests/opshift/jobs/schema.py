@@ -1,29 +1,34 @@
-"""The JSON Schema of all documents that programs are told, made of the classes that the documents are made of.
+"""Write the JSON Schema of all documents that programs are told, made of the classes that the documents are made of.
 
-`opshift schema` prints it; `docs/schema/` holds each version. A key that is added keeps the version; one that goes, or
-means something else, takes the next.
+`python -m tests.opshift.jobs.schema` puts it where `opshift schema` reads it, and into `docs/schema/`, which holds each
+version. A key that is added keeps the version; one that goes, or means something else, takes the next.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from opshift.passes.backends.backend import Limit
+from opshift.passes.changes import Change
+from opshift.passes.errors import Refusal
+
+from opshift.jobs import documents
 from opshift.jobs.contents import Contents
 from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
 from opshift.jobs.optional import TakenBack
 from opshift.jobs.outcome import Facts, Outcome, Prospect
-from opshift.passes.backends.backend import Limit
-from opshift.passes.changes import Change
-from opshift.passes.errors import Refusal
 from opshift.trying.tried import Tried
 from opshift.verification.judgement import Verification
 
+FILES = (documents.schema_file(), Path(__file__).parents[3] / "docs" / "schema" / documents.schema_file().name)
 _LATER = {"TakenBack": TakenBack, "Tried": Tried, "Verification": Verification}
 """Types that the modules that name them import where they need them alone."""
 Schema = dict[str, Any]
@@ -36,6 +41,11 @@ _PLAIN: Mapping[Any, Schema] = {
     NoneType: {"type": "null"},
     Any: {},
 }
+
+
+def render() -> str:
+    """The schema as the text that is committed."""
+    return json.dumps(schema(), indent=2) + "\n"
 
 
 def schema() -> Schema:
@@ -149,3 +159,8 @@ def _told(kind: type) -> dict[str, Schema]:
         for names, text in found
         for name in names.split(", ")
     }
+
+
+if __name__ == "__main__":
+    for file in FILES:
+        file.write_text(render(), encoding="utf-8")
