@@ -1,7 +1,5 @@
 """`python -m opshift`."""
 
-import sys
+from opshift.cli.start import command
 
-from opshift.cli.start import main
-
-sys.exit(main())
+command()

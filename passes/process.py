@@ -74,6 +74,13 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def freeze() -> None:
+    """Let the collector never look at what there is now."""
+    global _frozen
+    gc.freeze()
+    _frozen = True
+
+
 def _grow_old() -> None:
     """Make all that is alive old, unless something was ever frozen, which is not ours to unfreeze."""
     global _frozen

@@ -82,4 +82,4 @@ def test_a_checkout_runs_beside_an_installed_package():
 
 
 def test_the_command_begins_where_an_interrupt_is_quiet():
-    assert PROJECT["scripts"] == {"opshift": "opshift.cli.start:main"}
+    assert PROJECT["scripts"] == {"opshift": "opshift.cli.start:command"}

@@ -398,7 +398,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("STFT",), "a step does not lead on", lambda call: call.given(1) is not None and not np.all(call.given(1) > 0)),
     Undefined(("StringNormalizer",), "there is no text, which onnxruntime refuses", lambda call: 0 in (call.shape(0) or ())),
     Undefined(("STFT",), "the window is no vector", _no_vector(2)),
-    Undefined(("STFT",), "the signal has neither parts nor frames", lambda call: len(call.shape(0) or ()) == 2 and not any(call.node.input[2:])),
+    Undefined(("STFT",), "the signal has no axis of its parts", lambda call: len(call.shape(0) or ()) == 2),
     Undefined(("DFT",), "the axis is none of the signal", _transforms_no_axis),
     Undefined(("Concat",), "sizes differ beside the axis", _joins_others),
     Undefined(("Compress",), "the condition is no vector", _no_vector(1)),

@@ -6,16 +6,18 @@ document.addEventListener("click", (event) => {
   if (commands.length) button.dataset.clipboardText = commands.map((line) => line.slice(2)).join("\n");
 }, true);
 
-// Options and names are not broken at their hyphens.
+// Options are not broken at their hyphens, and short words in tables nowhere: columns are as wide as these.
 for (const code of document.querySelectorAll(".md-typeset code")) {
-  const texts = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), hyphenated = [];
-  while (texts.nextNode()) if (texts.currentNode.data.includes("-")) hyphenated.push(texts.currentNode);
-  for (const text of hyphenated) {
-    text.replaceWith(...text.data.split(/(\S*-\S*)/).map((part) => {
-      if (!part.includes("-") || part.length > 28) return part;
+  const narrow = code.closest("td") && !code.closest("pre");
+  const isWhole = (word) => (narrow && word.length <= 20) || (word.includes("-") && word.length <= 28);
+  const texts = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), held = [];
+  while (texts.nextNode()) if (narrow || texts.currentNode.data.includes("-")) held.push(texts.currentNode);
+  for (const text of held) {
+    text.replaceWith(...text.data.split(/([^\s|]+\|?)/).map((word, place) => {
+      if (place % 2 === 0 || !isWhole(word)) return word;
       const whole = document.createElement("span");
       whole.className = "whole";
-      whole.textContent = part;
+      whole.textContent = word;
       return whole;
     }));
   }

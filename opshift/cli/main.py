@@ -16,6 +16,7 @@ from opshift.cli.interrupts import interruptible
 from opshift.cli.parser import parsed, verb
 from opshift.cli.printing import printable
 from opshift.jobs.exit_codes import DEFECT, INTERRUPTED, UNHEARD, UNWRITABLE, fault
+from opshift.passes.process import freeze
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from opshift.cli import commands
 
             if not gc.isenabled():
-                gc.freeze()  # what is imported stays, and need not be looked through
+                freeze()  # what is imported stays, and need not be looked through
                 gc.enable()
             code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()

@@ -77,7 +77,7 @@ def _single(path: str, parser: Parser) -> str:
 
 @cache
 def _parser(typed: str = "") -> Parser:
-    """The parser of all verbs; where one of them was typed, the options of the others are left out."""
+    """The parser of all verbs, or of the one that was typed."""
     parser = Parser(
         prog="opshift",
         description="Move ONNX models between opset versions, up and down, and prove that they compute the same.",
@@ -87,10 +87,9 @@ def _parser(typed: str = "") -> Parser:
     parser.add_argument("--print-completion", action=Completion, help="print what completes commands in a shell")
     verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    for name, (what, add_options) in _VERBS.items():
-        verb = verbs.add_parser(name, help=what)
-        if typed in ("", name):
-            add_options(verb)
+    for name in (typed,) if typed else _VERBS:
+        what, add_options = _VERBS[name]
+        add_options(verbs.add_parser(name, help=what))
     return parser
 
 

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 from opshift.passes.spelling import hint
 
+vars(argparse)["_"] = str  # what we read in its messages, and add to them, is English; to look for another takes long
+
 
 class Misuse(ValueError):
     """What was typed has no meaning."""

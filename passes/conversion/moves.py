@@ -28,7 +28,7 @@ _FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shap
 def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
     """Take a node over one boundary: what takes its place on the list, or None if it was edited where it stands."""
     op = work.op
-    older = max((v for v in schemas.versions(*op) if v < move.edge), default=0)
+    older = schemas.since(*op, move.edge - 1) or 0
     before, after = (older, move.edge) if move.up else (move.edge, older)
     arrived = {**work.versions, op[0]: move.edge if move.up else move.edge - 1}
     node = work.node(scope, before, arrived.get("", 1))
@@ -140,9 +140,11 @@ def _check_given(node: Node, version: int) -> None:
     """Refuse a call of which an input is left out that is not optional, as in a function whose caller gives none."""
     schema = schemas.schema(default_domain(node.domain), node.op_type, version)
     for index, formal in enumerate(schema.inputs if schema is not None else ()):
-        if formal.option == "Single" and not node.input(index):
+        given = node.inputs[index:] if formal.option == "Variadic" else [node.input(index)]
+        if formal.option != "Optional" and "" in given:
+            place = index + given.index("")
             raise CannotConvert(
-                node, f"input {index} ({formal.name}) is left out; one that is given could be expressed"
+                node, f"input {place} ({formal.name}) is left out; one that is given could be expressed"
             )
 
 
@@ -155,10 +157,11 @@ def _check_imports(node: Node, versions: Versions) -> None:
 
 def _check_types(node: Node, before: int, after: int) -> None:
     """Refuse types that the new version does not take; where it takes all that the old one did, look at none."""
-    new = schemas.schema(node.domain, node.op_type, after)
+    less = narrowed(default_domain(node.domain), node.op_type, before, after)
+    new = schemas.schema(node.domain, node.op_type, after) if less else None
     if new is None:
         return
-    for typed, allowed in narrowed(default_domain(node.domain), node.op_type, before, after):
+    for typed, allowed in less:
         names = [n for i, n in enumerate(node.inputs) if variable(new.input(i)) == typed]
         names += [n for i, n in enumerate(node.outputs) if variable(new.output(i)) == typed]
         known = {n: t for n in filter(None, names) if (t := _type_text(n, node.scope))}

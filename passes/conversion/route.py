@@ -13,6 +13,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.kinds import Kind
 from opshift.passes.model.legality import Judge
 from opshift.passes.model.messages import default_domain
+from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass
@@ -66,6 +67,7 @@ class Route:
         self.home = home
         self._targets = targets
         self._expander = expander
+        self._plain: dict[tuple[Op, int], Move] = {}  # the moves that hang on the operator and its version alone
 
     def target(self, domain: str, version: int) -> int:
         """The version to reach in a domain: the one asked for, else the one that the body imports."""
@@ -101,14 +103,16 @@ class Route:
 
     def next_move(self, work: Work, scope: Scope) -> Move:
         """What is to be done to a node next; raises `CannotConvert` where it can get no further."""
-        domain, op = work.op
+        domain, op = of = work.op
         version = work.version
+        if (of, version) in self._plain:
+            return self._plain[of, version]
         target = self.target(domain, version)
         first = min(schemas.versions(domain, op), default=0)
         wanted = self._expander.wants(domain, op)
         if is_theirs(domain, op, version) and (theirs := registry.definition(schemas.ONNXRUNTIME, op)) is not None:
             return Inline(theirs)
-        if wanted and any(of == work.op and (schemas.since(*of, version) or 0) >= v for of, v in work.within):
+        if wanted and any(o == of and (schemas.since(*o, version) or 0) >= v for o, v in work.within):
             raise CannotConvert(work.node(scope, version), _circle(op, work.within))
         if wanted or target < first:
             definition = registry.definition(domain, op) if wanted else None
@@ -118,6 +122,12 @@ class Route:
             if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
                 return Inline(definition)
             target = self._below(work, scope, target, first) if stop is None else stop
+            return self._towards(work, scope, target)
+        return self._plain.setdefault((of, version), self._towards(work, scope, target))
+
+    def _towards(self, work: Work, scope: Scope, target: int) -> Move:
+        """The move of a node to a version of its domain."""
+        (domain, op), version = work.op, work.version
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
         if schemas.known_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
             raise CannotConvert(work.node(scope, version), _unknown(domain, op, version))

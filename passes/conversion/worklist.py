@@ -7,7 +7,7 @@ rung by rung through the registered steps; what a step creates goes back on the 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from opshift.passes.analysis.node_inference import HOLDING_GRAPHS
 from opshift.passes.analysis.scope import Context, Scope
@@ -103,22 +103,28 @@ class Climb:
             if form not in forms:
                 forms[form] = self._route.plan(versions, kind, self._judge)
             plans[kind] = forms[form]
-        lasting = self._lasting(nodes, layout, plans, versions) if layout.values.constants else set()
-        plans.update((kind, Plan.KEEP) for kind in {layout.kinds[index] for index in lasting} if kind.same)
         changing = {kind for kind in kinds if plans[kind] is not Plan.KEEP}
+        constants = {kind for kind in changing if (kind.op, kind.domain, kind.attributes) == ("Constant", "", 1)}
+        lasting = self._lasting(nodes, layout, constants, plans, versions) if constants else ()
         return [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing and index not in lasting]
 
     def _lasting(
-        self, nodes: Sequence[NodeProto], layout: Layout, plans: Mapping[Kind, Plan], versions: Versions
+        self,
+        nodes: Sequence[NodeProto],
+        layout: Layout,
+        constants: Container[Kind],
+        plans: Mapping[Kind, Plan],
+        versions: Versions,
     ) -> set[int]:
         """The places of Constants that are a tensor, and nothing else, which the target takes as they are."""
         opset, kinds = self._route.target("", versions.get("", 0)), (("value", AttributeProto.TENSOR),)
         if not opset or self._judge.why("", "Constant", 0, 1, kinds, opset):
             return set()
-        constants = layout.values.constants
-        legal = {index for index in constants if plans[layout.kinds[index]] is Plan.JUDGE}
-        taken = self._route.tensors_kept(versions) if len(legal) < len(constants) else ()
-        return legal | {index for index in constants - legal if nodes[index].attribute[0].t.data_type in taken}
+        places = [index for index, kind in enumerate(layout.kinds) if kind in constants]
+        legal = {index for index in places if plans[layout.kinds[index]] is Plan.JUDGE}
+        taken = self._route.tensors_kept(versions) if len(legal) < len(places) else ()
+        kept = {index for index in places if index not in legal and _elem_type(nodes[index]) in taken}
+        return kept | (legal & layout.values.constants)
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, Plan], Replays]:
         """What is known of nodes that are written at `versions` and were made `within` operators."""
@@ -228,3 +234,10 @@ class Climb:
         if work.within:
             name, op, domain, why = source.name, source.op_type, source.domain, f"it becomes {op} {name!r}: {why}"
         self._ledger.refusals.append(Refusal(name, op, domain, refused.edge, refused.up, why, self._where))
+
+
+def _elem_type(constant: NodeProto) -> int:
+    """The element type of what a Constant holds, if it is a tensor; else 0."""
+    held = constant.attribute[0]
+    is_tensor = held.name == "value" and held.type == AttributeProto.TENSOR and not held.ref_attr_name
+    return held.t.data_type if is_tensor and not constant.input and len(constant.output) == 1 else 0

@@ -43,6 +43,6 @@ def read(held: TensorProto) -> Sequence[float] | None:
     return values if len(values) == count else None
 
 
-def shortest(value: float) -> float:
-    """The shortest decimal number that a float32 stands for."""
+def as_written(value: float) -> float:
+    """The number of seven digits that is nearest to a float32, which is mostly the one that somebody wrote."""
     return float(f"{value:.7g}")

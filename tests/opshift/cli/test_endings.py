@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -265,3 +266,29 @@ def test_shapes_and_names_in_brackets_are_shown_in_a_table(tmp_path, capsys, mon
     printed = capsys.readouterr().out
     assert "input [red]x[/red]" in printed
     assert "float[N,3]" in printed
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_process_is_left_without_taking_it_apart_unless_something_still_runs(monkeypatch, capsys, others):
+    left = []
+    monkeypatch.setattr(start, "main", lambda: print("said") or 3)
+    monkeypatch.setattr(start.atexit, "_run_exitfuncs", lambda: left.append("atexit"))
+    monkeypatch.setattr(start.os, "_exit", left.append)
+    monkeypatch.setattr(start.threading, "active_count", lambda: 1 + others)
+    if others:
+        with pytest.raises(SystemExit) as ended:
+            start.command()
+        assert (ended.value.code, left) == (3, [])
+    else:
+        start.command()
+        assert left == ["atexit", 3]
+    assert capsys.readouterr().out == "said\n"
+
+
+def test_a_command_says_its_code_and_all_that_it_printed():
+    done = subprocess.run([sys.executable, "-m", "opshift", "targets"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()
+    assert (
+        subprocess.run([sys.executable, "-m", "opshift", "nothing"], capture_output=True, check=False).returncode == 2
+    )
