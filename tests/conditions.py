@@ -207,6 +207,16 @@ def other_batches(call: Call) -> bool:
     return len(b) > 2 and 0 in (*a[:-2], *b[:-2]) and a[:-2] != b[:-2]
 
 
+def steps_over_elements(call: Call) -> bool:
+    """Whether pads that are to be found out would be negative."""
+    asks = encoded(call.attribute("auto_pad", "NOTSET")).startswith(b"SAME") and (
+        call.node.op_type == "MaxPool" or call.opset < 19
+    )
+    kernel = call.attribute("kernel_shape", ())
+    dilations, strides = (call.attribute(name, [1] * len(kernel)) for name in ("dilations", "strides"))
+    return asks and any(s > d * (k - 1) + 1 for s, d, k in zip(strides, dilations, kernel, strict=False))
+
+
 def many_by_nothing(call: Call) -> bool:
     """Whether vectors or a matrix are multiplied by many matrices, or these by a vector, of no inner size."""
     a, b = call.shape(0), call.shape(1)
@@ -245,6 +255,11 @@ def negative_zero_of_16_bits(call: Call) -> bool:
 def beyond_doubles(value: Any) -> bool:
     """Whether a whole number is known to be larger than float64 holds all of."""
     return value is not None and value.dtype.kind in "iu" and bool((np.abs(value.astype(np.float64)) > 2**53 - 1).any())
+
+
+def beyond_32_bits(value: Any) -> bool:
+    """Whether an integer of 64 bits is known to be none of 32."""
+    return value is not None and value.dtype == np.int64 and bool(((value >= 2**31) | (value < -(2**31))).any())
 
 
 def causal_with_lengths_of_64_bits(call: Call) -> bool:

@@ -383,6 +383,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "there is not one weight for each class", _unequal(((0, 1), (2, 0)))),
     Undefined(("Range",), "a bound is no scalar", lambda call: any(call.shape(at) not in (None, ()) for at in range(3))),
     Undefined(("RoiAlign",), "sizes differ that are to be equal", _unequal(((1, 0), (2, 0)))),
+    Undefined(("NonMaxSuppression",), "a box has not four ends", lambda call: len(s := call.shape(0) or (0, 0, 4)) != 3 or s[2] != 4),
+    Undefined(("NonMaxSuppression",), "sizes differ that are to be equal", _unequal(((0, 0), (1, 0)), ((0, 1), (1, 2)))),
     Undefined(("RoiAlign",), "a region has not four ends", lambda call: len(s := call.shape(1) or (0, 4)) != 2 or s[1] != 4),
     Undefined(("ReverseSequence",), "there is not one length for each sequence", _unequal_batch),
     Undefined(("ReverseSequence",), "no sequence is so long", _no_such_length),

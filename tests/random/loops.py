@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx.reference
 from onnx import ModelProto
 from onnx.reference.ops import op_loop
 
+from opshift.verification.engines import EngineError, one_line
 from tests.conformance.engines import Evaluator
 from tests.runtime import every_node
 
@@ -50,3 +52,13 @@ class Looping(Evaluator):
         bodies = (model.graph.node, *(function.node for function in model.functions))
         if any(node.op_type == "Loop" for body in bodies for node in every_node(body)):
             self._evaluator = onnx.reference.ReferenceEvaluator(self._evaluator.proto_, new_ops=[Loop])
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        """See `Evaluator.run`. What fails inside of graphs is told, not the nodes around it."""
+        try:
+            return super().run(feeds)
+        except EngineError as error:
+            first = error.__context__ or error
+            while first.__cause__ is not None:
+                first = first.__cause__
+            raise EngineError(one_line(first)) from None

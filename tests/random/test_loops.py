@@ -47,3 +47,13 @@ def test_nothing_is_said_where_there_is_no_trip_whose_values_have_sizes():
 def test_its_own_loop_is_no_judge():
     with pytest.raises(EngineError, match="no condition"):
         Evaluator(onnx.parser.parse_model(STACKS.replace("{}", "")))
+
+
+def test_what_fails_inside_is_told():
+    """The error of the reference names the node around it, and no more."""
+    text = """<ir_version: 8, opset_import: ["" : 8]> g (float[1,2] x, float[2] s, bool c) => (float[N,2] y) { y = If(c) <
+        then_branch = t () => (float[A,2] a) { a = BatchNormalization(x, s, s, s, s) },
+        else_branch = e () => (float[B,2] b) { b = Identity(x) }> }"""
+    feeds = {"x": np.ones((1, 2), np.float32), "s": np.ones(2, np.float32), "c": np.array(True)}
+    with pytest.raises(EngineError, match="BatchNormalization"):
+        Looping(onnx.parser.parse_model(text)).run(feeds)

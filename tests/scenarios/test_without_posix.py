@@ -22,6 +22,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.model import tensor_data
 
+import opshift
 from opshift.cli import main as cli
 from opshift.files import external, model_file, urls, writing
 from opshift.jobs import batch
@@ -84,6 +85,12 @@ def test_a_command_converts_and_proves_in_a_process_of_its_own(windows, source, 
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 0
     assert "equal (onnxruntime" in capsys.readouterr().out
     assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 13
+
+
+def test_what_a_process_of_its_own_does_is_told(windows, source, tmp_path):
+    said = []
+    opshift.verify(source, source, runs=2, progress=lambda *told: said.append(told))
+    assert ("run the second form", 2, 2) in said
 
 
 def test_commands_that_only_look(windows, source, capsys):
