@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -257,9 +258,10 @@ def beyond_doubles(value: Any) -> bool:
     return value is not None and value.dtype.kind in "iu" and bool((np.abs(value.astype(np.float64)) > 2**53 - 1).any())
 
 
-def beyond_32_bits(value: Any) -> bool:
-    """Whether an integer of 64 bits is known to be none of 32."""
-    return value is not None and value.dtype == np.int64 and bool(((value >= 2**31) | (value < -(2**31))).any())
+def differ_in_bit_31(call: Call) -> bool:
+    """Whether integers of 64 bits have equal upper halves, and lower ones of which one alone would be negative."""
+    given = [x for at in range(len(call.node.input)) if (x := call.given(at)) is not None and x.dtype == np.int64]
+    return any((((a ^ b) >> 31) == 1).any() for a, b in combinations(given, 2))
 
 
 def causal_with_lengths_of_64_bits(call: Call) -> bool:

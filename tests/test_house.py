@@ -40,7 +40,6 @@ LONG_FILES = {
     "tests/undefined.py": "one table, behind the conditions that it is made of",
 }
 FULL_FOLDERS = {
-    "passes/analysis": "a file for each kind of what is known of a value",
     "passes/openvino": "a file for each kind of layer",
     "passes/operators/math": "a file for each operator or a few of one kind",
     "passes/operators/microsoft": "the same",
@@ -147,7 +146,8 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/conversion": {"tables", "versions", "survivors"},
     "passes/optimization": {"tables", "constants", "structure"},
     "passes/optimization/rules": {"growth", "held", "remarks"},
-    "passes/analysis": {"tables", "claims_of_constants", "formals_handed_on", "formals_of_many", "rounds_of_inference"},
+    "passes/analysis": {"tables", "claims_of_constants", "formals_handed_on", "formals_of_many"},
+    "passes/analysis/inferring": {"rounds_of_inference"},
     "functions": {"openvino_carried", "openvino_inside", "openvino_runtime"},
 }
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opshift.cli import display, places
+from opshift.cli import display, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import model_file
@@ -156,8 +156,8 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
-    output = places.output(options, goal.label)
-    places.look(options.report, _file(options.save_inputs))
+    output = outputs.output(options, goal.label)
+    outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         report = partial(_report, options) if options.report else None
         code, outcome = rewrite(Path(options.model), output, goal, manner, report)
@@ -262,7 +262,7 @@ def verify(options: argparse.Namespace) -> int:
     for side in (before, after):
         engine.checked(side.model)
     wanted = checked(_asked(options), before.model)
-    places.look(options.report, _file(options.save_inputs))
+    outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
     if options.report:
@@ -381,7 +381,7 @@ def probe(options: argparse.Namespace) -> int:
     """`opshift probe`."""
     from opshift.probing import probe as prober
 
-    places.look(options.output)
+    outputs.look(options.output)
     with display.progress() as advance:
         text = prober.probe(options.backend, options.op, advance, Path(options.models) if options.models else None)
     if options.output:

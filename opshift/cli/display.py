@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
-    from opshift.jobs.optional import TakenBack
+    from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.backend import Backend
 
 

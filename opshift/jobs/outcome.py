@@ -15,7 +15,7 @@ from opshift.passes.model.traversal import census
 from opshift.passes.records import dataclass
 
 if TYPE_CHECKING:
-    from opshift.jobs.optional import TakenBack
+    from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.knowledge import Known
     from opshift.trying.tried import Tried
     from opshift.verification.judgement import Verification

@@ -83,7 +83,7 @@ class Evaluator(Reference):
     own: tuple[str, ...] = ()
 
     def __init__(self, model: ModelProto):
-        if why := quirks.excuse(self.engine, model, own=self.own):
+        if why := quirks.excuse(self.engine, model):
             raise EngineError(why)
         super().__init__(model)
 

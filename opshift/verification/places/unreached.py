@@ -18,7 +18,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Body, may_hold, subgraphs, with_nested
 from opshift.passes.records import dataclass, field
-from opshift.verification.feeding import moving
+from opshift.verification.feeding import responding
 from opshift.verification.places import decided, levels
 from opshift.verification.places.levels import Level
 from opshift.verification.places.lines import Piece, constants, pieces
@@ -125,7 +125,7 @@ def spots(before: ModelProto, after: ModelProto, values: Collection[str]) -> lis
     found |= {node.output[0]: Spot(node.output[0], node.name or node.output[0], "Loop", turns=0) for node in turning}
     if not found:
         return []
-    moved, settled = moving.hanging(before), decided.following(before.graph, values)
+    moved, settled = responding.hanging(before), decided.following(before.graph, values)
     ranges = Ranges(before)
     for spot in found.values():
         limits = ranges.of(spot.value)
@@ -158,7 +158,7 @@ def _levelled(
 ) -> list[Spot]:
     if not found or imports.opsets(before).get("", 0) < _OLDEST:
         return []
-    moved, settled = moving.hanging(before), decided.following(before.graph, values)
+    moved, settled = responding.hanging(before), decided.following(before.graph, values)
     types = scope.of_model(before, imports.opsets(before)[""])
     leading = _leading(before.graph) | _leading(after.graph)
     return [
