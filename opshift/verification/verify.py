@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from opshift.files import external
 from opshift.passes import progress
-from opshift.passes.model import imports
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import imports, tensor_data
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import replace
 from opshift.verification import adapters, interfaces, isolation, random_operators
@@ -76,7 +80,17 @@ def verify_sides(
         if _agree(one, other, wanted):
             return found
         return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
-    return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
+    return Verification("unverified", why=_lacking(before, after) or "; ".join(dict.fromkeys(reasons)))
+
+
+def _lacking(*sides: Side) -> str:
+    """Which file of weights is not there, so that nothing can run the model; empty where that is not the reason."""
+    for side in sides:
+        for location in external.locations(side.model) if side.folder is not None else ():
+            with suppress(InvalidModel):  # of what is no file
+                if not os.path.exists(tensor_data.path(side.folder or "", location)):
+                    return f"external data {location!r} are not there; that file belongs beside the model"
+    return ""
 
 
 def verify_apart(
