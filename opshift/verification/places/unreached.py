@@ -8,7 +8,7 @@ outputs are compared, and what either form computes for the values that were rep
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -77,11 +77,14 @@ class Spot:
     @property
     def _numbers(self) -> str:
         if self.levels:
-            return "numbers where it decides"
+            return _ALONE.get(self.levels[0][0], "numbers where it decides")
         pieces = sorted(_innermost(self.wanted | self.between))
         if self.op == "Where":
             return " and ".join("False" if math.isinf(low) else "True" for low, _ in pieces)
         return f"numbers {' and '.join(map(_spelled, pieces))}"
+
+
+_ALONE = {"below": "negative numbers alone", "small": "small numbers alone"}
 
 
 def _innermost(found: Collection[Piece]) -> list[Piece]:
@@ -135,7 +138,24 @@ def spots(before: ModelProto, after: ModelProto, values: Collection[str]) -> lis
 
 def on_lines(before: ModelProto, after: ModelProto, values: Collection[str]) -> list[Spot]:
     """The values that either form decides of by other nodes than the other one, of those that the inputs move."""
-    found = levels.changed(before.graph, after.graph)
+    return _levelled(before, after, values, levels.changed(before.graph, after.graph), FLOATS)
+
+
+def alone(before: ModelProto, after: ModelProto, values: Collection[str]) -> list[Spot]:
+    """The same of those whose elements hide others: in a narrow precision, in which roundings are large."""
+    return _levelled(before, after, values, levels.alone(before.graph, after.graph), _NARROW)
+
+
+_NARROW = frozenset([TensorProto.FLOAT16, TensorProto.BFLOAT16])
+
+
+def _levelled(
+    before: ModelProto,
+    after: ModelProto,
+    values: Collection[str],
+    found: Mapping[str, tuple[NodeProto, tuple[Level, ...]]],
+    kinds: Collection[int],
+) -> list[Spot]:
     if not found or imports.opsets(before).get("", 0) < _OLDEST:
         return []
     moved, settled = responding.hanging(before), decided.following(before.graph, values)
@@ -144,7 +164,7 @@ def on_lines(before: ModelProto, after: ModelProto, values: Collection[str]) -> 
     return [
         Spot(name, node.name or node.output[0], node.op_type, levels=wanted)
         for name, (node, wanted) in found.items()
-        if name in moved and name not in settled and types.elem_type(name) in FLOATS and node.output[0] not in leading
+        if name in moved and name not in settled and types.elem_type(name) in kinds and node.output[0] not in leading
     ]
 
 
