@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from opshift.passes.analysis.claims import CONTRADICTED
-from opshift.passes.analysis.type_inference import blaming
+from opshift.passes.analysis.inferring.type_inference import blaming
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result, Withheld
 from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED, QDQ, QOPERATOR, SCALED

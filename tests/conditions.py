@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -207,6 +208,16 @@ def other_batches(call: Call) -> bool:
     return len(b) > 2 and 0 in (*a[:-2], *b[:-2]) and a[:-2] != b[:-2]
 
 
+def steps_over_elements(call: Call) -> bool:
+    """Whether pads that are to be found out would be negative."""
+    asks = encoded(call.attribute("auto_pad", "NOTSET")).startswith(b"SAME") and (
+        call.node.op_type == "MaxPool" or call.opset < 19
+    )
+    kernel = call.attribute("kernel_shape", ())
+    dilations, strides = (call.attribute(name, [1] * len(kernel)) for name in ("dilations", "strides"))
+    return asks and any(s > d * (k - 1) + 1 for s, d, k in zip(strides, dilations, kernel, strict=False))
+
+
 def many_by_nothing(call: Call) -> bool:
     """Whether vectors or a matrix are multiplied by many matrices, or these by a vector, of no inner size."""
     a, b = call.shape(0), call.shape(1)
@@ -245,6 +256,12 @@ def negative_zero_of_16_bits(call: Call) -> bool:
 def beyond_doubles(value: Any) -> bool:
     """Whether a whole number is known to be larger than float64 holds all of."""
     return value is not None and value.dtype.kind in "iu" and bool((np.abs(value.astype(np.float64)) > 2**53 - 1).any())
+
+
+def differ_in_bit_31(call: Call) -> bool:
+    """Whether integers of 64 bits have equal upper halves, and lower ones of which one alone would be negative."""
+    given = [x for at in range(len(call.node.input)) if (x := call.given(at)) is not None and x.dtype == np.int64]
+    return any((((a ^ b) >> 31) == 1).any() for a, b in combinations(given, 2))
 
 
 def causal_with_lengths_of_64_bits(call: Call) -> bool:

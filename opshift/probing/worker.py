@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import math
 import multiprocessing
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from opshift.verification import isolation
@@ -116,8 +119,10 @@ class Worker:
     def _start(self) -> Connection[Any, Any]:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._adapter), daemon=True)
-        self._process.start()
+        process = context.Process(target=_serve, args=(theirs, self._adapter), daemon=True)
+        with _script_hidden():
+            process.start()
+        self._process = process
         theirs.close()
         self._connection.recv()  # once it has imported what it needs; that is not part of a task's time
         return self._connection
@@ -130,6 +135,17 @@ class Worker:
             self._process.kill()
             self._process.join()
         self._connection = self._process = None
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Let a process that begins not run the user's script first: it needs nothing of that."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _serve(connection: Connection[Any, Any], adapter: str) -> None:

@@ -198,13 +198,18 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         _prepare()
         with open(target, "wb", closefd=False) as stream:
-            progress.relayed(lambda *said: _send(stream, pickle.dumps((said, None))))
-            _send(stream, pickle.dumps((None, _answer(work))))
+            _respond(stream, work)
         code = 0
     except _Stuck:
         code = _AFRESH
     finally:
         os._exit(code)
+
+
+def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
+    """Tell of its progress, and then what came of it."""
+    progress.relayed(lambda *said: _send(stream, pickle.dumps((said, None))))
+    _send(stream, pickle.dumps((None, _answer(work))))
 
 
 def _send(stream: BinaryIO, message: bytes) -> None:
@@ -213,7 +218,7 @@ def _send(stream: BinaryIO, message: bytes) -> None:
 
 
 def _heard(source: int, child: int) -> bytes:
-    """The answer of a copy, empty if it ended before; what it told is told here.
+    """The answer of a copy, empty if it ended before.
 
     Raises:
         _Stuck: it does nothing, and never will.
@@ -230,11 +235,18 @@ def _heard(source: int, child: int) -> bytes:
         if not part:
             return answer or b""
         held += part
-        while len(held) >= 8 and len(held) >= (end := 8 + int.from_bytes(held[:8], "little")):
-            said, answer = pickle.loads(held[8:end])
-            del held[:end]
-            if said is not None:
-                progress.tell(*said)
+        answer = _taken(held) or answer
+
+
+def _taken(held: bytearray) -> bytes | None:
+    """The answer, if it is among the whole messages that came; these are removed, and what they tell is told here."""
+    answer: bytes | None = None
+    while len(held) >= 8 and len(held) >= (end := 8 + int.from_bytes(held[:8], "little")):
+        said, answer = pickle.loads(held[8:end])
+        del held[:end]
+        if said is not None:
+            progress.tell(*said)
+    return answer
 
 
 def _effort(process: int) -> int:
@@ -254,9 +266,17 @@ def _spawned(work: bytes) -> tuple[bytes, int, bool]:
 
     question = pickle.dumps(sys.path) + work
     command = [sys.executable, "-c", _SERVE]
+    held, answer = bytearray(), b""
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:
+        to, back = process.stdin, process.stdout
+        assert to is not None
+        assert back is not None
         try:
-            answer, _nothing = process.communicate(question)
+            with suppress(OSError), to:  # it may have ended
+                to.write(question)
+            while part := os.read(back.fileno(), 1 << 20):
+                held += part
+                answer = _taken(held) or answer
         except BaseException:  # an interrupt, too
             process.kill()
             raise
@@ -268,7 +288,7 @@ def _serve() -> None:
     _prepare()
     function, arguments, named = pickle.load(sys.stdin.buffer)
     with open(target, "wb") as stream:
-        stream.write(_answer(lambda: function(*arguments, **named)))
+        _respond(stream, lambda: function(*arguments, **named))
 
 
 def _answer(work: Callable[[], object]) -> bytes:

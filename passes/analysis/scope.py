@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opshift.passes.analysis import claims, evaluate, formals, ranks, sizes
 from opshift.passes.analysis import element_types as elements
 from opshift.passes.analysis.callers import Callee, key_of, refers
+from opshift.passes.analysis.inferring.type_inference import Inference, is_whole
+from opshift.passes.analysis.inferring.weightless import OVERRIDABLE_SINCE
 from opshift.passes.analysis.trust import Trust
-from opshift.passes.analysis.type_inference import Inference, is_whole
-from opshift.passes.analysis.weightless import OVERRIDABLE_SINCE
 from opshift.passes.model import imports, installed, tensor_data, tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.kinds import Survey

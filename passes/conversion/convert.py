@@ -6,14 +6,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes.analysis import claims, formals
+from opshift.passes.analysis.inferring.type_inference import blaming
 from opshift.passes.analysis.scope import Context
-from opshift.passes.analysis.type_inference import blaming
 from opshift.passes.changes import Change, Ledger, Result
 from opshift.passes.conversion import alike, dead_branches, declared, ir_versions, narrow_integers
 from opshift.passes.conversion.transitions import needs_work
 from opshift.passes.conversion.worklist import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
-from opshift.passes.inlining.expand import Expander
+from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import (

@@ -6,11 +6,11 @@ always declared wrongly then stands in its way: `onnx.checker` took the source, 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from opshift.passes.analysis import claims, ranks, sizes
+from opshift.passes.analysis.inferring.type_inference import Inference, contradiction, inferred_beside
 from opshift.passes.analysis.scope import of_model
-from opshift.passes.analysis.type_inference import Inference, contradiction, inferred_beside
 from opshift.passes.changes import Change
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, default_domain
@@ -114,10 +114,11 @@ def _tells_little(op: Op) -> bool:
     return name in _TELLS_LITTLE if not domain else domain != "ai.onnx.ml"
 
 
-def _reads_computed(source: ModelProto, ops: Container[Op]) -> bool:
+def _reads_computed(source: ModelProto, ops: set[Op]) -> bool:
     """Whether any of the operators takes what is not constant where inference looks for numbers."""
-    for held, node in _nodes(source):
-        if node.op_type in _READS_NUMBERS and (node.domain, node.op_type) in ops:
+    reading = {op for op in ops if not op[0] and op[1] in _READS_NUMBERS}
+    for held, node in _nodes(source) if reading else ():
+        if (node.domain, node.op_type) in reading:
             given = node.input[len(node.input) > 1 :]
             if not held.issuperset(filter(None, given)):
                 return True

@@ -11,7 +11,7 @@ from opshift.passes.conversion.transitions import narrowed, variable
 from opshift.passes.conversion.vectors import taken_for_granted
 from opshift.passes.conversion.work import Versions, Work
 from opshift.passes.errors import CannotConvert
-from opshift.passes.inlining.expand import Expander
+from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.messages import GraphProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -140,9 +140,11 @@ def _check_given(node: Node, version: int) -> None:
     """Refuse a call of which an input is left out that is not optional, as in a function whose caller gives none."""
     schema = schemas.schema(default_domain(node.domain), node.op_type, version)
     for index, formal in enumerate(schema.inputs if schema is not None else ()):
-        if formal.option == "Single" and not node.input(index):
+        given = node.inputs[index:] if formal.option == "Variadic" else [node.input(index)]
+        if formal.option != "Optional" and "" in given:
+            place = index + given.index("")
             raise CannotConvert(
-                node, f"input {index} ({formal.name}) is left out; one that is given could be expressed"
+                node, f"input {place} ({formal.name}) is left out; one that is given could be expressed"
             )
 
 

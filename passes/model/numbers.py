@@ -43,6 +43,11 @@ def read(held: TensorProto) -> Sequence[float] | None:
     return values if len(values) == count else None
 
 
-def shortest(value: float) -> float:
-    """The shortest decimal number that a float32 stands for."""
+def single(value: float) -> float:
+    """The float32 that is nearest to a number."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def as_written(value: float) -> float:
+    """The number of seven digits that is nearest to a float32, which is mostly the one that somebody wrote."""
     return float(f"{value:.7g}")

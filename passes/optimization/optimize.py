@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opshift.passes.analysis import claims
-from opshift.passes.analysis.type_inference import blaming
+from opshift.passes.analysis.inferring.type_inference import blaming
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas

@@ -8,8 +8,8 @@ from itertools import chain
 
 from opshift.passes.analysis import kernels
 from opshift.passes.analysis.claims import Path
-from opshift.passes.analysis.node_inference import HOLDING_GRAPHS
-from opshift.passes.analysis.type_inference import is_whole
+from opshift.passes.analysis.inferring.node_inference import HOLDING_GRAPHS
+from opshift.passes.analysis.inferring.type_inference import is_whole
 from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants
@@ -20,8 +20,8 @@ from opshift.passes.model.traversal import graphless, subgraphs
 from opshift.passes.model.types import dims_of, elem_type_of, has_shape
 from opshift.passes.optimization import rules, shape_values
 from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.contents import alike, content, digest
 from opshift.passes.optimization.courses import course
+from opshift.passes.optimization.equal_constants import alike, content, digest
 from opshift.passes.optimization.workspace import LARGEST, Workspace
 from opshift.passes.rewrite.says import sentence_of
 

@@ -9,6 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensor_data
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.messages import AttributeProto, NodeProto, SparseTensorProto, TensorProto
+from opshift.passes.model.numbers import single
 
 if TYPE_CHECKING:
     from opshift.passes.analysis.scope import Scope
@@ -42,6 +43,12 @@ class Attributes(MutableMapping[str, Any]):
             values, indices = (self._at_hand(name, part) for part in (value.values, value.indices))
             return SparseTensorProto(values=values, indices=indices, dims=value.dims)
         return value
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """The value, or a default, which has 32 bits where it is a float, as a value that is written has."""
+        if name in self:
+            return self[name]
+        return single(default) if isinstance(default, float) else default
 
     def _at_hand(self, name: str, held: TensorProto) -> TensorProto:
         found = tensor_data.load(held, self._node.scope.context.folder)

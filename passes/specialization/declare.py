@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
+from opshift.passes.analysis.inferring.type_inference import Inference
 from opshift.passes.analysis.scope import Context
-from opshift.passes.analysis.type_inference import Inference
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, ValueInfoProto

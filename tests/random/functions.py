@@ -150,6 +150,7 @@ def _call_again(rng: random.Random, engines: Engines, made: Body, call: NodeProt
     dtype = rng.choice([np.float64, np.int32, np.int64, np.float16, np.float32])
     first = next((v.dtype for n in call.input if n and isinstance(v := made.values[n], np.ndarray)), None)
     old, new = rng.choice([1, 2, 3, 4, 5]), rng.choice([0, 1, 2, 3])
+    several = {name for body in made.functions for node in body.node for name in _operands(made, node)}
     for at, name in enumerate(call.input):
         if not name:
             continue
@@ -165,7 +166,7 @@ def _call_again(rng: random.Random, engines: Engines, made: Body, call: NodeProt
             value = value[None]
         elif kind == "value" and value.dtype.kind == "f":
             value = drawn(rng, value.dtype, value.shape, special=False)
-        elif kind == "omit" and at and rng.random() < 0.6:
+        elif kind == "omit" and at and rng.random() < 0.6 and formals[at] not in several:
             again.input[at] = ""
             continue
         fresh = made.name("x")
@@ -187,6 +188,16 @@ def _call_again(rng: random.Random, engines: Engines, made: Body, call: NodeProt
     for name, value in zip(again.output, found, strict=True):
         made.values[name] = value
         made.outs.append(name)
+
+
+def _operands(made: Body, node: NodeProto) -> list[str]:
+    """What is one of any number of operands: no text tells what a call means that goes without one."""
+    if node.domain == DOMAIN:
+        return []
+    schema = onnx.defs.get_schema(node.op_type, made.opsets[node.domain], node.domain)
+    options = [formal.option for formal in schema.inputs]
+    variadic = OpSchema.FormalParameterOption.Variadic
+    return list(node.input[options.index(variadic) :]) if variadic in options else []
 
 
 def _without_claims(made: Body) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import onnx
@@ -22,10 +23,12 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.model import tensor_data
 
+import opshift
 from opshift.cli import main as cli
 from opshift.files import external, model_file, urls, writing
 from opshift.jobs import batch
 from opshift.jobs.rewrite import Manner
+from opshift.probing.worker import Task, Worker
 from opshift.verification import isolation
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -84,6 +87,30 @@ def test_a_command_converts_and_proves_in_a_process_of_its_own(windows, source, 
     assert cli.main(["convert", str(source), str(tmp_path / "out.onnx"), "--opset", "13"]) == 0
     assert "equal (onnxruntime" in capsys.readouterr().out
     assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 13
+
+
+def test_what_a_process_of_its_own_does_is_told(windows, source, tmp_path):
+    said = []
+    opshift.verify(source, source, runs=2, progress=lambda *told: said.append(told))
+    assert ("run the second form", 2, 2) in said
+
+
+def test_a_script_that_tries_a_backend_is_run_once(tmp_path, monkeypatch):
+    """Processes that begin afresh run the main script of who began them, unless they are kept from it."""
+    (tmp_path / "script.py").write_text(f"open({str(tmp_path / 'again')!r}, 'w').close()", encoding="utf-8")
+    script = types.ModuleType("__main__")
+    script.__file__ = str(tmp_path / "script.py")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g (float x) => (float y) { y = Neg(x) }')
+    worker = Worker("opshift.verification.engines:OnnxRuntime")
+    try:
+        assert worker.run(
+            Task(model.SerializeToString(), {"x": np.array(2, np.float32)}, [np.array(-2, np.float32)])
+        ).agrees
+    finally:
+        worker.stop()
+    assert not (tmp_path / "again").exists()
+    assert sys.modules["__main__"] is script
 
 
 def test_commands_that_only_look(windows, source, capsys):

@@ -195,7 +195,7 @@ def _normal(reader: Reader, node: NodeProto) -> int | None:
     if rank is None or rank < 3 or not _holds(scale, 1.0) or not _holds(bias, 0.0):
         return None
     axes, x = (("axes", tuple(range(2 - rank, 0))),), reader.term(node.input[0])
-    epsilon = numbers.shortest(next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5))
+    epsilon = numbers.as_written(next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5))
     deviation = terms.power(terms.add(terms.op("Variance", axes, x), terms.number(epsilon)), -0.5)
     return terms.mul(terms.op("Centered", axes, x), deviation)
 
@@ -252,7 +252,7 @@ def _hard(reader: Reader, node: NodeProto) -> int | None:
         return None
     terms, x, given = reader.terms, reader.term(node.input[0]), {a.name: a.f for a in node.attribute}
     swish = node.op_type == "HardSwish"
-    slope = 1 / 6 if swish else numbers.shortest(given.get("alpha", 0.2))
+    slope = 1 / 6 if swish else numbers.as_written(given.get("alpha", 0.2))
     bent = clip(terms, terms.add(terms.scaled(x, slope), terms.number(given.get("beta", 0.5))), 0.0, 1.0)
     return terms.mul(x, bent) if swish else bent
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import struct
 
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.numbers import single
 from opshift.passes.operators.shared.carriers import HELD_BY_FLOATS, SMALL_INTEGERS
 from opshift.passes.operators.shared.recipes import carried, picked, with_defaults, without_hint
 from opshift.passes.rewrite.builder import Builder
@@ -121,7 +121,7 @@ def _is_float(value: float | None) -> bool:
     """Whether a float attribute holds the value."""
     if value is None or abs(value) > FLOAT_MAX:
         return value is not None and math.isinf(value)
-    return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
+    return single(value) == value
 
 
 def _elem_type(node: Node) -> int:

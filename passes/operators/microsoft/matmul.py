@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opshift.passes.analysis.stand_ins import transposition
+from opshift.passes.analysis.inferring.stand_ins import transposition
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.fused import ATTRIBUTES, activated

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx.shape_inference
 import pytest
-from opshift.passes.analysis import ranks, type_inference
+from opshift.passes.analysis import ranks
+from opshift.passes.analysis.inferring import type_inference
 from opshift.passes.analysis.scope import Context, Scope
 
 from tests.exported import store

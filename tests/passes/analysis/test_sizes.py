@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx.shape_inference
 import pytest
-from opshift.passes.analysis import sizes, type_inference
+from opshift.passes.analysis import sizes
+from opshift.passes.analysis.inferring import type_inference
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model.types import dims_of, has_shape
 

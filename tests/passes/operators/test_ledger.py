@@ -1,7 +1,6 @@
 """Every change of every operator has a decision, made once and in the file of the operator's family."""
 
 import ast
-import weakref
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -14,7 +13,7 @@ from opshift.passes.model import schemas
 from opshift.passes.rewrite import registry, vendor_files
 from opshift.passes.rewrite.operator_files import FILES
 from opshift.passes.rewrite.registry import Pair
-from opshift.passes.rewrite.says import says, sentence_of
+from opshift.passes.rewrite.says import sentence_of
 
 from opshift import functions
 
@@ -142,12 +141,3 @@ def test_every_step_says_what_it_does():
     steps = {s for pair in registry.registered().values() if not pair.why for s in (pair.up, pair.down) if s}
     assert len(steps) > 250
     assert not {step.__qualname__ for step in steps if sentence_of(step) == step.__name__.replace("_", " ")}
-
-
-def test_a_sentence_goes_with_its_function():
-    """Recipes make steps for a single call, which nothing may keep."""
-    step = says("One.")(lambda node: None)
-    kept = weakref.ref(step)
-    assert sentence_of(step) == "One"
-    del step
-    assert kept() is None

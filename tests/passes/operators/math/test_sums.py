@@ -1,9 +1,10 @@
 """Sum and Mean: operands of different shapes, and additions in turn."""
 
 import numpy as np
+import pytest
 
 from tests.passes.operators.on_request import INF, NAN, X, computed, same_bits
-from tests.support import check
+from tests.support import check, check_refused
 
 MANY = {"inputs": "float[2,3] a, float[3] b, float c", "outputs": "float[2,3] y"}
 
@@ -22,3 +23,11 @@ def test_sums_and_means():
     same_bits(computed("Sum(x)", X), X)
     same_bits(computed("Sum(x, y, z)", a, b, c, grade="close"), a + b + c)
     same_bits(computed("Mean(x, y)", a, b, grade="close"), (a + b) / 2)
+
+
+@pytest.mark.parametrize("operands", ['a, "", b', 'a, b, ""'])
+@pytest.mark.parametrize("op", ["Sum", "Max", "Mean"])
+def test_an_operand_that_is_left_out_is_refused(op, operands):
+    """onnx.checker takes it, no text says what it means, and onnxruntime dies of it."""
+    io = {"inputs": "float[2] a, float[2] b", "outputs": "float[2] y"}
+    check_refused(f"y = {op}({operands})", 8, 7, "is left out", **io)

@@ -168,6 +168,19 @@ def test_training_is_computed_below_14(outputs, momentum):
     check_values(source, result.model, BATCH, rtol=1e-4, atol=1e-5)
 
 
+def test_defaults_are_numbers_of_32_bits_where_training_is_of_64():
+    given = {name: value.astype(np.float64) for name, value in TRAINED_DOUBLES.items()}
+    io = ", ".join(f"double[{','.join(map(str, value.shape))}] {name}" for name, value in given.items())
+    text = "y, rm, rv = BatchNormalization<training_mode=1>(x, s, b, m, v)"
+    source = model(text, 15, inputs=io, outputs="double[2,1,2] y, double[1] rm, double[1] rv")
+    result = convert.attempt(source, {"": 13})
+    assert result.model is not None
+    check_values(source, result.model, given, rtol=1e-12, atol=0)
+
+
+TRAINED_DOUBLES = {"x": np.array([[[0.001, 3]], [[-5, 7.7]]])} | {
+    name: np.array([value]) for name, value in (("s", 1.3), ("b", 0.1), ("m", 0.7), ("v", 2.3))
+}
 FEATURES = {
     "inputs": "float[2,3,2] x, float[3,2] s, float[3,2] b, float[3,2] m, float[3,2] v",
     "outputs": "float[2,3,2] y",

@@ -8,7 +8,7 @@ import onnx.parser
 import onnx.shape_inference
 import pytest
 from onnx import ModelProto, TensorProto
-from opshift.passes.analysis import type_inference
+from opshift.passes.analysis.inferring import type_inference
 from opshift.passes.analysis.scope import Context, Scope, of_model
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.types import tensor_type

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from opshift.passes.analysis import open_slices, stand_ins
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.element_types import elem_type
-from opshift.passes.analysis.inferred_defaults import is_mistaken, stated
+from opshift.passes.analysis.inferring import open_slices, stand_ins
+from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, stated
+from opshift.passes.analysis.inferring.weightless import short
 from opshift.passes.analysis.knowledge import Known
-from opshift.passes.analysis.weightless import short
 from opshift.passes.model import installed, schemas, tensors
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs

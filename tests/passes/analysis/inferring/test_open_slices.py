@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from opshift.passes.analysis import open_slices
+from opshift.passes.analysis.inferring import open_slices
 from opshift.passes.conversion import convert
 from opshift.passes.optimization import optimize
 

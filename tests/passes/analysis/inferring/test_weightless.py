@@ -7,7 +7,7 @@ import onnx.numpy_helper
 import onnx.shape_inference
 import pytest
 from onnx import TensorProto
-from opshift.passes.analysis import weightless
+from opshift.passes.analysis.inferring import weightless
 from opshift.passes.model import tensors
 from opshift.passes.model.types import tensor_type
 

@@ -9,11 +9,12 @@ from itertools import chain
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import process
-from opshift.passes.analysis import claims, open_slices
+from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
+from opshift.passes.analysis.inferring import open_slices
+from opshift.passes.analysis.inferring.node_inference import infer_node, is_known
+from opshift.passes.analysis.inferring.weightless import without_weights
 from opshift.passes.analysis.knowledge import Known
-from opshift.passes.analysis.node_inference import infer_node, is_known
-from opshift.passes.analysis.weightless import without_weights
 from opshift.passes.changes import Change
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, legality, schemas, tensors

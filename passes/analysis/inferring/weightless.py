@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from opshift.passes.analysis.inferred_defaults import is_mistaken, state
+from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, state
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import (
     FunctionProto,

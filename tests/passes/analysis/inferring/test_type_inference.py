@@ -10,7 +10,7 @@ import onnx.shape_inference
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO
-from opshift.passes.analysis import type_inference
+from opshift.passes.analysis.inferring import type_inference
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.conversion import convert
 from opshift.passes.model.types import tensor_type

@@ -3,7 +3,7 @@
 import onnx.helper
 import pytest
 from onnx import TensorProto
-from opshift.passes.analysis import node_inference
+from opshift.passes.analysis.inferring import node_inference
 from opshift.passes.model.types import dims_of, elem_type_of, tensor_type
 
 F, H, I64, B = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL
