@@ -119,23 +119,23 @@ class Goal:
         made = self._fixed(source, folder) if fixed else self._reached(source, folder)
         if not self.annotate or made.model is None:
             return made
-        from opshift.passes.specialization import specialize
+        from opshift.passes.specialization import fixing
 
-        stated = specialize.annotated(made.model)
+        stated = fixing.annotated(made.model)
         return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
 
     def _fixed(self, source: ModelProto, folder: str | None) -> Result:
         """With sizes, inputs and the batch fixed first; what is brought in hangs on them, too."""
-        from opshift.passes.specialization import specialize
+        from opshift.passes.specialization import fixing
 
         convert.checked(source)
-        first = specialize.attempt(source, self.fixed, self.rebatch, folder)
+        first = fixing.attempt(source, self.fixed, self.rebatch, folder)
         if first.model is None:
             return first
         then = self._reached(first.model, folder)
         if then.model is None:
             return replace(then, changes=(*first.changes, *then.changes))
-        later = specialize.followed(then.model, self.fixed, folder) if then.changes else []
+        later = fixing.followed(then.model, self.fixed, folder) if then.changes else []
         changes, after = (*first.changes, *then.changes, *later), None if later else then.after
         return replace(then, changes=changes, before=None, after=after, batch=first.batch)
 
@@ -196,9 +196,9 @@ class Goal:
 
     def sized(self, source: ModelProto) -> ModelProto:
         """The source with the sizes and constants that are fixed in it; itself where there are none."""
-        from opshift.passes.specialization import specialize
+        from opshift.passes.specialization import fixing
 
-        return specialize.sized(source, self.fixed)
+        return fixing.sized(source, self.fixed)
 
     def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opshift.cli import display, places
+from opshift.cli import display, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import model_file
@@ -156,8 +156,8 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
         return _rewrite_all(options, goal, manner)
     if options.jobs is not None or options.backend is not None:
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
-    output = places.output(options, goal.label)
-    places.look(options.report, _file(options.save_inputs))
+    output = outputs.output(options, goal.label)
+    outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         report = partial(_report, options) if options.report else None
         code, outcome = rewrite(Path(options.model), output, goal, manner, report)
@@ -262,7 +262,7 @@ def verify(options: argparse.Namespace) -> int:
     for side in (before, after):
         engine.checked(side.model)
     wanted = checked(_asked(options), before.model)
-    places.look(options.report, _file(options.save_inputs))
+    outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
     if options.report:
@@ -310,12 +310,14 @@ def inspect(options: argparse.Namespace) -> int:
 
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
+    from opshift.jobs.advice import advice
     from opshift.passes.backends.knowledge import known as known_calls
     from opshift.passes.backends.obstacles import obstacles, open_dimensions
 
     folder, backend = _folder(options.model), goal.backend
     result = goal.attempt(source, folder)
     in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
+    tries = advice(source, goal, result, goal.nearest(source, result, folder), folder) if result.refusals else ()
     prospect = outcome_.Prospect(
         backend.name if backend is not None else goal.said.removeprefix("at "),
         in_the_way,
@@ -324,6 +326,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
         tuple(open_dimensions(source, backend)) if backend is not None else (),
         backend is None,
         outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
+        tries,
     )
     if options.format == "json":
         print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
@@ -381,7 +384,7 @@ def probe(options: argparse.Namespace) -> int:
     """`opshift probe`."""
     from opshift.probing import probe as prober
 
-    places.look(options.output)
+    outputs.look(options.output)
     with display.progress() as advance:
         text = prober.probe(options.backend, options.op, advance, Path(options.models) if options.models else None)
     if options.output:

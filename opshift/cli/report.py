@@ -15,8 +15,8 @@ from opshift.passes.changes import Change
 from opshift.passes.errors import grouped
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.verification.judgement import BITS, TWINS
+from opshift.verification.places.between import region
 from opshift.verification.places.pieces import Pieces
-from opshift.verification.places.regions import region
 
 _MOST_DRAWN, _MOST_NODES = 24, 14
 _STYLE = """

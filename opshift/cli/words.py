@@ -23,6 +23,23 @@ class Misuse(ValueError):
         super().__init__(f"{why}\nusage: {parser.prog} --help")
 
 
+MODELS = (".onnx", ".xml")
+_ELSEWHERE = (
+    ("help", "versions are printed by `opshift --version`", "--version -V"),
+    ("paths", "the output is named behind the model, without an option", "-o --out --output --output-path"),
+    ("paths", "models are named without an option", "-i --input --input-model --input-path -m --model"),
+    ("paths", "what stands where a model is written is replaced without it", "-f --force -y --yes --overwrite"),
+    ("opset", "the opset is named by --opset", "--opset-version --target-opset --target-version --to"),
+    ("rtol", "what outputs may differ by is named by --rtol and --atol", "--tolerance --tol --eps"),
+    ("format", "JSON is asked for by --format json", "--json -j"),
+    ("rebatch", "the batch is fixed by --fix-shape or --rebatch", "-b --batch --batch-size"),
+    ("fix_shape", "sizes are fixed by --fix-shape", "--shape --input-shapes --overwrite-input-shape"),
+    ("optimize", "graphs are made smaller by --optimize", "--simplify"),
+    ("no_verify", "nothing is proved with --no-verify", "--skip-verify --no-check --skip-check"),
+)
+"""What an option of other tools is here: for parsers that know one by that name."""
+
+
 @cache
 def _width() -> int:
     """Of the terminal, less what argparse leaves free: what `shutil` tells, which takes longer to import."""
@@ -50,6 +67,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
+        if found and found[1].lower().endswith(MODELS):
+            raise Misuse(f"name what is to be done first, such as: {self.prog} convert {found[1]} ...", self)
         choices = re.findall(r"[\w-]+", found[2]) if found else []
         raise Misuse(message + (hint(found[1], choices) if found else ""), self)
 
@@ -57,11 +76,15 @@ class Parser(argparse.ArgumentParser):
         """Raise `Misuse` for what no option takes, with the verbs that have such a one."""
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
         name = first.partition("=")[0]
+        known = {action.dest for action in self._actions}
+        for needed, told, options in _ELSEWHERE:
+            if needed in known and name.replace("_", "-") in options.split():
+                raise Misuse(f"unknown argument {name!r}: {told}", self)
         others = [verb for verb, parser in verbs.items() if name in parser._option_string_actions]
         if others:
             raise Misuse(f"{name} is an option of {', '.join(others)}, and not of {self.prog.rpartition(' ')[2]}", self)
-        options = [option for option in self._option_string_actions if option.startswith("--")]
-        raise Misuse(f"unknown argument {name!r}{hint(name, options)}", self)
+        own = [option[2:] for option in self._option_string_actions if option.startswith("--")]
+        raise Misuse(f"unknown argument {name!r}{hint(name.lstrip('-'), own, '--{}'.format)}", self)
 
 
 class Version(argparse.Action):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from opshift.files import copying, external, kinds, openvino_ir, skeletons
+from opshift.files import copying, external, foreign, openvino_ir, skeletons
 from opshift.files.writing import discard, writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
@@ -67,7 +67,7 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
 def _why_unread(name: str, error: OSError) -> object:
     """Why a file cannot be had, with the name that could be meant."""
     if os.path.isdir(name):
-        return f"it is {kinds.folder(name)}"
+        return f"it is {foreign.folder(name)}"
     why = error.strerror or error
     if not isinstance(error, FileNotFoundError):
         return why
@@ -85,7 +85,7 @@ def _why_unread(name: str, error: OSError) -> object:
 def _not_a_model(name: str, error: ValueError) -> InvalidModel:
     """What is wrong with a file that cannot be read: what it is, if that can be told, else the error."""
     with open(name, "rb") as file:
-        kind = kinds.described(file.read(kinds.HEAD), Path(name).name)
+        kind = foreign.described(file.read(foreign.HEAD), Path(name).name)
     if kind:
         return InvalidModel(f"{name}: not an ONNX model: it is {kind}")
     return error if isinstance(error, InvalidModel) else InvalidModel(f"{name}: not an ONNX model ({error})")

@@ -15,7 +15,7 @@ from opshift.passes.model.traversal import census
 from opshift.passes.records import dataclass
 
 if TYPE_CHECKING:
-    from opshift.jobs.optional import TakenBack
+    from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.knowledge import Known
     from opshift.trying.tried import Tried
     from opshift.verification.judgement import Verification
@@ -73,6 +73,7 @@ class Prospect:
 
     `needs` is what is left to the user: dimensions without a number. An opset is a target, too (`opset`). `known` says
     of the rest what is known of it, with the number of calls: `read` (measured), `believed` (documented) or `unknown`.
+    `tries` is what was found to lead on where it is refused.
     """
 
     target: str
@@ -82,6 +83,7 @@ class Prospect:
     needs: tuple[Refusal, ...]
     opset: bool = False
     known: tuple[Knowledge, ...] = ()
+    tries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.files import external, model_file, openvino_ir
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
-from opshift.jobs.optional import TakenBack, yielded
 from opshift.jobs.outcome import Outcome, facts
+from opshift.jobs.yielding import TakenBack, yielded
 from opshift.passes import process, progress
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result

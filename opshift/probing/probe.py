@@ -21,9 +21,9 @@ from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
 from opshift.probing import installed, shapes, tasks
-from opshift.probing.kinds import Kinds, Oracle, based, noted
 from opshift.probing.layers import layers
 from opshift.probing.models import calls
+from opshift.probing.retyped import Kinds, Oracle, based, noted
 from opshift.probing.samples import Sample, bind, exported, parameters, published
 from opshift.probing.worker import Verdict, Worker
 from opshift.verification import adapters

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from opshift.files import external
 from opshift.passes import progress
-from opshift.passes.model import imports
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import imports, tensor_data
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import replace
 from opshift.verification import adapters, interfaces, isolation, random_operators
 from opshift.verification.compare import Difference, compare
 from opshift.verification.engines import ABSENT, ENGINES, EngineError, OnnxRuntime, Reference
 from opshift.verification.feeding import inputs as feeding
-from opshift.verification.feeding import moving
+from opshift.verification.feeding import responding
 from opshift.verification.feeding.asked import DRAWN, Asked
 from opshift.verification.judgement import SHAPE, Judgement, Verification
 from opshift.verification.places.hidden import Hidden
@@ -76,7 +80,17 @@ def verify_sides(
         if _agree(one, other, wanted):
             return found
         return Verification("unverified", found.engine, why="the engines disagree on one and the same model")
-    return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
+    return Verification("unverified", why=_lacking(before, after) or "; ".join(dict.fromkeys(reasons)))
+
+
+def _lacking(*sides: Side) -> str:
+    """Which file of weights is not there, so that nothing can run the model; empty where that is not the reason."""
+    for side in sides:
+        for location in external.locations(side.model) if side.folder is not None else ():
+            with suppress(InvalidModel):  # of what is no file
+                if not os.path.exists(tensor_data.path(side.folder or "", location)):
+                    return f"external data {location!r} are not there; that file belongs beside the model"
+    return ""
 
 
 def verify_apart(
@@ -155,7 +169,7 @@ def _run(
         if before.engine is Reference:  # which runs what is not valid, too
             return replace(total, status="unverified", why=f"{after.named}: {failure}")
         return replace(total, status="different", runs=total.runs + 1, why=failure)
-    total = replace(total, remarks=moving.remarks(before.model, [fed.outputs for fed in fits]))
+    total = replace(total, remarks=responding.remarks(before.model, [fed.outputs for fed in fits]))
     total = hidden.run(total, pair, fits, turns, _judged)
     if not total.equal:
         return total

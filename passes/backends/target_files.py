@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -78,8 +79,14 @@ def find(name: str) -> Backend:
     return known[name]
 
 
+_OPSET = re.compile(r"(?:opset|v|(?:ai\.)?onnx)[-_:= ]?v?(\d+)", re.IGNORECASE)
+"""An opset as other tools write it."""
+
+
 def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
     """The end of an error about a target that is not known: those that could be meant."""
+    if opset := _OPSET.fullmatch(name):
+        return f"; did you mean {opset[1]}?"
     stem = name.rpartition("-")[0]
     if stem in releases:
         return f"; of {stem}, {', '.join(releases[stem])} are known"

@@ -13,7 +13,7 @@ from opshift.passes.conversion import alike, dead_branches, declared, ir_version
 from opshift.passes.conversion.transitions import needs_work
 from opshift.passes.conversion.worklist import Climb
 from opshift.passes.errors import InvalidModel, Refusal, Refused
-from opshift.passes.inlining.expand import Expander
+from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import (

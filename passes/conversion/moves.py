@@ -11,7 +11,7 @@ from opshift.passes.conversion.transitions import narrowed, variable
 from opshift.passes.conversion.vectors import taken_for_granted
 from opshift.passes.conversion.work import Versions, Work
 from opshift.passes.errors import CannotConvert
-from opshift.passes.inlining.expand import Expander
+from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.messages import GraphProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op

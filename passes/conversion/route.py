@@ -8,7 +8,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.conversion.transitions import needs_work, next_edge, too_early
 from opshift.passes.conversion.work import Versions, Within, Work
 from opshift.passes.errors import CannotConvert
-from opshift.passes.inlining.expand import Expander
+from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import schemas
 from opshift.passes.model.kinds import Kind
 from opshift.passes.model.legality import Judge

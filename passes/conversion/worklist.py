@@ -17,7 +17,7 @@ from opshift.passes.conversion.replay.cache import Replays
 from opshift.passes.conversion.route import Arrived, Inline, Plan, Route
 from opshift.passes.conversion.work import Versions, Within, Work
 from opshift.passes.errors import CannotConvert, Refusal
-from opshift.passes.inlining.expand import Expander
+from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.kinds import Kind, Layout, Survey

@@ -9,7 +9,7 @@ from typing import Any
 
 from opshift.functions import OPENVINO, defined
 from opshift.passes.fusion.patterns import ROTARY, Axes, Call, Splat, Tensor
-from opshift.passes.fusion.quantization.kinds import FLOATS, KINDS, anchors
+from opshift.passes.fusion.quantization.integer_operators import FLOATS, KINDS, anchors
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, TensorProto
 from opshift.passes.model.schemas import MICROSOFT
@@ -342,7 +342,7 @@ BY_NAME: dict[Op, Family] = {
 """The others that can be recognised, when asked for: those that exporters do not write, or write out on purpose."""
 
 QUANTIZED: dict[Op, Family] = {op: _family(lambda op, clues: iter(()), *anchors(op)) for op in (*KINDS, *FLOATS)}
-"""Operators on integers, found between DequantizeLinear and QuantizeLinear when asked for (`quantization/kinds.py`)."""
+"""Operators on integers, found between DequantizeLinear and QuantizeLinear (`integer_operators.py`) when asked for."""
 
 UNRUN: dict[Op, range] = {("", "Swish"): range(25, 27)}
 """The opsets that onnxruntime 1.31 reads without a kernel or body for an operator, which comes in there only by name.

@@ -13,7 +13,7 @@ from opshift.passes.fusion import families
 from opshift.passes.fusion.callers import Calls, callers_first
 from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.proposals import Known
-from opshift.passes.fusion.quantization.kinds import FLOATS, KINDS
+from opshift.passes.fusion.quantization.integer_operators import FLOATS, KINDS
 from opshift.passes.fusion.quantization.quantizer import Quantizer
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES

@@ -246,7 +246,8 @@ class Grouping:
         if self._terms.is_op(term, "Transpose"):
             return Moved(key.operands[0], perm=key.parameter)
         if key.kind == SUM and not key.constant and len(key.members) == 2 and all(c == 1 for _, c in key.members):
-            return Moved(key.members[0][0], plus=key.members[1][0])
+            (one, _), (other, _) = key.members
+            return Moved(one, plus=other)
         if self._terms.is_op(term, "Half"):
             return Moved(key.operands[0], half=True)
         if self._terms.is_op(term, "Cos") or self._terms.is_op(term, "Sin"):

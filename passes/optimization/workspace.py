@@ -15,7 +15,7 @@ from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import Body, own_names, results
 from opshift.passes.model.types import dims_of, elem_type_of, has_shape, tensor_type
-from opshift.passes.optimization.contents import content
+from opshift.passes.optimization.equal_constants import content
 from opshift.passes.optimization.whole import Whole
 
 GROWTH = 1 << 20  # bytes by which a constant may be larger than what it makes needless

@@ -1,4 +1,4 @@
-"""Models of operators drawn at random, in a graph, in branches and in functions."""
+"""Models of operators drawn at random, in a graph, in branches and in functions: one class, a method for each kind of node."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """Everything works where POSIX is not: files, the command line, the process that runs a model, and paths of Windows."""
 
+import builtins
 import io
 import ntpath
 import os
 import pathlib
 import posixpath
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from opshift.passes.model import tensor_data
 
 import opshift
 from opshift.cli import main as cli
+from opshift.cli.printing import printable
 from opshift.files import external, model_file, urls, writing
 from opshift.jobs import batch
 from opshift.jobs.rewrite import Manner
@@ -342,6 +345,70 @@ def test_texts_end_their_lines_alike_everywhere():
     for path in SOURCES:
         for call in re.findall(r"\.write_text\(.*\)", path.read_text("utf-8")):
             assert 'newline="\\n"' in call or "str(number)" in call, (path, call)
+
+
+@pytest.fixture
+def short_paths(monkeypatch):
+    """As on Windows, what has 260 characters or more is opened with a prefix alone, which stands for the root here."""
+    prefix = "/proc/self/root"
+
+    def limited(function):
+        def checked(path, *rest, **named):
+            text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
+            if len(text) >= 260 and not text.startswith(prefix):
+                raise FileNotFoundError(2, "The system cannot find the path specified", text)
+            return function(path, *rest, **named)
+
+        return checked
+
+    for name in [
+        "stat",
+        "lstat",
+        "open",
+        "mkdir",
+        "replace",
+        "unlink",
+        "rmdir",
+        "scandir",
+        "listdir",
+        "access",
+        "chmod",
+    ]:
+        monkeypatch.setattr(os, name, limited(getattr(os, name)))
+    for module in (builtins, io):
+        monkeypatch.setattr(module, "open", limited(module.open))
+    monkeypatch.setattr(os.path, "realpath", lambda path, **_: os.path.abspath(path))
+    reachable = lambda path, *_: path if len(path) < 240 or path.startswith(prefix) else prefix + os.path.abspath(path)  # noqa: E731
+    monkeypatch.setattr(tensor_data, "reachable", reachable)
+    monkeypatch.setattr(isolation, "call", lambda function, *arguments, **named: function(*arguments, **named))
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "convert {f}/in.onnx {f}/out.onnx --opset 13 --report {f}/page.html --save-inputs {f}/x.npz",
+        "convert {f}/in.onnx {f}/out.onnx --opset 13 --external-data all --threshold 0",
+        "convert {f}/in.onnx --in-place --opset 13 --inputs {f}/given.npz",
+        "convert {f} --out-dir {f}/made --opset 13",
+        "convert {f}/*.onnx --out-dir {f}/made --opset 13",
+        "inline {f}/in.onnx --deny {f}/deny.txt",
+        "inspect {f}/in.onnx",
+        "verify {f}/in.onnx {f}/in.onnx --report {f}/page.html",
+    ],
+)
+def test_commands_take_long_paths(source, tmp_path, request, typed):
+    folder = tmp_path.joinpath(*["d" * 50] * 5)
+    folder.mkdir(parents=True)
+    shutil.copy(source, folder)
+    (folder / "deny.txt").write_text("Gelu\n", encoding="utf-8")
+    np.savez(folder / "given.npz", x=np.ones(4096, np.float32))
+    request.getfixturevalue("short_paths")
+    assert cli.main(typed.format(f=folder).split()) == 0
+
+
+def test_what_is_told_of_long_paths_lacks_their_prefix():
+    assert printable("\\\\?\\C:\\m\\in.onnx: \\\\?\\UNC\\host\\share") == "C:\\m\\in.onnx: \\\\host\\share"
 
 
 def test_nothing_that_windows_lacks_is_imported_at_the_top():

@@ -14,7 +14,7 @@ from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.inputs import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.feeding import files, moving
+from opshift.verification.feeding import files, responding
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
@@ -152,12 +152,12 @@ def _found(side: Side, run: Run, wanted: Asked, kept: Run | None) -> Iterator[Fe
 
 def _moving(problem: Problem, run: Run, fits: Choice, outputs: list[list[Any]]) -> Iterator[Fed]:
     """More sets for what does not move with the inputs: a dead Relu, an index that is always the same."""
-    still = moving.unmoved(problem.model, outputs)
+    still = responding.unmoved(problem.model, outputs)
     for choice in _stronger(problem, fits, len(outputs)) if still else ():
         fed, _ = _first_that_runs(problem, run, iter([choice]))
         if fed is None or not _is_finite(fed.outputs):
             continue
-        left = moving.unmoved(problem.model, [*outputs, fed.outputs])
+        left = responding.unmoved(problem.model, [*outputs, fed.outputs])
         if left != still:
             outputs.append(fed.outputs)
             yield fed

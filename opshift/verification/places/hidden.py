@@ -36,15 +36,17 @@ class Hidden:
         looks = not before.is_large
         self._spots = unreached.spots(before.model, after.model, wanted.values) if ours and looks else []
         self._lines = unreached.on_lines(before.model, after.model, wanted.values) if ours and looks else []
+        self._alone = unreached.alone(before.model, after.model, wanted.values) if ours and looks else []
         model, self._told = branches.watched(before.model, self._ways if looks else [])
         model, numbers = unreached.watched(model, self._spots)
         self.shown = replace(before, model=model)
         self.watched = [*self._told, *numbers]
         self._held: beyond.Held | None = None
         self.more: tuple[list[str], list[str]] = [], []
-        if (self._spots or self._lines) and not (wanted.sets or wanted.ranges or wanted.tolerances):
+        some = [*self._spots, *self._lines, *self._alone]
+        if some and not (wanted.sets or wanted.ranges or wanted.tolerances):
             self._held = beyond.Held(before, after)
-            self.more = self._held.shown([*self._spots, *self._lines])
+            self.more = self._held.shown(some)
 
     def run(self, total: Verification, pair: Pair, fits: Sequence[Fed], turns: Turns, judged: Judged) -> Verification:
         """The verification with runs of what no inputs led to."""
@@ -55,7 +57,7 @@ class Hidden:
                 for fed, values in zip(fits, seen, strict=True)
             ]
             total = self._everywhere(total, pair, runs, judged)
-        if (self._spots or self._lines) and total.equal:
+        if (self._spots or self._lines or self._alone) and total.equal:
             rows = [values[len(self._told) :] for values in seen]
             total = self._beyond(total, pair, fits, rows, turns, judged)
         if total.equal:  # of what forms were given by force, and yielded beside, nobody has asked
@@ -96,9 +98,9 @@ class Hidden:
         left = [spot for spot in self._spots if spot.is_open]
         wanted, failed = self._wanted, list[unreached.Spot]()
         if self._held is None:
-            return replace(total, remarks=(*total.remarks, *unreached.told([*left, *self._lines])))
+            return replace(total, remarks=(*total.remarks, *unreached.told([*left, *self._lines, *self._alone])))
         given = interfaces.rounded(fits[0].given, pair.cast)
-        for spots in (left if any(known) else [], self._lines):
+        for spots in (left if any(known) else [], self._lines, self._alone):
             for attempt in beyond.forced(self._held, pair, spots, given, turns) if spots else ():
                 if attempt.pair is None:
                     failed += attempt.spots

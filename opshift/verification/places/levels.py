@@ -2,11 +2,15 @@
 
 Random numbers hardly ever lie there. Where one form decides by other nodes than the other, such numbers stand in the
 place of what they read in both.
+
+And numbers that hide behind others in a narrow precision, whose roundings are measured by all elements: what an
+activation makes of negative ones beside positive ones, what guards a division beside a variance that is far larger.
+Where one form has other nodes of these than the other, such numbers stand there alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from opshift.passes.model.attributes import attribute_value
@@ -15,7 +19,7 @@ from opshift.verification.places.lines import constants
 
 Level = tuple[str, Any]
 """`beside` a value of that name; on the `line` of a number; on the `whole` numbers and the middles between them; along
-an `axis` of which several elements are the largest and the smallest."""
+an `axis` of which several elements are the largest and the smallest. `below` 0 alone; `small` alone, about a number."""
 
 _BESIDE = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
 _WHOLE = frozenset(["Ceil", "Floor", "Round"])
@@ -27,21 +31,34 @@ _DECIDING = {*_BESIDE, *_WHOLE, *_ZERO, *_AXIS, *_LINES, "Cast"}
 
 def changed(before: GraphProto, after: GraphProto) -> dict[str, tuple[NodeProto, tuple[Level, ...]]]:
     """What is read where a form decides by nodes that the other one has not: the first of these, and the lines."""
+    return _changed(before, after, _DECIDING, _levels)
+
+
+def alone(before: GraphProto, after: GraphProto) -> dict[str, tuple[NodeProto, tuple[Level, ...]]]:
+    """The same of what an activation or a normalization reads: the numbers that are to stand there alone."""
+    return _changed(before, after, {*_BENT, *_GUARDED}, _hidden)
+
+
+def _changed(
+    before: GraphProto,
+    after: GraphProto,
+    ops: Collection[str],
+    levels_of: Callable[[NodeProto, Mapping[str, int], Mapping[str, Any]], Iterator[tuple[str, Level]]],
+) -> dict[str, tuple[NodeProto, tuple[Level, ...]]]:
     found: dict[str, tuple[NodeProto, tuple[Level, ...]]] = {}
-    one, other = (list(_deciding(graph)) for graph in (before, after))
+    one, other = (
+        [node for node in graph.node if node.op_type in ops and not default_domain(node.domain)]
+        for graph in (before, after)
+    )
     for graph, nodes, others in ((before, one, other), (after, other, one)):
         known = {key for node in others for key in _keys(node)}
         made = {name: index for index, node in enumerate(graph.node) for name in node.output}
         held = constants(graph) if nodes else {}
         for node in nodes:
-            for name, level in _levels(node, made, held) if known.isdisjoint(_keys(node)) else ():
+            for name, level in levels_of(node, made, held) if known.isdisjoint(_keys(node)) else ():
                 first, levels = found.get(name, (node, ()))
                 found[name] = first, tuple(dict.fromkeys([*levels, level]))
     return found
-
-
-def _deciding(graph: GraphProto) -> Iterator[NodeProto]:
-    return (node for node in graph.node if node.op_type in _DECIDING and not default_domain(node.domain))
 
 
 def _keys(node: NodeProto) -> Iterator[tuple[Any, ...]]:
@@ -74,13 +91,36 @@ _INTEGERS = frozenset(
 )  # fmt: skip
 
 
+_BENT = frozenset(["Celu", "Elu", "LeakyRelu", "PRelu", "Selu"])
+_GUARDED = frozenset(["GroupNormalization", "InstanceNormalization", "LayerNormalization", "RMSNormalization"])
+_LEAST = 2.0**-8
+"""What is squared, and summed, in float16, too."""
+
+
+def _hidden(node: NodeProto, made: Mapping[str, int], held: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
+    if node.op_type in _BENT:
+        yield node.input[0], ("below", 0.0)
+    else:
+        guard = next((float(attribute_value(a)) for a in node.attribute if a.name == "epsilon"), 1e-5)
+        yield node.input[0], ("small", max(guard, 0.0) ** 0.5)
+
+
 def levelled(value: Any, levels: Sequence[Level], values: Mapping[str, Any]) -> Any:
     """The value, of which some elements lie on each of the lines; raises ValueError where they do not fit."""
+    import numpy as np
+
     found = value.copy()
+    if any(how == "below" for how, _ in levels):
+        found = -np.abs(found)
+    for at in (at for how, at in levels if how == "small"):
+        largest = float(np.abs(found[np.isfinite(found)]).max(initial=0.0))
+        found = found * found.dtype.type(max(at, _LEAST) / largest if largest else 1.0)
     for axis in (at for how, at in levels if how == "axis"):
         found = _tied(found, axis)
     flat = found.reshape(-1)
-    lines = [made for how, at in levels if how != "axis" for made in _lines(value, how, at, values)]
+    lines = [
+        made for how, at in levels if how in ("line", "beside", "whole") for made in _lines(value, how, at, values)
+    ]
     for number, line in enumerate(lines):
         flat[number :: len(lines) + 1] = line.reshape(-1)[number :: len(lines) + 1]
     return found

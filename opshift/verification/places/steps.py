@@ -52,13 +52,14 @@ def judge(
     theirs = {station.after: station.of_second(runs[station.before]) for station in shared}
     fed = {**given, **theirs, **values}
     forms = [_started(before, values), _started(after, theirs)]
+    again = forms[1][1]  # the second form's name for what it computes itself of each of these values
     found = [_run(side, [*made.values(), *_dividends(side.model)], fed) for side, made in forms]
     known = [places(side, made, fed, own) for (side, made), own in zip(forms, found, strict=True)]
     ties: dict[str, int] = {}
     for station in shared:
         both = list(zip(forms, known, (station.before, station.after), strict=True))
         coarse = any(_maker(side.model, made[name]).op_type == _COARSE for (side, made), _, name in both)
-        value, own = values[station.before], found[1][forms[1][1][station.after]]
+        value, own = values[station.before], found[1][again[station.after]]
         at = [of[name] for _, of, name in both if name in of]
         count = _apart(value, station.of_first(own, value.dtype), at, coarse=coarse)
         if count is None:

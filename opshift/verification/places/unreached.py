@@ -8,7 +8,7 @@ outputs are compared, and what either form computes for the values that were rep
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +18,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Body, may_hold, subgraphs, with_nested
 from opshift.passes.records import dataclass, field
-from opshift.verification.feeding import moving
+from opshift.verification.feeding import responding
 from opshift.verification.places import decided, levels
 from opshift.verification.places.levels import Level
 from opshift.verification.places.lines import Piece, constants, pieces
@@ -77,11 +77,14 @@ class Spot:
     @property
     def _numbers(self) -> str:
         if self.levels:
-            return "numbers where it decides"
+            return _ALONE.get(self.levels[0][0], "numbers where it decides")
         pieces = sorted(_innermost(self.wanted | self.between))
         if self.op == "Where":
             return " and ".join("False" if math.isinf(low) else "True" for low, _ in pieces)
         return f"numbers {' and '.join(map(_spelled, pieces))}"
+
+
+_ALONE = {"below": "negative numbers alone", "small": "small numbers alone"}
 
 
 def _innermost(found: Collection[Piece]) -> list[Piece]:
@@ -122,7 +125,7 @@ def spots(before: ModelProto, after: ModelProto, values: Collection[str]) -> lis
     found |= {node.output[0]: Spot(node.output[0], node.name or node.output[0], "Loop", turns=0) for node in turning}
     if not found:
         return []
-    moved, settled = moving.hanging(before), decided.following(before.graph, values)
+    moved, settled = responding.hanging(before), decided.following(before.graph, values)
     ranges = Ranges(before)
     for spot in found.values():
         limits = ranges.of(spot.value)
@@ -135,16 +138,33 @@ def spots(before: ModelProto, after: ModelProto, values: Collection[str]) -> lis
 
 def on_lines(before: ModelProto, after: ModelProto, values: Collection[str]) -> list[Spot]:
     """The values that either form decides of by other nodes than the other one, of those that the inputs move."""
-    found = levels.changed(before.graph, after.graph)
+    return _levelled(before, after, values, levels.changed(before.graph, after.graph), FLOATS)
+
+
+def alone(before: ModelProto, after: ModelProto, values: Collection[str]) -> list[Spot]:
+    """The same of those whose elements hide others: in a narrow precision, in which roundings are large."""
+    return _levelled(before, after, values, levels.alone(before.graph, after.graph), _NARROW)
+
+
+_NARROW = frozenset([TensorProto.FLOAT16, TensorProto.BFLOAT16])
+
+
+def _levelled(
+    before: ModelProto,
+    after: ModelProto,
+    values: Collection[str],
+    found: Mapping[str, tuple[NodeProto, tuple[Level, ...]]],
+    kinds: Collection[int],
+) -> list[Spot]:
     if not found or imports.opsets(before).get("", 0) < _OLDEST:
         return []
-    moved, settled = moving.hanging(before), decided.following(before.graph, values)
+    moved, settled = responding.hanging(before), decided.following(before.graph, values)
     types = scope.of_model(before, imports.opsets(before)[""])
     leading = _leading(before.graph) | _leading(after.graph)
     return [
         Spot(name, node.name or node.output[0], node.op_type, levels=wanted)
         for name, (node, wanted) in found.items()
-        if name in moved and name not in settled and types.elem_type(name) in FLOATS and node.output[0] not in leading
+        if name in moved and name not in settled and types.elem_type(name) in kinds and node.output[0] not in leading
     ]
 
 

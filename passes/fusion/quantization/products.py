@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from opshift.passes.fusion.quantization import requantized
 from opshift.passes.fusion.quantization.blocks import weights
 from opshift.passes.fusion.quantization.calls import MIXED, Call, Kind, Made, Make, check_kernel, tried
+from opshift.passes.fusion.quantization.convolutions import convolved
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
-from opshift.passes.fusion.quantization.pieces import convolved
 from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.rewrite.builder import Builder
 

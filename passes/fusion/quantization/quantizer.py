@@ -17,10 +17,10 @@ from opshift.passes.changes import Allowance, Change
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.quantization.calls import Call, Kind, Made, output_kind, tried
+from opshift.passes.fusion.quantization.dynamic import dynamic
 from opshift.passes.fusion.quantization.forms import DYNAMIC, MOVED
-from opshift.passes.fusion.quantization.kinds import FLOATS, INTEGERS, KINDS
+from opshift.passes.fusion.quantization.integer_operators import FLOATS, INTEGERS, KINDS
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, Stays, given, value_of
-from opshift.passes.fusion.quantization.ranges import dynamic
 from opshift.passes.fusion.quantization.stays import reason
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.lazy_numpy import np

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.fusion.quantization.calls import output_kind
-from opshift.passes.fusion.quantization.kinds import KINDS
+from opshift.passes.fusion.quantization.integer_operators import KINDS
 from opshift.passes.fusion.quantization.operands import Operands
 from opshift.passes.fusion.quantization.products import MOVING
 from opshift.passes.model.messages import NodeProto, default_domain

@@ -4,6 +4,7 @@ to be exact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from opshift.passes.errors import CannotConvert
@@ -24,12 +25,14 @@ EXACT = 2**24
 
 @says("The zero points are subtracted, and float convolutions are exact as long as no sum reaches 2**24.")
 def convolution_of_integers(node: Node) -> str:
+    _check_vectors(node, (2, 3))
     return _convolved(node, 0, 1, 2, 3)
 
 
 @says("The convolution of integers is exact, brought to the scale of y in float32, rounded, moved and cut off.")
 def convolution_of_quantized(node: Node) -> str:
     node.close("brought to the scale of y in float32")
+    _check_vectors(node)
     build = node.build
     total = _convolved(node, 0, 3, 2, 5)
     if node.input(8):
@@ -42,7 +45,16 @@ def convolution_of_quantized(node: Node) -> str:
 @says("DequantizeLinear, Conv and QuantizeLinear; a bias is in the scale of the products.")
 def convolution_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
+    _check_vectors(node)
     return quantized(node, convolution(node, dequantized(node, 0)), 6, node.elem_type(7))
+
+
+def _check_vectors(node: Node, indices: Sequence[int] = (1, 2, 4, 5, 6, 7)) -> None:
+    """Refuse scales and zero points that are no vectors: nothing says which of their axes is that of the channels."""
+    for index in indices:
+        if (node.scope.rank(node.input(index)) or 0) > 1:
+            why = f'"{node.input(index)}" of rank {node.rank(index)}; a number or a vector could be expressed'
+            raise CannotConvert(node, why)
 
 
 def _convolved(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int) -> str:

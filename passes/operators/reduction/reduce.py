@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
-from opshift.passes.inlining.expand import instantiate
+from opshift.passes.inlining.expander import instantiate
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.recipes import (
     axes_inside,

@@ -49,6 +49,9 @@ def test_the_nearest_opset_is_tried(here, capsys):
     _, all_, _ = run(capsys, "convert grid.onnx out.onnx --opset 5 -v")
     assert sum(line.startswith("refused: ") for line in all_) > 50
     assert run(capsys, "convert grid.onnx out.onnx --opset 7 --no-verify")[0] == 0
+    code, lines, _ = run(capsys, "inspect grid.onnx --opset 5")
+    assert (code, lines[-1]) == (3, "it cannot be converted to opset 5; try --opset 7")
+    assert run(capsys, "inspect grid.onnx --opset 7")[1][-1] == "it can be converted to opset 7"
 
 
 def test_numbers_for_dimensions_are_tried(here, capsys):

@@ -8,8 +8,8 @@ import pytest
 
 from opshift.cli import main as cli
 from opshift.cli.drawing import Box, drawing
+from opshift.verification.places.between import region
 from opshift.verification.places.pieces import Pieces
-from opshift.verification.places.regions import region
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

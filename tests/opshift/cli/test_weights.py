@@ -5,6 +5,7 @@ import onnx
 import onnx.numpy_helper
 import pytest
 
+import opshift
 from opshift.cli import main as cli
 from tests.opshift.cli.test_main import ROWS, listing
 from tests.support import evaluate, model
@@ -80,3 +81,17 @@ def test_a_failure_to_move_external_data_leaves_no_trace(location, tmp_path):
     assert cli.main(["convert", str(before / "in.onnx"), str(after / "out.onnx"), "--opset", "13", "--no-verify"]) == 5
     assert listing(after) == ["weights.bin"]
     assert (after / "weights.bin").read_bytes() == b"mine"
+
+
+def test_weights_that_were_left_behind_are_named(tmp_path, capsys):
+    path = with_external_axes(tmp_path)
+    (tmp_path / "data/weights.bin").unlink()
+    said = "could not be verified: external data 'data/weights.bin' are not there; that file belongs beside the model\n"
+    for typed in (
+        ["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "17"],
+        ["verify", str(path), str(path)],
+    ):
+        assert cli.main(typed) == 3
+        assert said in capsys.readouterr().out
+    assert opshift.verify(path, path).why in said
+    assert not (tmp_path / "out.onnx").exists()

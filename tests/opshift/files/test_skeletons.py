@@ -5,7 +5,7 @@ from onnx import ModelProto, TensorProto
 from opshift.passes.model import tensor_data
 from opshift.passes.model.encoding.fields import Malformed, encoded
 
-from opshift.files import kinds, skeletons, varints, wire
+from opshift.files import foreign, skeletons, varints, wire
 
 
 def listed(data):
@@ -219,9 +219,9 @@ def test_a_file_that_ends_early_has_not_all_values(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("magic", "what"), [(magic, what) for _, magic, what in kinds._MAGIC], ids=lambda part: str(part[:9])
+    ("magic", "what"), [(magic, what) for _, magic, what in foreign._MAGIC], ids=lambda part: str(part[:9])
 )
 def test_magic_bytes_stand_where_they_stand(magic, what):
     offset = {b"TFL3": 4, b"ORTM": 4, b"ustar": 257}.get(magic, 0)
-    assert kinds.described(bytes(offset) + magic + bytes(20)) == what
-    assert kinds.described(bytes([9] * (offset + 1)) + magic + bytes(20)) != what
+    assert foreign.described(bytes(offset) + magic + bytes(20)) == what
+    assert foreign.described(bytes([9] * (offset + 1)) + magic + bytes(20)) != what

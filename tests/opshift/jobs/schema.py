@@ -23,8 +23,8 @@ from opshift.jobs.contents import Contents
 from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
-from opshift.jobs.optional import TakenBack
 from opshift.jobs.outcome import Facts, Outcome, Prospect
+from opshift.jobs.yielding import TakenBack
 from opshift.trying.tried import Tried
 from opshift.verification.judgement import Verification
 

@@ -11,7 +11,7 @@ from opshift.passes.conversion import moves
 from opshift.passes.conversion.route import Arrived, Cross, Inline, Plan, Route
 from opshift.passes.conversion.work import Work
 from opshift.passes.errors import CannotConvert
-from opshift.passes.inlining.expand import Expander
+from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import kinds, schemas
 from opshift.passes.model.kinds import Kind, Survey
 from opshift.passes.model.legality import Judge

@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 from opshift.passes.changes import Allowance
 from opshift.passes.optimization import optimize
-from opshift.passes.optimization.contents import content, digest
+from opshift.passes.optimization.equal_constants import content, digest
 from opshift.passes.optimization.visitor import Visit
 from opshift.passes.optimization.whole import Whole
 from opshift.passes.optimization.workspace import Workspace

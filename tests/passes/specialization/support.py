@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto
 from opshift.passes.model.traversal import bodies
-from opshift.passes.specialization import specialize
+from opshift.passes.specialization import fixing
 from opshift.passes.specialization.wanted import resolved, wanted
 
 from opshift.verification.engines import OnnxRuntime
@@ -16,7 +16,7 @@ from opshift.verification.engines import OnnxRuntime
 def fixed(source: ModelProto, fix_shape: Any = None, given: Any = None, feeds: Mapping[str, Any] | None = None):
     """The model with these fixed; onnxruntime yields the same of it as of the source, which it judges."""
     kept, asked = source.SerializeToString(), wanted(fix_shape, given)
-    result = specialize.attempt(source, asked)
+    result = fixing.attempt(source, asked)
     made = result.model
     assert source.SerializeToString() == kept, "the caller's model was changed"
     assert result.grade == "exact"

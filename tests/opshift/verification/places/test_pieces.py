@@ -9,8 +9,8 @@ from onnx import helper
 from opshift.passes.model.types import tensor_type
 
 from opshift.verification.engines import OnnxRuntime, Reference
+from opshift.verification.places.between import region
 from opshift.verification.places.pieces import Pieces
-from opshift.verification.places.regions import region
 from tests.support import model
 
 IO = {"inputs": "float[2] x, float[2] z", "outputs": "float[2] y, float[2] v"}

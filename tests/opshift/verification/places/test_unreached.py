@@ -284,6 +284,53 @@ def test_numbers_on_lines():
         levelled(x, (("beside", "k"),), {"k": np.float32([1, 2])})
 
 
+def test_numbers_that_hide_behind_others_stand_alone():
+    x = np.float16([[0.5, -2, np.inf, 4]])
+    assert levelled(x, (("below", 0.0),), {}).tolist() == [[-0.5, -2, -np.inf, -4]]
+    assert levelled(x[:, [0, 1, 3]], (("small", 0.01),), {}).tolist() == np.float16([[0.00125, -0.005, 0.01]]).tolist()
+    assert levelled(x[:, [1]], (("small", 1e-9),), {}).tolist() == [[-(2.0**-8)]], "not so small that no square is left"
+    assert levelled(x[:, :0], (("small", 0.01), ("below", 0.0)), {}).shape == (1, 0)
+    assert levelled(0 * x[:, :2], (("small", 0.01),), {}).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "numbers"),
+    [
+        ("n = LeakyRelu<alpha = 0.01>(h)", "n = LeakyRelu<alpha = 0.0103>(h)", "negative numbers alone"),
+        ("n = LayerNormalization(h, w)", "n = LayerNormalization<epsilon = 0.001>(h, w)", "small numbers alone"),
+    ],
+)
+def test_what_hides_behind_roundings_of_float16(one, other, numbers):
+    forms = [model(f"h = Mul(x, k) {body} y = Neg(n)", 17, constants=HALVES, **HALF) for body in (one, one, other)]
+    assert opshift.verify(*forms[:2], grade="close").status == "equal"
+    found = opshift.verify(*forms[1:], grade="close")
+    assert found.status == "different"
+    assert numbers in found.why
+
+
+HALF = {"inputs": "float16[N,8] x", "outputs": "float16[N,8] y"}
+HALVES = """float16[1] c = {8479}, float16[1] e = {168}, float16[1] k = {17408},
+    float16[8] w = {15360, 15360, 15360, 15360, 15360, 15360, 15360, 15360}"""  # 0.01, 1e-5, 4 and ones
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("y = LeakyRelu<alpha = 0.01>(x)", "z = Sub(x, x) s = Min(x, z) p = Max(x, z) t = Mul(s, c) y = Add(p, t)"),
+        (
+            "y = LayerNormalization<epsilon = 0.00001>(x, w)",
+            "m = ReduceMean<axes = [-1]>(x) d = Sub(x, m) q = Mul(d, d) v = ReduceMean<axes = [-1]>(q) "
+            "g = Add(v, e) s = Sqrt(g) n = Div(d, s) y = Mul(n, w)",
+        ),
+    ],
+)
+def test_forms_of_one_function_are_equal_there_in_float16(one, other):
+    forms = [model(body, 17, constants=HALVES, **HALF) for body in (one, other)]
+    for before, after in (forms, forms[::-1]):
+        found = opshift.verify(before, after, grade="close")
+        assert (found.status, [remark for remark in found.remarks if "not proved" in remark]) == ("equal", [])
+
+
 @pytest.mark.parametrize(
     "name", ["a Relu that is dead beside a residual", "a Loop without a turn", "with another value"]
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from opshift.passes.analysis.inferring.type_inference import contradiction
-from opshift.passes.specialization import specialize
+from opshift.passes.specialization import fixing
 from opshift.passes.specialization.wanted import wanted
 
 import opshift
@@ -27,6 +27,6 @@ def test_sizes_that_fit_the_frequencies_are_no_contradiction():
     body = "f = STFT(x, s, , n) y = MatMul(w, f)"
     io = {"inputs": "float[1,T,1] x, float[1,1,3,5] w", "outputs": "float[A,B,C,D] y", "constants": FRAMES["constants"]}
     source = model(body, 17, **io)
-    fixed = specialize.attempt(source, wanted(["x:1,16,1"], [])).model
+    fixed = fixing.attempt(source, wanted(["x:1,16,1"], [])).model
     assert not contradiction(fixed)
     assert [dim.dim_value for dim in fixed.graph.output[0].type.tensor_type.shape.dim] == [1, 3, 3, 2]

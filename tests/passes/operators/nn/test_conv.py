@@ -123,3 +123,17 @@ def test_quantized_images(per_channel, biased):
         inputs=f"uint8[1,3,5,5] x, float xs, uint8 xz, int8[2,3,3,3] w, float{dims} ws, int8{dims} wz, float ys, uint8 yz" + (", int32[2] b" if biased else ""),
         outputs="uint8[1,2,3,3] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("wide", ["xs", "ws", "wz"])
+def test_scales_that_are_no_vectors_are_refused(wide):
+    """onnx.checker takes them; which axis were that of the channels?"""
+    names = {"xs": "float", "xz": "uint8", "ws": "float", "wz": "uint8", "ys": "float", "yz": "uint8"}
+    given = ", ".join(f"{kind}{'[1,1]' if name == wide else ''} {name}" for name, kind in names.items())
+    io = {"inputs": f"uint8[1,1,3,3] x, uint8[1,1,2,2] w, {given}", "outputs": "uint8[A,B,C,D] y"}
+    check_refused("y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz)", 10, 9, f'"{wide}" of rank 2', **io)
+    if wide == "wz":
+        given = "uint8[1,1,3,3] x, uint8[1,1,2,2] w, uint8 xz, uint8[1,1] wz"
+        check_refused(
+            "y = ConvInteger(x, w, xz, wz)", 10, 9, '"wz" of rank 2', inputs=given, outputs="int32[A,B,C,D] y"
+        )

@@ -12,8 +12,8 @@ from opshift.passes.refine import Refinement
 from opshift.passes.rewrite.says import says
 
 from opshift.cli import main as cli
-from opshift.jobs import optional
-from opshift.jobs.optional import MOST_TRIES, yielded
+from opshift.jobs import yielding
+from opshift.jobs.yielding import MOST_TRIES, yielded
 from opshift.verification.judgement import Verification
 from tests.support import model
 
@@ -103,7 +103,7 @@ def test_the_search_ends():
 
 
 def test_the_search_ends_in_time(monkeypatch):
-    monkeypatch.setattr(optional, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(yielding, "MOST_SECONDS", 0.0)
     rewriter = Rewriter([change(k) for k in range(200)], ["n7"])
     result, taken_back = rewriter.run()
     assert result.changes == ()

@@ -10,7 +10,7 @@ from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.process import collector_paused
-from opshift.passes.specialization import batch, declare
+from opshift.passes.specialization import declare, rebatching
 from opshift.passes.specialization.follow import follow
 from opshift.passes.specialization.sizes import BatchSize
 from opshift.passes.specialization.wanted import Wanted, resolved
@@ -37,14 +37,16 @@ def attempt(source: ModelProto, wanted: Wanted, rebatch: BatchSize | None = None
     changes += followed(model, wanted, folder)
     _check(source, model)
     result = Result(model, tuple(changes), ())
-    return result if rebatch is None else _rebatched(result, batch.places(source), rebatch, wanted, folder)
+    return result if rebatch is None else _rebatched(result, rebatching.places(source), rebatch, wanted, folder)
 
 
-def _rebatched(fixed: Result, samples: batch.Places, size: BatchSize, wanted: Wanted, folder: str | None) -> Result:
+def _rebatched(
+    fixed: Result, samples: rebatching.Places, size: BatchSize, wanted: Wanted, folder: str | None
+) -> Result:
     assert fixed.model is not None, "what is fixed refuses nothing"
-    result = batch.attempt(fixed.model, batch.likely(fixed.model, samples), size, folder)
+    result = rebatching.attempt(fixed.model, rebatching.likely(fixed.model, samples), size, folder)
     if result.model is None:
-        result = batch.attempt(fixed.model, samples, size, folder)
+        result = rebatching.attempt(fixed.model, samples, size, folder)
     later = followed(result.model, wanted, folder) if result.model is not None else []
     return replace(result, changes=(*fixed.changes, *result.changes, *later))
 

@@ -5,7 +5,7 @@ import pytest
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Measured, Types
 
-from opshift.probing import kinds, probe
+from opshift.probing import probe, retyped
 from opshift.probing.samples import Sample
 from opshift.probing.worker import Worker
 from opshift.verification import adapters
@@ -39,7 +39,7 @@ class Picky(OnnxRuntime):
 @pytest.fixture(scope="module")
 def oracle():
     workers = Worker(adapters.KNOWN["onnxruntime"]), Worker("opshift.verification.engines:Reference")
-    yield kinds.Oracle(*workers)
+    yield retyped.Oracle(*workers)
     for each in workers:
         each.stop()
 
@@ -59,14 +59,14 @@ def case(body, opset=13, **feeds):
     for value in of.graph.output:
         value.ClearField("type")
     expected = OnnxRuntime(of).run(feeds)
-    return kinds.Base(Sample("made up", ("", of.graph.node[-1].op_type), of, feeds, expected, 1e-3, 1e-6), set())
+    return retyped.Base(Sample("made up", ("", of.graph.node[-1].op_type), of, feeds, expected, 1e-3, 1e-6), set())
 
 
 CASTABLE = [f"tensor({name})" for name in ("float", "double", "float16", "bool", "int8", "int32", "int64", "uint8")]
 
 
 def measured(base, worker, oracle, missing=(), castable=CASTABLE):
-    return kinds.Kinds(worker, oracle, missing, castable).measured([base])
+    return retyped.Kinds(worker, oracle, missing, castable).measured([base])
 
 
 def names(found):
@@ -100,9 +100,9 @@ def test_integers_are_not_made_of_what_is_none():
     given = np.array([np.nan, np.inf, -1e9, 0.5], np.float32)
     base = case("y = Cast<to = 11>(x)", x=given)
     for kind, least in (("tensor(int32)", -100), ("tensor(uint8)", 0)):
-        made = kinds.of_kind(base.sample, {"T2"}, kind).sample
+        made = retyped.of_kind(base.sample, {"T2"}, kind).sample
         np.testing.assert_array_equal(made.feeds["x"], np.array([1, 1, least, 0.5], np.float32))
-    np.testing.assert_array_equal(kinds.of_kind(base.sample, {"T2"}, "tensor(float16)").sample.feeds["x"], given)
+    np.testing.assert_array_equal(retyped.of_kind(base.sample, {"T2"}, "tensor(float16)").sample.feeds["x"], given)
 
 
 def test_of_constants_the_value_has_the_type(worker, oracle):
@@ -120,14 +120,14 @@ def test_what_goes_through_graphs_has_types_too(worker, oracle):
 def test_what_a_sample_shows_adds_up():
     base = case("y = Add(x, x)").sample
     held = {"T": Types(frozenset({"tensor(int32)"}), frozenset({"tensor(float)", "tensor(int8)"}))}
-    assert kinds.noted(held, base, 14) == {
+    assert retyped.noted(held, base, 14) == {
         "T": Types(frozenset({"tensor(int32)", "tensor(float)"}), frozenset({"tensor(int8)"}))
     }
 
 
 def test_a_probe_writes_the_types(worker, oracle):
     held = [case("y = MatMul(x, x)").sample]
-    found = probe.judge(worker, ("", "MatMul"), held, 13, kinds=kinds.Kinds(worker, oracle, (), CASTABLE))
+    found = probe.judge(worker, ("", "MatMul"), held, 13, kinds=retyped.Kinds(worker, oracle, (), CASTABLE))
     said = measurements.spelled(found.called)
     assert said.endswith("; T: floats, not int32 int64")
     assert measurements.read("MatMul", said) == Measured(found.called.ranks, found.called.symbolic, found.called.types)

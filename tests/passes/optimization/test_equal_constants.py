@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import StringStringEntryProto, TensorProto, numpy_helper
 from opshift.passes.model import tensors
-from opshift.passes.optimization.contents import alike, content, digest
+from opshift.passes.optimization.equal_constants import alike, content, digest
 
 
 def tensor(value, name="t", doc=""):

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from opshift.passes.specialization import specialize
+from opshift.passes.specialization import fixing
 from opshift.passes.specialization.sizes import batch
 from opshift.passes.specialization.wanted import NOTHING, wanted
 
@@ -19,7 +19,7 @@ W = "float[3,3] w = {1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0}, int64[1] one = {1}, i
 def rebatched(source, size, fixed=NOTHING):
     """The model with another number of samples, which onnxruntime yields as it does the source's, one after the other."""
     kept = source.SerializeToString()
-    result = specialize.attempt(source, fixed, size)
+    result = fixing.attempt(source, fixed, size)
     assert source.SerializeToString() == kept, "the caller's model was changed"
     assert not result.refusals, result.refusals[0]
     made = result.model
@@ -34,7 +34,7 @@ def rebatched(source, size, fixed=NOTHING):
 
 
 def refused(source, size=4):
-    (refusal,) = specialize.attempt(source, NOTHING, size).refusals
+    (refusal,) = fixing.attempt(source, NOTHING, size).refusals
     return refusal
 
 
@@ -158,7 +158,7 @@ def test_inputs_of_other_sizes_are_the_same_for_all_samples():
 
 def test_what_is_fixed_is_fixed_before():
     source = model("y = Mul(x, s)", 18, inputs="float[N,C] x, float s", outputs="float[N,C] y")
-    result = specialize.attempt(source, wanted("N=1,C=3", {"s": 2}), 4)
+    result = fixing.attempt(source, wanted("N=1,C=3", {"s": 2}), 4)
     assert [shape(result.model, name) for name in "xy"] == [[4, 3], [4, 3]]
     assert result.batch.size == 1
 
@@ -238,7 +238,7 @@ def test_what_a_function_does_with_samples_is_not_known():
 
 def test_without_an_axis_there_are_no_samples():
     with pytest.raises(ValueError, match="an axis for samples"):
-        specialize.attempt(model("y = Neg(x)", 18, inputs="float x", outputs="float y"), NOTHING, 4)
+        fixing.attempt(model("y = Neg(x)", 18, inputs="float x", outputs="float y"), NOTHING, 4)
 
 
 @pytest.mark.parametrize("size", [0, -1, "many", True, 1.5])

@@ -12,7 +12,7 @@ import pytest
 from opshift.passes.errors import InvalidModel
 
 from opshift.cli import main as cli
-from opshift.files import kinds, model_file
+from opshift.files import foreign, model_file
 from tests.support import model
 
 RELU = model("y = Relu(x)", 18, inputs="float[2] x", outputs="float[2] y")
@@ -84,7 +84,7 @@ KINDS = [
 
 
 ZIP = b"PK\x03\x04" + bytes(26)
-TORCH = kinds._TORCH
+TORCH = foreign._TORCH
 
 
 @pytest.mark.parametrize(
@@ -131,17 +131,17 @@ TORCH = kinds._TORCH
     ],
 )
 def test_what_its_first_bytes_tell(head, name, said):
-    found = kinds.described(head, name)
+    found = foreign.described(head, name)
     assert found.startswith(said)
     assert bool(found) == bool(said)
 
 
 def test_no_more_than_the_first_bytes_are_looked_at(tmp_path):
     for end, said in ((b"\x01", "it is text"), (b"", "it is text")):
-        (tmp_path / "in.onnx").write_bytes(b"x" * kinds.HEAD + end)
+        (tmp_path / "in.onnx").write_bytes(b"x" * foreign.HEAD + end)
         with pytest.raises(InvalidModel, match=said):
             model_file.read(tmp_path / "in.onnx")
-    (tmp_path / "in.onnx").write_bytes(b"x" * (kinds.HEAD - 1) + b"\x01")
+    (tmp_path / "in.onnx").write_bytes(b"x" * (foreign.HEAD - 1) + b"\x01")
     with pytest.raises(InvalidModel, match=r"not an ONNX model \("):
         model_file.read(tmp_path / "in.onnx")
 
@@ -150,7 +150,7 @@ def test_a_folder_of_many_models_is_named_by_some(tmp_path):
     for count, said in ((3, "it holds m0.onnx, m1.onnx, m2.onnx"), (4, "m2.onnx and more")):
         for number in range(count):
             (tmp_path / f"m{number}.onnx").write_bytes(b"")
-        assert kinds.folder(str(tmp_path)).endswith(said)
+        assert foreign.folder(str(tmp_path)).endswith(said)
 
 
 def test_a_name_in_the_folder_that_one_is_in(tmp_path, monkeypatch):
@@ -216,4 +216,4 @@ def test_a_folder_is_named_with_what_it_holds(tmp_path, capsys, held, said):
 
 @pytest.mark.parametrize("end", range(0, 200, 7))
 def test_no_beginning_of_a_model_is_taken_for_something_else(end):
-    assert kinds.described(RELU.SerializeToString()[:end]) in ("", "empty")
+    assert foreign.described(RELU.SerializeToString()[:end]) in ("", "empty")

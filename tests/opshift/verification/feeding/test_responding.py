@@ -5,7 +5,7 @@ import pytest
 
 import opshift
 from opshift.verification.engines import OnnxRuntime
-from opshift.verification.feeding.moving import empty, unmoved
+from opshift.verification.feeding.responding import empty, unmoved
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
