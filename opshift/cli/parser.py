@@ -16,7 +16,7 @@ _CODES = (
 )
 
 _MODELS = ("model", "before", "after")
-_PATHS = (*_MODELS, "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models")
+_PATHS = (*_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models")
 _SHORT = 200
 """Characters of a path that every system opens as it is."""
 
@@ -43,11 +43,9 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     for name in _MODELS:
         if path := getattr(options, name, None):
             setattr(options, name, _single(path, own))
-    for name in _PATHS:
-        if isinstance(path := getattr(options, name, None), str):
-            setattr(options, name, _opened(path))
-    if hasattr(options, "paths"):
-        options.paths = list(map(_opened, options.paths))
+    for name, held in vars(options).items():
+        if name in _PATHS and held:
+            setattr(options, name, list(map(_opened, held)) if isinstance(held, list) else _opened(held))
     return options
 
 
