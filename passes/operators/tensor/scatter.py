@@ -234,7 +234,8 @@ def _in_rows(node: Node) -> list[str]:
     build, rank = node.build, node.rank(1)
     if rank <= 2:
         return node.inputs[1:] if rank == 2 else [build.Unsqueeze(name, [0]) for name in node.inputs[1:]]
-    filled = all(flat_indices.filled(node.scope.shape(name) or [0]) for name in node.inputs[1:])
+    shapes = [node.scope.shape(name) for name in node.inputs[1:]]
+    filled = all(dims is not None and all(isinstance(dim, int) and dim for dim in dims) for dims in shapes)
     leading = flat_indices.sizes(node, node.input(1))[:-1]
     count = [-1] if filled else flat_indices.vector(build, [flat_indices.product(build, leading)])
     rows = []
