@@ -227,6 +227,15 @@ def _outside_of_data(call: Call) -> bool:
     return len(dims) == indices.shape[-1] and bool(((indices < -np.array(dims)) | (indices >= dims)).any())
 
 
+def _no_class(call: Call) -> bool:
+    """Whether a target is no class, and is not ignored either."""
+    scores, targets = call.shape(0), call.given(1)
+    if targets is None or scores is None or len(scores) < 2:
+        return False
+    kept = targets != call.attribute("ignore_index", None)
+    return bool((kept & ((targets < 0) | (targets >= scores[1]))).any())
+
+
 def _no_parts(call: Call) -> bool:
     """Whether there is not one size for each part, or they are not those of a whole."""
     sizes, parts, x, axis = call.shape(1), call.given(1), call.shape(0), call.attribute("axis", 0)
@@ -380,6 +389,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("TopK", "OneHot"), "what is to be one number is not", _one_number(1)),
     Undefined(("Attention",), "sizes differ that are to be equal",
               _unequal(((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
+    Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "a target is no class", _no_class),
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "there is not one weight for each class", _unequal(((0, 1), (2, 0)))),
     Undefined(("Range",), "a bound is no scalar", lambda call: any(call.shape(at) not in (None, ()) for at in range(3))),
     Undefined(("RoiAlign",), "sizes differ that are to be equal", _unequal(((1, 0), (2, 0)))),
