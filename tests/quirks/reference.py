@@ -232,4 +232,8 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(REFERENCE, "1.23.2", ("DynamicQuantizeLinear",), "all numbers are 0", "has a scale of 1 / 255",
           "the scale is (max - min) / 255", lambda call: call.given(0) is not None and not call.given(0).any(),
           Evidence("q, y, z = DynamicQuantizeLinear(x)", 11, "float[3] x", "float y", {"x": f(0, 0, 0)}, (s(0),))),
+    Quirk(REFERENCE, "1.23.2", ("DFT", "STFT"), "there is NaN or an infinity", "has an imaginary part of 0 for a single number",
+          "the sum of products with sines, 0 times which is NaN, too", lambda call: any(when.holds(call.given(k), lambda v: ~np.isfinite(v)) for k in (0, 2)),
+          Evidence("y = DFT(x)", 17, "float[1,1,1] x", "float[1,1,2] y", {"x": f(NAN, shape=(1, 1, 1))},
+                   (f(NAN, NAN, shape=(1, 1, 2)),)), "nan"),
 )  # fmt: skip
