@@ -295,3 +295,9 @@ def test_a_command_says_its_code_and_all_that_it_printed():
     assert (
         subprocess.run([sys.executable, "-m", "opshift", "nothing"], capture_output=True, check=False).returncode == 2
     )
+
+
+def test_a_program_that_runs_the_command_goes_on():
+    code = "import runpy\ntry:\n    runpy.run_module('opshift', run_name='__main__')\nexcept SystemExit as e:\n    print('then', e.code)"
+    done = subprocess.run([sys.executable, "-c", code, "targets", "-x"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "then 2\n")
