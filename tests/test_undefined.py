@@ -114,6 +114,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {"w": np.ones((1, 2, 1), F), "r": np.ones((1, 2, 2), F)}),
     ("a place is no number", "y = GridSample(x, g)", 16, "float[A,B,C,D] y",
      {"x": np.ones((1, 1, 2, 2), F), "g": np.full((1, 1, 1, 2), np.nan, F)}, {"g": np.zeros((1, 1, 1, 2), F)}),
+    ("the axis lies outside", "y = LayerNormalization<axis=1>(x, s)", 17, "float[A] y", {"x": np.ones(1, F), "s": np.ones(1, F)},
+     {"x": np.ones((1, 1), F)}),
     ("the axis lies outside", "y = ArgMin<axis=3>(x)", 10, "int64[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1, 1), F)}),
     ("nothing along the axis", "y = ArgMax<axis=-1>(x)", 13, "int64[A,B] y", {"x": np.ones((1, 0), F)}, {"x": np.ones((0, 1), F)}),
     ("outside the data", "y = GatherND(x, i)", 13, "float[A,B] y", {"x": np.ones((0, 0), F), "i": np.zeros((1, 1), int)},

@@ -452,7 +452,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MelWeightMatrix",), "a frequency is negative",
               lambda call: any(edge is not None and bool((edge < 0).any()) for edge in (call.given(3), call.given(4)))),
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
-    Undefined(("ArgMin", "ArgMax"), "the axis lies outside the rank", _axis_outside),
+    Undefined(("ArgMin", "ArgMax", "LayerNormalization", "RMSNormalization"), "the axis lies outside the rank", _axis_outside),
     Undefined(("ArgMin", "ArgMax"), "there is nothing along the axis", _nothing_along),
     Undefined(("GatherND",), "data and indices have other batches", _other_batches),
     Undefined(("GatherND",), "an index lies outside the data", _outside_of_data),
