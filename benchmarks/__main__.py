@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -27,24 +28,16 @@ from benchmarks import conversions, folding, inlining, scaling
 
 def main() -> None:
     """Measure and print."""
+    options = _parsed()
+    if options.steps:
+        _say(scaling.steps(options.op))
+    else:
+        SUBJECTS[options.what](options)
+
+
+def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    subjects = [
-        "conversions",
-        "inlining",
-        "scaling",
-        "folding",
-        "weights",
-        "definitions",
-        "backends",
-        "tried",
-        "vendors",
-        "optimizers",
-        "checks",
-        "memory",
-        "proofs",
-        "waits",
-    ]
-    parser.add_argument("what", nargs="?", choices=subjects, default="conversions")
+    parser.add_argument("what", nargs="?", choices=list(SUBJECTS), default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
     parser.add_argument("--markdown", action="store_true", help="definitions and optimizers as a page of docs/")
@@ -62,112 +55,143 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=18, help="memory: of 67 MB each")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--limit", type=int, default=60, help="seconds of the processor that one conversion may take")
-    options = parser.parse_args()
-    console = Console(width=120)
-    if options.what == "definitions":
-        from benchmarks import definitions
+    return parser.parse_args()
 
-        compared = definitions.measure(options.op, options.runs)
-        if options.markdown:
-            print(definitions.as_markdown(compared), end="")
-        else:
-            console.print(definitions.as_table(compared))
-        return
-    if options.what == "backends":
-        from benchmarks import backends
-        from opshift.cli.display import progress
 
-        with progress() as advance:
-            chosen = options.backend or ["openvino", "opencv", "tract"]
-            rows = [row for backend in chosen for row in backends.measure(backend, advance)]
-        print(backends.document(rows), end="")
-        return
-    if options.what == "tried":
-        from benchmarks import tried
+def _say(lines: Iterable[object]) -> None:
+    for line in lines:
+        print(line, flush=True)
 
-        chosen = options.backend or ["openvino", "opencv", "tract"]
-        counted = tried.rows(chosen, options.models, options.name, options.rows)
-        print(tried.document(counted, tried.fixing(options.models)), end="")
-        return
-    if options.what == "vendors":
-        from benchmarks import vendors
-        from opshift.cli.display import progress
 
-        with progress() as advance:
-            models = list(vendors.saved(advance))
-            measured = [
-                row
-                for name in options.backend or list(vendors.BACKENDS)
-                for row in vendors.measure(name, models, advance)
-            ]
-        print(vendors.as_markdown(measured), end="")
-        return
-    if options.what == "optimizers":
-        from benchmarks import optimizers
-        from opshift.cli.display import progress
+def _conversions(options: argparse.Namespace) -> None:
+    for part in (conversions, inlining):
+        _table(part.HEAD, part.SHAPES, options)
+    _scaling(options)
+    print()
+    _folding(options)
 
-        name, folder = options.name, options.models
-        found = list(optimizers.of_folder(folder, name) if folder else optimizers.committed(name))
-        with progress() as advance:
-            held = list(optimizers.measure(found, options.runs, options.limit, advance))
-        if options.markdown:
-            print(optimizers.as_markdown(held, options.runs), end="")
-        else:
-            for table in optimizers.as_table(held):
-                console.print(table)
-        return
-    if options.what == "checks":
-        from benchmarks import checks
 
-        print(checks.HEAD)
-        for line in checks.measure(options.nodes, options.runs, options.models):
-            print(line, flush=True)
-        return
-    if options.what == "waits":
-        from benchmarks import waits
+def _inlining(options: argparse.Namespace) -> None:
+    _table(inlining.HEAD, inlining.SHAPES, options)
 
-        print(waits.HEAD)
-        for line in waits.measure(options.runs, options.beside, options.models):
-            print(line, flush=True)
-        return
-    if options.what == "proofs":
-        from benchmarks import proofs
 
-        for line in proofs.measure(options.runs, options.name):
-            print(line, flush=True)
-        return
-    if options.what == "memory":
-        from benchmarks import memory
+def _table(head: str, shapes: Sequence[conversions.Shape], options: argparse.Namespace) -> None:
+    print(head)
+    for rows in conversions.measure(shapes, options.nodes, options.runs, options.limit):
+        _say(map(conversions.line, rows))
+    print()
 
-        for line in memory.measure(options.layers):
-            print(line, flush=True)
-        return
-    if options.what == "weights":
-        from benchmarks import weights
 
-        weights.measure(options.gigabytes, options.runs)
-        return
-    if options.steps:
-        for row in scaling.steps(options.op):
-            print(row, flush=True)
-        return
-    if options.what not in ("scaling", "folding"):
-        for part in [inlining] if options.what == "inlining" else [conversions, inlining]:
-            print(part.HEAD)
-            for rows in conversions.measure(part.SHAPES, options.nodes, options.runs, options.limit):
-                for held in rows:
-                    print(conversions.line(held), flush=True)
-            print()
-    if options.what not in ("inlining", "folding"):
-        print(scaling.HEAD)
-        for line in scaling.measure(options.nodes, options.runs, options.limit):
-            print(line, flush=True)
-        print()
-    if options.what in ("conversions", "folding"):
-        print(folding.HEAD)
-        for line in scaling.measure(options.nodes, options.runs, options.limit, folding.SHAPES, folding.COMMAND):
-            print(line, flush=True)
+def _scaling(options: argparse.Namespace) -> None:
+    print(scaling.HEAD)
+    _say(scaling.measure(options.nodes, options.runs, options.limit))
 
+
+def _folding(options: argparse.Namespace) -> None:
+    print(folding.HEAD)
+    _say(scaling.measure(options.nodes, options.runs, options.limit, folding.SHAPES, folding.COMMAND))
+
+
+def _weights(options: argparse.Namespace) -> None:
+    from benchmarks import weights
+
+    weights.measure(options.gigabytes, options.runs)
+
+
+def _definitions(options: argparse.Namespace) -> None:
+    from benchmarks import definitions
+
+    compared = definitions.measure(options.op, options.runs)
+    if options.markdown:
+        print(definitions.as_markdown(compared), end="")
+    else:
+        Console(width=120).print(definitions.as_table(compared))
+
+
+def _backends(options: argparse.Namespace) -> None:
+    from benchmarks import backends
+    from opshift.cli.display import progress
+
+    with progress() as advance:
+        rows = [row for backend in options.backend or BACKENDS for row in backends.measure(backend, advance)]
+    print(backends.document(rows), end="")
+
+
+def _tried(options: argparse.Namespace) -> None:
+    from benchmarks import tried
+
+    counted = tried.rows(options.backend or BACKENDS, options.models, options.name, options.rows)
+    print(tried.document(counted, tried.fixing(options.models)), end="")
+
+
+def _vendors(options: argparse.Namespace) -> None:
+    from benchmarks import vendors
+    from opshift.cli.display import progress
+
+    with progress() as advance:
+        models = list(vendors.saved(advance))
+        names = options.backend or list(vendors.BACKENDS)
+        measured = [row for name in names for row in vendors.measure(name, models, advance)]
+    print(vendors.as_markdown(measured), end="")
+
+
+def _optimizers(options: argparse.Namespace) -> None:
+    from benchmarks import optimizers
+    from opshift.cli.display import progress
+
+    name, folder = options.name, options.models
+    found = list(optimizers.of_folder(folder, name) if folder else optimizers.committed(name))
+    with progress() as advance:
+        rows = list(optimizers.measure(found, options.runs, options.limit, advance))
+    if options.markdown:
+        print(optimizers.as_markdown(rows, options.runs), end="")
+    else:
+        Console(width=120).print(*optimizers.as_table(rows))
+
+
+def _checks(options: argparse.Namespace) -> None:
+    from benchmarks import checks
+
+    print(checks.HEAD)
+    _say(checks.measure(options.nodes, options.runs, options.models))
+
+
+def _memory(options: argparse.Namespace) -> None:
+    from benchmarks import memory
+
+    _say(memory.measure(options.layers))
+
+
+def _proofs(options: argparse.Namespace) -> None:
+    from benchmarks import proofs
+
+    _say(proofs.measure(options.runs, options.name))
+
+
+def _waits(options: argparse.Namespace) -> None:
+    from benchmarks import waits
+
+    print(waits.HEAD)
+    _say(waits.measure(options.runs, options.beside, options.models))
+
+
+BACKENDS = ["openvino", "opencv", "tract"]
+SUBJECTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "conversions": _conversions,
+    "inlining": _inlining,
+    "scaling": _scaling,
+    "folding": _folding,
+    "weights": _weights,
+    "definitions": _definitions,
+    "backends": _backends,
+    "tried": _tried,
+    "vendors": _vendors,
+    "optimizers": _optimizers,
+    "checks": _checks,
+    "memory": _memory,
+    "proofs": _proofs,
+    "waits": _waits,
+}
 
 if __name__ == "__main__":
     main()

@@ -1,5 +1,9 @@
 """`python -m opshift`."""
 
-from opshift.cli.start import command
+import sys
 
-command()
+from opshift.cli import start
+
+if vars(sys.modules["__main__"]) is globals():
+    start.command()
+sys.exit(start.main())  # for another program, which goes on

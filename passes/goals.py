@@ -20,7 +20,7 @@ from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
 from opshift.passes.specialization import sizes
-from opshift.passes.specialization import wanted as fixing
+from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.spelling import hint, likely
 
@@ -48,7 +48,7 @@ class Goal:
     backend: Backend | None = None
     refinement: Refinement = NOTHING
     portable: bool = False
-    fixed: Wanted = fixing.NOTHING
+    fixed: Wanted = ALL_FREE
     annotate: bool = False
     rebatch: sizes.BatchSize | None = None
 
@@ -226,7 +226,7 @@ def versions(
     target: Target | None,
     ir_version: int | None,
     wanted: Refinement,
-    fixed: Wanted = fixing.NOTHING,
+    fixed: Wanted = ALL_FREE,
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,

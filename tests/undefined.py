@@ -107,6 +107,20 @@ def _no_angles(call: Call) -> bool:
     return any((shape := call.shape(at)) is not None and len(shape) != rank for at in (1, 2))
 
 
+def _misplaced(call: Call) -> bool:
+    """Whether positions are no table of batches and places in a sequence."""
+    x, places = call.shape(0), call.shape(3)
+    return x is not None and places is not None and places != (x[0], x[-2])
+
+
+def _no_class(call: Call) -> bool:
+    """Whether a target that counts is none of the scores, or counted from the end."""
+    scores, targets, ignored = call.shape(0), call.given(1), call.attribute("ignore_index")
+    if scores is None or targets is None or len(scores) < 2:
+        return False
+    return bool((((targets < 0) | (targets >= scores[1])) & (True if ignored is None else targets != ignored)).any())
+
+
 def _no_variance(call: Call) -> bool:
     """Whether numbers are all equal: 0 / 0 by the formula, as in onnxruntime, and 0 / 1e-9 by the body."""
     x = call.given(0)
@@ -225,6 +239,15 @@ def _outside_of_data(call: Call) -> bool:
         return False
     dims = x[count : count + indices.shape[-1]]
     return len(dims) == indices.shape[-1] and bool(((indices < -np.array(dims)) | (indices >= dims)).any())
+
+
+def _no_class(call: Call) -> bool:
+    """Whether a target is no class, and is not ignored either."""
+    scores, targets = call.shape(0), call.given(1)
+    if targets is None or scores is None or len(scores) < 2:
+        return False
+    kept = targets != call.attribute("ignore_index", None)
+    return bool((kept & ((targets < 0) | (targets >= scores[1]))).any())
 
 
 def _no_parts(call: Call) -> bool:
@@ -380,6 +403,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("TopK", "OneHot"), "what is to be one number is not", _one_number(1)),
     Undefined(("Attention",), "sizes differ that are to be equal",
               _unequal(((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
+    Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "a target is no class", _no_class),
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "there is not one weight for each class", _unequal(((0, 1), (2, 0)))),
     Undefined(("Range",), "a bound is no scalar", lambda call: any(call.shape(at) not in (None, ()) for at in range(3))),
     Undefined(("RoiAlign",), "sizes differ that are to be equal", _unequal(((1, 0), (2, 0)))),
@@ -444,6 +468,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
+    Undefined(("RotaryEmbedding",), "there is not one position for each element of a sequence", _misplaced),
+    Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "a target is no class", _no_class),
     Undefined(("RotaryEmbedding",), "the angles are no table of places, or of each place", _no_angles),
     Undefined(("BatchNormalization",), "there is not one of all statistics for each channel",
               lambda call: bool(call.attribute("spatial", 1)) and _unequal(((0, 1), (1, 0), (2, 0), (3, 0), (4, 0)))(call)),

@@ -310,12 +310,14 @@ def inspect(options: argparse.Namespace) -> int:
 
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
+    from opshift.jobs.advice import advice
     from opshift.passes.backends.knowledge import known as known_calls
     from opshift.passes.backends.obstacles import obstacles, open_dimensions
 
     folder, backend = _folder(options.model), goal.backend
     result = goal.attempt(source, folder)
     in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
+    tries = advice(source, goal, result, goal.nearest(source, result, folder), folder) if result.refusals else ()
     prospect = outcome_.Prospect(
         backend.name if backend is not None else goal.said.removeprefix("at "),
         in_the_way,
@@ -324,6 +326,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
         tuple(open_dimensions(source, backend)) if backend is not None else (),
         backend is None,
         outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
+        tries,
     )
     if options.format == "json":
         print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))

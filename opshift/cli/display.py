@@ -142,10 +142,11 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
         say(line, console, style="red")
     for need in held.needs:
         say(f"left to you: {need}", console)
+    tries = f"; try {', or '.join(held.tries)}" if held.tries else ""
     if held.opset:
-        say(f"it {'cannot' if held.refusals else 'can'} be converted to {held.target}", console)
+        say(f"it {'cannot' if held.refusals else 'can'} be converted to {held.target}{tries}", console)
     elif held.refusals:
-        say(f"{held.target} does not read this model, and it cannot be rewritten for it", console)
+        say(f"{held.target} does not read this model, and it cannot be rewritten for it{tries}", console)
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:

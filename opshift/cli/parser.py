@@ -16,6 +16,9 @@ _CODES = (
 )
 
 _MODELS = ("model", "before", "after")
+_PATHS = (*_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models")
+_SHORT = 200
+"""Characters of a path that every system opens as it is."""
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -40,6 +43,9 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     for name in _MODELS:
         if path := getattr(options, name, None):
             setattr(options, name, _single(path, own))
+    for name, held in vars(options).items():
+        if name in _PATHS and held:
+            setattr(options, name, list(map(_opened, held)) if isinstance(held, list) else _opened(held))
     return options
 
 
@@ -61,6 +67,15 @@ def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
         if len(options.paths) > 2:
             raise Misuse("one model and its output, or --out-dir for several models", parser)
         options.model, options.output = [*options.paths, None][:2]
+
+
+def _opened(path: str) -> str:
+    """A path as the system opens it: Windows wants a prefix in front of long ones."""
+    if len(path) < _SHORT or "://" in path or any(wild in path for wild in "*?["):
+        return path
+    from opshift.passes.model.tensor_data import reachable
+
+    return reachable(path)
 
 
 def _single(path: str, parser: Parser) -> str:

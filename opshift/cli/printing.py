@@ -11,7 +11,7 @@ def printable(line: str) -> str:
     """A line with what names in a model may hold and a terminal would obey, or not show, spelled out."""
     from opshift.passes.errors import brief
 
-    line = brief(line)
+    line = brief(line.replace("\\\\?\\UNC\\", "\\\\").replace("\\\\?\\", ""))  # what long paths of Windows begin with
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

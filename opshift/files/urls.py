@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from opshift.files import external, model_file, openvino_ir
 from opshift.files.writing import scratch
 from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensor_data
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -161,4 +162,14 @@ def _local(path: str, *, folders: bool) -> list[str]:
         return sorted(str(file) for file in files if file.suffix.lower() == ".onnx")
     if os.path.exists(path) or not _WILD.search(path):  # names may hold what else is a wildcard
         return [path]
-    return sorted(name for name in glob.glob(path, recursive=True) if not os.path.isdir(name))
+    return sorted(name for name in _globbed(path) if not os.path.isdir(name))
+
+
+def _globbed(path: str) -> list[str]:
+    """What wildcards stand for, also below a folder that Windows opens by a prefix alone, which holds one of them."""
+    parts = Path(path).parts
+    plain = next(place for place, part in enumerate(parts) if _WILD.search(part))
+    folder = os.path.join(*parts[:plain]) if plain else ""
+    if (root := tensor_data.reachable(folder)) == folder:
+        return glob.glob(path, recursive=True)
+    return [os.path.join(root, name) for name in glob.glob(os.path.join(*parts[plain:]), root_dir=root, recursive=True)]

@@ -73,6 +73,7 @@ class Prospect:
 
     `needs` is what is left to the user: dimensions without a number. An opset is a target, too (`opset`). `known` says
     of the rest what is known of it, with the number of calls: `read` (measured), `believed` (documented) or `unknown`.
+    `tries` is what was found to lead on where it is refused.
     """
 
     target: str
@@ -82,6 +83,7 @@ class Prospect:
     needs: tuple[Refusal, ...]
     opset: bool = False
     known: tuple[Knowledge, ...] = ()
+    tries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

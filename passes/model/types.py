@@ -96,7 +96,11 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
 
 
 def dims_of(kind: TypeProto) -> list[Dim]:
-    return [int(dim.dim_value) if is_fixed(dim) else symbol(dim) or None for dim in kind.tensor_type.shape.dim]
+    return [dim.dim_value if dim.dim_value > 0 else _dim(dim) for dim in kind.tensor_type.shape.dim]
+
+
+def _dim(dim: TensorShapeProto.Dimension) -> Dim:
+    return int(dim.dim_value) if is_fixed(dim) else symbol(dim) or None
 
 
 def is_fixed(dim: TensorShapeProto.Dimension) -> bool:

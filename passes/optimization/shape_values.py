@@ -35,12 +35,22 @@ def _follow(call: Call) -> None:
     if known is not None and kind:
         call.space.learn(call.output, numbers=known, kind=kind)
     shape = dimensions.SHAPED.get(call.op)
-    dims = shape(call) if shape is not None else None
+    dims = shape(call) if shape is not None and not _told(call) else None
     if dims is not None:
         _note(call, call.output, dims)
     if call.op == "Split":
         for name, part in zip(call.proto.output, dimensions.parts(call) or (), strict=False):
             _note(call, name, part)
+
+
+def _told(call: Call) -> bool:
+    """Whether the dimensions of the output are known as numbers, of which nothing more follows."""
+    whole = call.space.whole
+    leans, whole.leans = whole.leans, False
+    known = call.space.shape(call.output)
+    told = known is not None and not whole.leans and all(isinstance(dim, int) for dim in known)
+    whole.leans = leans
+    return told
 
 
 def _note(call: Call, name: str, dims: tuple[Number, ...]) -> None:

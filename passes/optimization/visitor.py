@@ -9,6 +9,7 @@ from itertools import chain
 from opshift.passes.analysis import kernels
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.inferring.node_inference import HOLDING_GRAPHS
+from opshift.passes.analysis.inferring.type_inference import is_whole
 from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants
@@ -16,7 +17,7 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.messages import NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import graphless, subgraphs
-from opshift.passes.model.types import dims_of, has_shape
+from opshift.passes.model.types import dims_of, elem_type_of, has_shape
 from opshift.passes.optimization import rules, shape_values
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.courses import course
@@ -165,6 +166,7 @@ class Visit:
         self._space.followed = None
         asked = self._whole.context.inference.was_asked
         settles = rules.settles(rule) and (not asked or self._inferred(call.output) is not None)
+        settles |= not call.before and self._is_told(call.output)
         if not settles and not (like and self._is_alike(call.output, like)):
             self._whole.stirred = True
         self._note(named, op, sentence_of(rule), call.grade, call.remark)
@@ -174,6 +176,11 @@ class Visit:
         inference, path = self._whole.context.inference, self._space.path
         found = inference.type(path, name) if inference.was_asked and path is not None else None
         return found if found is not None and has_shape(found) else None
+
+    def _is_told(self, name: str) -> bool:
+        """Whether inference told all sizes of a value that measures none itself: nothing more can be known of it."""
+        found = self._inferred(name)
+        return found is not None and elem_type_of(found) in _FLOATS and is_whole(found)
 
     def _is_alike(self, name: str, other: str) -> bool:
         """Whether the same was inferred of two values."""
@@ -231,12 +238,12 @@ class Visit:
                 return False
         if not named:
             return False
-        freed = sum(space.nbytes(n) for n in set(named) if self._whole.counted(n, node.input[:].count(n)))
-        sizes = [space.nbytes(name) for name in named]
-        if max(sizes) > LARGEST or (max(sizes) > space.growth + freed and node.op_type not in ("Shape", "Size")):
-            return False
-        if node.op_type in _GROWING and not self._is_bounded(node, space.growth + freed):
-            return False
+        room = space.growth + sum(space.nbytes(n) for n in set(named) if self._whole.uses[n] <= named.count(n))
+        largest = max(map(space.nbytes, named))
+        if largest > LARGEST or (largest > room and node.op_type not in ("Shape", "Size")):
+            return self._waits(named)
+        if node.op_type in _GROWING and not self._is_bounded(node, room):
+            return self._waits(named)
         arrays = [space.array(name) if name else None for name in node.input]
         if any(name and value is None for name, value in zip(node.input, arrays, strict=True)):
             return False
@@ -245,12 +252,18 @@ class Visit:
         if found is None or len(found[0]) < len(node.output):
             return False
         values, exact = found
-        if sum(value.nbytes for value in values) > space.growth + freed or any(v.dtype.kind in "OUS" for v in values):
-            return False
+        if sum(value.nbytes for value in values) > room or any(v.dtype.kind in "OUS" for v in values):
+            return self._waits(named)
         import onnx.numpy_helper
 
         tensors = [onnx.numpy_helper.from_array(value) for value in values]
         return self._hold_outputs(node, tensors, "" if exact else "computed in double precision and rounded once")
+
+    def _waits(self, named: Sequence[str]) -> bool:
+        """Note that what these make may be computed once nothing else reads them; False."""
+        for name in set(named):
+            self._whole.counted(name, named.count(name))
+        return False
 
     def _is_bounded(self, node: NodeProto, most: int) -> bool:
         """Whether what an operator that repeats values makes is small enough, told before it is made."""

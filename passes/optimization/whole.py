@@ -81,7 +81,7 @@ class Whole:
         if not self.changed or self.stirred:
             return not self.changed
         self._count()
-        return all(self.uses[name] > count for name, count in self._crowded.items())
+        return not any(min(count, 1) <= self.uses[name] <= count for name, count in self._crowded.items())
 
     def readers(self, name: str) -> list[NodeProto]:
         """The nodes that read a value, as they were when they were first asked for in this round."""

@@ -93,16 +93,7 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
         path = Path(folder, "net.xml")
         openvino.serialize(model, path)
         try:
-            compiled = openvino.Core().compile_model(
-                path, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-            )
-            found = compiled(list(feeds))
-            expected = [np.array(found[index]) for index in range(len(compiled.outputs))]
-            if not all(map(_is_sane, expected)):
-                return "unread", "numbers from nowhere"
-            for value, output in zip(expected, model.outputs, strict=True):
-                if not output.get_partial_shape().compatible(openvino.PartialShape(list(value.shape))):
-                    return "unread", f"a shape {value.shape} that it does not state"
+            expected = _expected(model, path, feeds)
         except Exception as error:
             return "unread", " ".join(str(error).split())[-150:]
         try:
@@ -142,6 +133,22 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
                         return "unread", excuse
                     return "differs", f"opset {opset}, output {place}: {why}"
         return ("agrees", "") if ran else ("unrun", "")
+
+
+def _expected(model: Any, path: Path, feeds: Sequence[Any]) -> list[Any]:
+    """What OpenVINO computes of a network, which lies at a path; raises what it says of one that it does not run."""
+    import openvino
+
+    manner = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    compiled = openvino.Core().compile_model(path, "CPU", manner)
+    found = compiled(list(feeds))
+    expected = [np.array(found[index]) for index in range(len(compiled.outputs))]
+    if not all(map(_is_sane, expected)):
+        raise ValueError("numbers from nowhere")
+    for value, output in zip(expected, model.outputs, strict=True):
+        if not output.get_partial_shape().compatible(openvino.PartialShape(list(value.shape))):
+            raise ValueError(f"a shape {value.shape} that it does not state")
+    return expected
 
 
 def _is_noise(one: Any, other: Any) -> bool:

@@ -1,10 +1,8 @@
 """Everything works where POSIX is not: files, the command line, the process that runs a model, and paths of Windows."""
 
 import io
-import ntpath
 import os
 import pathlib
-import posixpath
 import re
 import signal
 import subprocess
@@ -19,15 +17,11 @@ import onnx.helper
 import onnx.numpy_helper
 import pytest
 from opshift.passes import process
-from opshift.passes.errors import InvalidModel
-from opshift.passes.goals import Goal
 from opshift.passes.model import tensor_data
 
 import opshift
 from opshift.cli import main as cli
-from opshift.files import external, model_file, urls, writing
-from opshift.jobs import batch
-from opshift.jobs.rewrite import Manner
+from opshift.files import external, model_file, writing
 from opshift.probing.worker import Task, Worker
 from opshift.verification import isolation
 
@@ -178,38 +172,6 @@ def test_names_that_a_pipe_has_no_letters_for_are_spelled_out(source):
     assert "größe\\u2192" in done.stdout.decode("cp1252")
 
 
-@pytest.mark.parametrize(
-    "location",
-    ["C:\\w.bin", "C:w.bin", "\\w.bin", "/w.bin", "\\\\host\\share\\w.bin", "..\\w.bin", "a\\..\\..\\w.bin", "a/../w.bin", "w.bin:x", ""],
-)  # fmt: skip
-def test_locations_that_lead_out_of_the_folder_on_windows(location):
-    with pytest.raises(InvalidModel, match="outside"):
-        tensor_data.parts_of(location, ntpath)
-
-
-@pytest.mark.parametrize("location", ["sub\\w.bin", "sub/w.bin", ".\\sub\\w.bin"])
-def test_both_separators_are_read_on_windows_and_slashes_are_written(location):
-    assert tensor_data.parts_of(location, ntpath) == ["sub", "w.bin"]
-    assert external.prefixed(location, "m.", ntpath) == "sub/m.w.bin"
-
-
-LONG = "\\" + "m" * 250
-
-
-@pytest.mark.parametrize(
-    ("path", "folder", "location"),
-    [
-        (f"\\\\?\\C:{LONG}\\w.bin", f"C:{LONG}", "w.bin"),
-        (f"C:{LONG}\\w.bin", f"\\\\?\\c:{LONG}", "w.bin"),
-        (f"\\\\?\\UNC\\host\\share{LONG}\\w.bin", f"\\\\host\\share{LONG}", "w.bin"),
-        ("D:\\m\\w.bin", "C:\\m", "D:/m/w.bin"),
-        ("C:\\w.bin", "C:\\m", "../w.bin"),
-    ],
-)
-def test_long_paths_and_other_drives_are_referred_to(path, folder, location):
-    assert tensor_data.location_of(path, folder, ntpath) == location
-
-
 def test_a_file_that_is_looked_through_is_replaced_a_moment_later(source, tmp_path, monkeypatch):
     held, replace, paused = [1, 2, 3], os.replace, []
 
@@ -226,26 +188,6 @@ def test_a_file_that_is_looked_through_is_replaced_a_moment_later(source, tmp_pa
     assert source.read_bytes() == b"new"
     assert paused == sorted(paused)
     assert 0 < sum(paused) < 1
-
-
-def test_a_location_has_slashes_whatever_the_system():
-    assert tensor_data.location_of("C:\\m\\sub\\w.bin", "C:\\m", ntpath) == "sub/w.bin"
-    assert tensor_data.location_of("/m/sub/w.bin", "/m", posixpath) == "sub/w.bin"
-    assert tensor_data.parts_of("a\\b", posixpath) == ["a\\b"], "a name may hold one there"
-
-
-@pytest.mark.parametrize(
-    ("path", "opened"),
-    [
-        ("C:\\m\\in.onnx", "C:\\m\\in.onnx"),
-        ("C:\\" + "m" * 250 + "\\a/..\\in.onnx", "\\\\?\\C:\\" + "m" * 250 + "\\in.onnx"),
-        ("\\\\host\\share\\" + "m" * 250, "\\\\?\\UNC\\host\\share\\" + "m" * 250),
-        ("\\\\?\\C:\\" + "m" * 250, "\\\\?\\C:\\" + "m" * 250),
-    ],
-)
-def test_long_paths_are_opened(path, opened):
-    assert tensor_data.reachable(path, ntpath) == opened
-    assert tensor_data.reachable("/" + "m" * 500, posixpath) == "/" + "m" * 500
 
 
 def test_backslashes_between_folders_are_read_everywhere(tmp_path, capsys):
@@ -302,28 +244,6 @@ def test_folders_for_a_while_are_left_where_something_in_them_is_open():
     for path in SOURCES:
         assert path.name == "writing.py" or "TemporaryDirectory" not in path.read_text("utf-8"), path
     assert "ignore_cleanup_errors=True" in pathlib.Path(writing.__file__).read_text("utf-8")
-
-
-@pytest.mark.parametrize("system", ["win32", "darwin", "linux"])
-def test_names_that_differ_by_case_are_one_file_but_on_linux(monkeypatch, tmp_path, system):
-    monkeypatch.setattr(sys, "platform", system)
-    models = [str(tmp_path / "a" / "m.onnx"), str(tmp_path / "b" / "M.ONNX")]
-    if system == "linux":
-        assert len(batch.arrange(models, str(tmp_path / "out"), Goal({}), Manner())) == 2
-        return
-    with pytest.raises(ValueError, match="would both be written to"):
-        batch.arrange(models, str(tmp_path / "out"), Goal({}), Manner())
-
-
-def test_models_are_found_whatever_the_case_in_which_their_names_end(tmp_path):
-    for name in ("A.ONNX", "b.onnx", "c.txt"):
-        (tmp_path / name).write_bytes(b"")
-    assert [os.path.basename(found) for found in urls.named([str(tmp_path)])] == ["A.ONNX", "b.onnx"]
-
-
-@pytest.mark.parametrize("path", ["C:\\m\\in.onnx", "C:/m/in.onnx", "\\\\host\\share\\in.onnx", "file:///C:/in.onnx"])
-def test_drives_and_shares_are_local(path):
-    assert not urls.is_url(path)
 
 
 @pytest.mark.parametrize("what", ["markdown", "definitions"])

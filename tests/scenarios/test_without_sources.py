@@ -1,5 +1,6 @@
 """What is installed as compiled modules, without a source among them, does what it does with them."""
 
+import os
 import py_compile
 import shutil
 import subprocess
@@ -34,6 +35,14 @@ WRITING = [
 ]
 
 
+CODE = """
+import sys, opshift
+from opshift.cli.main import main
+print(*[main(line.split()) for line in sys.argv[1:]])
+print(opshift.__file__)
+"""
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The packages and the data that pyproject.toml lists."""
@@ -56,14 +65,22 @@ def test_every_verb_does_the_same(installed, tmp_path, monkeypatch, capsys):
     for folder in folders:
         folder.mkdir()
         onnx.save(SOURCE, folder / "in.onnx")
-    code = "import sys; from opshift.cli.main import main; print(*(main(line.split()) for line in sys.argv[1:]))"
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(installed)!r}); {code}", *LOOKING, *WRITING]
-    done = subprocess.run(command, cwd=folders[1], capture_output=True, text=True, encoding="utf-8")
+    beside = os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": beside, "PYTHONUTF8": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *LOOKING, *WRITING],
+        cwd=folders[1],
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
     monkeypatch.chdir(folders[0])
     assert not any(cli.main(line.split()) for line in LOOKING)
     assert done.stdout.startswith(capsys.readouterr().out)
     assert not any(cli.main(line.split()) for line in WRITING)
-    assert done.stdout.endswith(f"\n{' '.join('0' for _ in LOOKING + WRITING)}\n"), done.stderr
+    ends = f"\n{' '.join('0' for _ in LOOKING + WRITING)}\n{installed / 'opshift' / '__init__.pyc'}\n"
+    assert done.stdout.endswith(ends), done.stderr
     assert not list(installed.rglob("*.py"))
     written = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
     assert written[0] == written[1]

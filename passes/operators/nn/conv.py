@@ -4,6 +4,7 @@ to be exact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from opshift.passes.errors import CannotConvert
@@ -24,6 +25,7 @@ EXACT = 2**24
 
 @says("The zero points are subtracted, and float convolutions are exact as long as no sum reaches 2**24.")
 def convolution_of_integers(node: Node) -> str:
+    _check_vectors(node, (2, 3))
     return _convolved(node, 0, 1, 2, 3)
 
 
@@ -47,9 +49,9 @@ def convolution_of_dequantized(node: Node) -> str:
     return quantized(node, convolution(node, dequantized(node, 0)), 6, node.elem_type(7))
 
 
-def _check_vectors(node: Node) -> None:
+def _check_vectors(node: Node, indices: Sequence[int] = (1, 2, 4, 5, 6, 7)) -> None:
     """Refuse scales and zero points that are no vectors: nothing says which of their axes is that of the channels."""
-    for index in (1, 2, 4, 5, 6, 7):
+    for index in indices:
         if (node.scope.rank(node.input(index)) or 0) > 1:
             why = f'"{node.input(index)}" of rank {node.rank(index)}; a number or a vector could be expressed'
             raise CannotConvert(node, why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
@@ -15,14 +16,23 @@ T = TensorProto
 UNSIGNED_INTEGERS = {T.UINT8, T.UINT16, T.UINT32, T.UINT64}
 
 
+def _held_depth(node: Node) -> int | None:
+    """The number of places, where it is constant."""
+    held = node.scope.array(node.input(1))
+    depth = None if held is None else int(held.reshape(-1)[0])
+    if depth is not None and depth < 0:
+        raise CannotConvert(node, f"the depth is {depth}; 0 or more could be expressed")
+    return depth
+
+
 @says("OneHot did not exist: off and on are gathered where an index differs from its place and where it does not.")
 def gathered_off_and_on(node: Node) -> str:
     build, (indices, depth, values) = node.build, node.inputs
     axis = node.attributes.get("axis", -1)
     if node.elem_type() != T.INT64:
         indices = build.Cast(indices, to=T.INT64)
-    held = node.scope.array(depth)
-    size: Size = int(held.reshape(-1)[0]) if held is not None else build.Reshape(build.Cast(depth, to=T.INT64), [])
+    held = _held_depth(node)
+    size: Size = held if held is not None else build.Reshape(build.Cast(depth, to=T.INT64), [])
     if axis == -1:
         places: Size = flat_indices.count(build, size)
         column = build.Reshape(indices, build.Concat(build.Shape(indices), [1], axis=0))
@@ -58,12 +68,11 @@ def nonnegative_classes(node: Node) -> None:
 @says("values[1] where the index, or the index plus depth, is the place along axis, else values[0]")
 def compared_with_places(node: Node) -> str:
     build, scope, axis = node.build, node.scope, node.attributes.get("axis", -1)
-    depth, values = scope.array(node.input(1)), scope.array(node.input(2))
+    size, values = _held_depth(node), scope.array(node.input(2))
     after = -axis - 1 if axis < 0 else node.rank() - axis
     column = build.Unsqueeze(recast(build, node.input(0), node.elem_type(), T.INT64), [axis])
     ones = [1] * after
-    if depth is not None:
-        size = int(depth.reshape(-1)[0])
+    if size is not None:
         places = build.constant(tensors.int64s(range(size), [size, *ones]))
         from_end = build.constant(tensors.int64s(range(-size, 0), [size, *ones]))
     else:

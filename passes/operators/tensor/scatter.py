@@ -216,12 +216,7 @@ def _one_after_another(node: Node, kind: str) -> str:
     build, (data, indices, updates) = node.build, node.inputs
     axis = node.attributes.get("axis", 0)
     if node.op_type == "ScatterND":
-        rank = node.rank(1)
-        rows = build.Concat([-1], build.Slice(build.Shape(indices), [rank - 1], [rank], [0]), axis=0)
-        tail = build.Slice(build.Shape(updates), [rank - 1], [2**31 - 1], [0])
-        indices = build.Reshape(indices, rows)
-        updates = build.Reshape(updates, build.Concat([-1], tail, axis=0))
-
+        indices, updates = _in_rows(node)
     kind_of_data = node.elem_type()
     carried = T.FLOAT if kind_of_data == T.BFLOAT16 and build.opset < 16 else kind_of_data  # what a Loop may carry
 
@@ -232,6 +227,26 @@ def _one_after_another(node: Node, kind: str) -> str:
 
     count, start = build.Gather(build.Shape(indices), axis), recast(build, data, kind_of_data, carried)
     return recast(build, build.repeat(count, start, update, carried), carried, kind_of_data)
+
+
+def _in_rows(node: Node) -> list[str]:
+    """The indices of ScatterND, one a row, and the updates; beside a size of 0 nothing tells what a -1 is."""
+    build, rank = node.build, node.rank(1)
+    if rank <= 2:
+        return node.inputs[1:] if rank == 2 else [build.Unsqueeze(name, [0]) for name in node.inputs[1:]]
+    shapes = [node.scope.shape(name) for name in node.inputs[1:]]
+    filled = all(dims is not None and all(isinstance(dim, int) and dim for dim in dims) for dims in shapes)
+    leading = flat_indices.sizes(node, node.input(1))[:-1]
+    count = [-1] if filled else flat_indices.vector(build, [flat_indices.product(build, leading)])
+    rows = []
+    for index, end in ((1, rank), (2, 2**31 - 1)):
+        name, kind = node.input(index), node.elem_type(index)
+        shape = build.Concat(count, build.Slice(build.Shape(name), [rank - 1], [end], [0]), axis=0)
+        if filled or build.opset >= 14:
+            rows.append(build.Reshape(name, shape, allowzero=None if filled else 1))
+        else:
+            rows.append(flat_indices.reshaped(build, name, shape, kind))
+    return rows
 
 
 @says("TensorScatter did not exist: each element of the update is scattered to its place in the cache.")

@@ -49,6 +49,9 @@ def test_the_nearest_opset_is_tried(here, capsys):
     _, all_, _ = run(capsys, "convert grid.onnx out.onnx --opset 5 -v")
     assert sum(line.startswith("refused: ") for line in all_) > 50
     assert run(capsys, "convert grid.onnx out.onnx --opset 7 --no-verify")[0] == 0
+    code, lines, _ = run(capsys, "inspect grid.onnx --opset 5")
+    assert (code, lines[-1]) == (3, "it cannot be converted to opset 5; try --opset 7")
+    assert run(capsys, "inspect grid.onnx --opset 7")[1][-1] == "it can be converted to opset 7"
 
 
 def test_numbers_for_dimensions_are_tried(here, capsys):
@@ -292,3 +295,9 @@ def test_a_command_says_its_code_and_all_that_it_printed():
     assert (
         subprocess.run([sys.executable, "-m", "opshift", "nothing"], capture_output=True, check=False).returncode == 2
     )
+
+
+def test_a_program_that_runs_the_command_goes_on():
+    code = "import runpy\ntry:\n    runpy.run_module('opshift', run_name='__main__')\nexcept SystemExit as e:\n    print('then', e.code)"
+    done = subprocess.run([sys.executable, "-c", code, "targets", "-x"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "then 2\n")

@@ -196,6 +196,8 @@ def rounds(monkeypatch, source):
         ("a = Conv(x, w) b = Identity(a) y = Mul(b, c)", 2, ["Conv"]),  # read twice until the Identity was gone
         ("a = Exp(x) b = Exp(x) y = Add(a, b)", 2, ["Exp", "Add"]),
         ("a = Shape(x) b = Reshape(x, a) y = Exp(b)", 1, ["Exp"]),
+        ("a = Mul(w, w) y = Conv(x, a)", 2, ["Conv"]),  # of whose shape nobody asked
+        ("a = Shape(x) p = Mul(w, w) q = Add(w, p) b = Conv(x, q) y = Reshape(b, a)", 1, ["Shape", "Conv", "Reshape"]),
         ("y = Exp(x)", 1, ["Exp"]),
     ],
 )

@@ -132,3 +132,8 @@ def test_scales_that_are_no_vectors_are_refused(wide):
     given = ", ".join(f"{kind}{'[1,1]' if name == wide else ''} {name}" for name, kind in names.items())
     io = {"inputs": f"uint8[1,1,3,3] x, uint8[1,1,2,2] w, {given}", "outputs": "uint8[A,B,C,D] y"}
     check_refused("y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz)", 10, 9, f'"{wide}" of rank 2', **io)
+    if wide == "wz":
+        given = "uint8[1,1,3,3] x, uint8[1,1,2,2] w, uint8 xz, uint8[1,1] wz"
+        check_refused(
+            "y = ConvInteger(x, w, xz, wz)", 10, 9, '"wz" of rank 2', inputs=given, outputs="int32[A,B,C,D] y"
+        )

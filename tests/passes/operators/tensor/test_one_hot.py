@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from opshift.passes.conversion import convert
+from opshift.passes.errors import Refused
 
-from tests.support import check, check_down, check_unchanged, model
+import opshift
+from tests.support import check, check_down, check_refused, check_unchanged, model
 
 ONE_HOT = {
     "inputs": "int64[4] i",
@@ -80,3 +82,12 @@ def test_one_hot_of_one_index_and_of_negative_ones():
     check_down(
         "y = OneHot(i, d, v)", 11, 10, 8, feeds=feeds, inputs="int64 i, float[2] v, int64 d", outputs="float[A] y"
     )
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32"])
+def test_a_negative_depth_is_refused(kind):
+    io = {"inputs": "int64[2] i, float[2] v", "outputs": "float[2,N] y", "constants": f"{kind} d = {{-1}}"}
+    why = "the depth is -1; 0 or more could be expressed"
+    check_refused("y = OneHot(i, d, v)", 9, 8, why, **io)
+    with pytest.raises(Refused, match=why):
+        opshift.inline(model("y = OneHot(i, d, v)", 18, **io), ["OneHot"])

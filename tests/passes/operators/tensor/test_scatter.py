@@ -81,6 +81,22 @@ def test_elements_by_tuples_of_indices():
     assert convert.attempt(source, {"": 13}).grade == "exact"
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("indices", [(2, 1), (0, 1), (2, 1, 1), (2, 0, 1), (0, 3, 1), (1,)])
+@pytest.mark.parametrize("data", [(3, 2), (3, 0), (3, 0, 2), (3,)])
+def test_what_has_no_element_is_combined(data, indices, known):
+    given = {
+        "x": np.arange(np.prod(data), dtype=np.float32).reshape(data),
+        "i": np.ones(indices, np.int64),
+        "u": np.full(indices[:-1] + data[1:], 7, np.float32),
+    }
+    dims = {name: value.shape if known else [f"{name}{k}" for k in range(value.ndim)] for name, value in given.items()}
+    types = {"x": "float", "i": "int64", "u": "float"}
+    inputs = ", ".join(f"{types[name]}[{','.join(map(str, dims[name]))}] {name}" for name in given).replace("[]", "")
+    io = {"inputs": inputs, "outputs": inputs.split(" ")[0] + " y"}
+    check_down('y = ScatterND<reduction="max">(x, i, u)', 18, 17, 13, 11, feeds=given, grade="close", **io)
+
+
 @pytest.mark.parametrize("reduction", ["add", "mul", "max"])
 @pytest.mark.parametrize(("op", "indices"), [("ScatterND", "3,1"), ("ScatterElements", "3")])
 def test_a_loop_below_16_carries_no_bfloat16(op, indices, reduction):
