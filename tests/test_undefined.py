@@ -73,6 +73,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"w": np.ones(2, F)}),
     ("none of the data", "y = ReduceSum<axes=[2]>(x)", 8, "float[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),
     ("no broadcast is asked", "y = Sub(x, z)", 3, "float[N] y", {"x": np.ones(1, F), "z": np.ones(0, F)}, {"z": np.ones(1, F)}),
+    ("the lower rank", "y = Div<broadcast=1>(x, z)", 3, "float[A,B] y", {"x": np.ones(1, F), "z": np.ones((1, 1), F)},
+     {"x": np.ones((1, 1), F)}),
     ("none of the signal", "y = DFT(x, , a)", 20, "float[A,B,C] y", {"x": np.ones((1, 4, 1), F), "a": np.array(-(2**31))}, {"a": np.array(1)}),
     ("beside the axis", "y = Concat<axis=0>(x, z)", 13, "float[A,B] y", {"x": np.ones((1, 0), F), "z": np.ones((1, 1), F)},
      {"x": np.ones((2, 1), F)}),

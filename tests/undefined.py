@@ -335,6 +335,13 @@ def _broadcasts_early(call: Call) -> bool:
     return call.opset < 8 and len(shapes) > 1
 
 
+def _broadcasts_first(call: Call) -> bool:
+    x, z = call.shape(0), call.shape(1)
+    return (
+        call.opset < 7 and bool(call.attribute("broadcast", 0)) and x is not None and z is not None and len(z) > len(x)
+    )
+
+
 def _broadcasts_unasked(call: Call) -> bool:
     shapes = {call.shape(at) for at in range(2)} - {None}
     return call.opset < 7 and len(shapes) > 1 and not call.attribute("broadcast", 0)
@@ -478,6 +485,7 @@ ROWS: tuple[Undefined, ...] = (
               _found_beside_none),
     Undefined(("Gemm",), "nothing is 0 or what is added", nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", _broadcasts_early),
+    Undefined(ALONG_AXIS, "the first input, which has the sizes of the result, has the lower rank", _broadcasts_first),
     Undefined(ALONG_AXIS, "sizes differ, and no broadcast is asked for", _broadcasts_unasked),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", _other_kernel),
     Undefined(("RNN", "GRU", "LSTM"), "weights, lengths or states have other sizes", _other_weights),

@@ -63,6 +63,8 @@ def _single(node: Node) -> str:
         return str(node.build.Cast(wide, to=node.elem_type()))
     if kind == "Abs" and node.elem_type() in (T.UINT32, T.UINT64):
         kind = "Identity"
+    if node.op_type == "ReduceL2":
+        node.close("|x| has no square that may be infinite or 0")
     return str(node.build.emit(kind, [x]))
 
 
