@@ -129,8 +129,6 @@ class Search:
                         reached.add(user)
                         beyond.append(user)
             front = beyond
-            if not front:
-                break
         return reached
 
     def _raised(self, build: Builder, name: str, held: Held, kind: int) -> str:

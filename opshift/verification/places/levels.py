@@ -15,18 +15,20 @@ from typing import Any
 
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, default_domain
-from opshift.verification.places.lines import constants
+from opshift.verification.places.lines import constants, range_of, upwards
 
 Level = tuple[str, Any]
-"""`beside` a value of that name; on the `line` of a number; on the `whole` numbers and the middles between them; along
-an `axis` of which several elements are the largest and the smallest. `below` 0 alone; `small` alone, about a number."""
+"""`beside` a value of that name; on the `line` of a number; on the `whole` numbers, of steps of one size from a start
+on, and the middles between them; along an `axis` of which several elements are the largest and the smallest. `below` 0
+alone; `small` alone, about a number."""
 
 _BESIDE = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
 _WHOLE = frozenset(["Ceil", "Floor", "Round"])
 _ZERO = frozenset(["NonZero", "Sign"])
 _AXIS = {"ArgMax": 0, "ArgMin": 0, "Hardmax": -1, "TopK": -1}
 _LINES = {"Shrink": ("lambd", 0.5), "ThresholdedRelu": ("alpha", 1.0)}
-_DECIDING = {*_BESIDE, *_WHOLE, *_ZERO, *_AXIS, *_LINES, "Cast"}
+_DECIDING = {*_BESIDE, *_WHOLE, *_ZERO, *_AXIS, *_LINES, "Cast", "QuantizeLinear"}
+_UNITS = (1.0, 0.0)
 
 
 def changed(before: GraphProto, after: GraphProto) -> dict[str, tuple[NodeProto, tuple[Level, ...]]]:
@@ -54,11 +56,35 @@ def _changed(
         known = {key for node in others for key in _keys(node)}
         made = {name: index for index, node in enumerate(graph.node) for name in node.output}
         held = constants(graph) if nodes else {}
+        theirs = {*(n for node in (before if graph is after else after).node for n in node.output)}
         for node in nodes:
             for name, level in levels_of(node, made, held) if known.isdisjoint(_keys(node)) else ():
+                name, level = _shared(name, level, graph, made, held, theirs)
+                if node.op_type == "QuantizeLinear" and name in made and name not in theirs:
+                    continue  # what stands for it quantizes what it computes itself
                 first, levels = found.get(name, (node, ()))
                 found[name] = first, tuple(dict.fromkeys([*levels, level]))
     return found
+
+
+def _shared(
+    name: str,
+    level: Level,
+    graph: GraphProto,
+    made: Mapping[str, int],
+    held: Mapping[str, Any],
+    theirs: Collection[str],
+) -> tuple[str, Level]:
+    """What a value that only one form has is an affine function of, and where that is on the level."""
+    how, at = level
+    while how in ("line", "whole") and name in made and name not in theirs:
+        found = upwards(graph.node[made[name]], held)
+        if found is None:
+            break
+        name, back = found
+        step, start = back(1.0) - back(0.0), back(0.0)
+        at = back(at) if how == "line" else (step * at[0], step * at[1] + start)
+    return name, (how, at)
 
 
 def _keys(node: NodeProto) -> Iterator[tuple[Any, ...]]:
@@ -75,7 +101,11 @@ def _levels(node: NodeProto, made: Mapping[str, int], held: Mapping[str, Any]) -
         if name not in held and name != other:
             yield name, ("beside", other)
     elif op in _WHOLE or (op == "Cast" and attributes.get("to") in _INTEGERS):
-        yield node.input[0], ("whole", None)
+        yield node.input[0], ("whole", _UNITS)
+    elif op == "QuantizeLinear":
+        scale = range_of(held, node.input[1])
+        if scale is not None and scale[0] == scale[1] > 0:
+            yield node.input[0], ("whole", (scale[0], 0.0))
     elif op in _ZERO or (op == "Cast" and attributes.get("to") == TensorProto.BOOL):
         yield node.input[0], ("line", 0.0)
     elif op in _AXIS:
@@ -135,8 +165,9 @@ def _lines(value: Any, how: str, at: Any, values: Mapping[str, Any]) -> list[Any
             return [np.full_like(value, at)]
     if how == "beside":
         return [_fitted(values[at], value.shape).astype(value.dtype)]
-    whole = np.rint(value)
-    return [whole, whole + value.dtype.type(0.5)]
+    step, start = (value.dtype.type(part) for part in at)
+    whole = np.rint((value - start) / step)
+    return [whole * step + start, (whole + value.dtype.type(0.5)) * step + start]
 
 
 def _fitted(other: Any, shape: tuple[int, ...]) -> Any:

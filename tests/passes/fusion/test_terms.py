@@ -145,3 +145,12 @@ def test_what_is_centered_is_told_by_its_mean(values):
     assert not terms.is_op((centered**3.0).mean().term, "Variance")
     other = mean(terms, (("axes", (-2,)),), (centered**2.0).term)
     assert terms.is_op(other, "Mean")
+
+
+def test_a_share_of_a_sum_of_exponentials_is_a_softmax_and_a_square_of_them_is_none(values):
+    x, *_ = values
+    power = x.exp()
+    total = Value(x.terms, x.terms.op("Total", AXES, power.term))
+    softmax = x.terms.op("Softmax", AXES, x.term)
+    assert (power / total).term == softmax
+    assert (power * power / total).term != softmax

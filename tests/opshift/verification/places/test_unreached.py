@@ -173,6 +173,16 @@ CHANGES = {
     "with another value": ("c = Less(n, x) d = Cast<to = 1>(c) h = Mul(d, n)", "c = LessOrEqual(n, x) d = Cast<to = 1>(c) h = Mul(d, n)", ""),
     "with vectors": ("c = Greater(w, n) h = Where(c, n, x)", "l = LessOrEqual(w, n) c = Not(l) d = Equal(w, n) e = Or(c, d) h = Where(e, n, x)", ""),
     "upwards": ("h = Floor(n)", "g = Ceil(n) h = Sub(g, one)", ""),
+    "what is scaled": (
+        "m = Mul(n, two) r = Round(m) h = Mul(r, half)",
+        "p = Mul(n, two2) q = Sub(p, half) f = Ceil(q) g = Neg(f) h = Mul(g, half)",
+        "is given numbers where it decides",
+    ),
+    "of steps": (
+        "z = Constant<value = int8 {0}>() q = QuantizeLinear(n, half, z) h = DequantizeLinear(q, half, z)",
+        "d = Div(n, half) m = Add(d, half) f = Floor(m) h = Mul(f, half)",
+        "is given numbers where it decides",
+    ),
     "to even": ("h = Round(n)", "g = Add(n, half) h = Floor(g)", ""),
     "of 0": ("h = Sign(n)", "c = Less(n, zero) h = Where(c, minus, one)", ""),
     "of truth": ("c = Cast<to = 9>(n) h = Cast<to = 1>(c)", "c = GreaterOrEqual(n, zero) d = Less(n, zero) e = Or(c, d) h = Cast<to = 1>(e)", ""),
@@ -229,7 +239,7 @@ def test_what_cannot_be_put_there_is_said():
     one, other = (deciding(body) for body in ("h = Floor(n)", "m = Neg(n) k = Ceil(m) h = Neg(k)"))
     for node in other.graph.node:
         for names in (node.input, node.output):
-            names[:] = ["renamed" if name == "n" else name for name in names]
+            names[:] = [f"renamed {name}" if name in "bn" else name for name in names]
     found = opshift.verify(one, other)
     assert found.remarks == ('Floor "h" was given no numbers where it decides: what is computed of them is not proved',)
     assert opshift.verify(one, other, val_range={"x": (0, 1)}).remarks == found.remarks
@@ -272,7 +282,7 @@ def test_what_lies_between_the_lines_of_two_forms(lines, others, between):
 
 def test_numbers_on_lines():
     x = np.float32([[0.2, 1.7, -2.4, 3, 9, -7]])
-    levels = (("line", 4.0), ("beside", "k"), ("whole", None))
+    levels = (("line", 4.0), ("beside", "k"), ("whole", (1.0, 0.0)))
     assert levelled(x, levels, {"k": np.float64([[5]])}).tolist() == np.float32([[4, 5, -2, 3.5, 9, 4]]).tolist()
     assert levelled(x, (("axis", -1),), {}).tolist() == np.float32([[0.2, 1.7, -2.4, 3, 3, -2.4]]).tolist()
     assert levelled(x[:, :2], (("axis", -1),), {}).tolist() == np.float32([[0.2, 0.2]]).tolist()

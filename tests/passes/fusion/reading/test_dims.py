@@ -1,5 +1,6 @@
 """Dimensions are told by terms of sizes, where inference knows less."""
 
+import onnx.helper
 import pytest
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.fusion.reader import Reader
@@ -74,3 +75,17 @@ def test_dimensions_are_those_of_the_operands(body, dims):
     if found is not None and dims is not None:
         assert len(found) == len(dims)
     assert found == dims
+
+
+@pytest.mark.parametrize(
+    ("data", "axes", "known"),
+    [
+        ("lone", "zero", None),
+        ("lone", "one", None),
+        ("lone", "minus", (-1,)),
+        ("x", "zero", (-3,)),
+        ("x", "three", None),
+    ],
+)
+def test_axes_count_from_the_last_one(data, axes, known):
+    assert reader_of("d = Relu(x)").axes(onnx.helper.make_node("ReduceSum", [data, axes], ["d"])) == known

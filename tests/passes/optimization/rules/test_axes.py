@@ -97,3 +97,17 @@ def test_constant_axes_of_a_pad_are_of_64_bits():
     )  # fmt: skip
     onnx.checker.check_model(made, full_check=True)
     check_kept("y = Pad(x, n, , b)", inputs="float[2,3] x, int32[1] b", constants="int64[2] n = {1, 0}", **io)
+
+
+@pytest.mark.parametrize(
+    ("opset", "after"), [(11, "Squeeze<axes=[1]>(x)"), (12, "Squeeze<axes=[1]>(x)"), (13, "Squeeze(x, [1])")]
+)
+def test_a_squeeze_of_all_names_them_as_its_opset_does(opset, after):
+    check_optimized("y = Squeeze(x)", f"y = {after}", opset, inputs="float[2,1,3] x", outputs="float[2,3] y")
+
+
+def test_what_settles_is_known_by_its_rule():
+    from opshift.passes.optimization import rules
+    from opshift.passes.optimization.rules.axes import state_axes, widen_axes
+
+    assert (rules.settles(state_axes), rules.settles(widen_axes)) == (True, False)

@@ -260,6 +260,13 @@ def test_a_layer_whose_result_is_reshaped_works_on_a_matrix(reshape):
         check_values(source, made, feeds(count, 4, 6), **SUMS)
 
 
+def test_one_bias_for_all_columns_is_that_of_a_gemm():
+    source = layer([-1, 4, 2, 4], bias=(1,))
+    made = optimized(source)
+    assert [n.op_type for n in made.graph.node] == ["Reshape", "Gemm", "Reshape"]
+    check_values(source, made, feeds(3, 4, 6), **SUMS)
+
+
 def test_layers_of_one_value_share_its_rows():
     held = {"w": weights(6, 8), "v": weights(6, 8), "b": weights(8), "c": np.array([0, 4, 2, 4])}
     nodes = [

@@ -324,3 +324,16 @@ def test_zeros_are_what_states_begin_with(op, start, kept):
     made = optimize.attempt(source).model
     assert [node.op_type for node in made.graph.node] == [*kept, op]
     assert len(made.graph.node[-1].input) == (6 if kept else 3)
+
+
+@pytest.mark.parametrize("opset", [14, 15, 16])
+def test_a_size_is_read_off_as_the_opset_can(opset):
+    body = "h = Shape(x) s = Gather(h, z) t = Concat<axis=0>(s, four) y = Expand(column, t)"
+    io = {
+        "inputs": "float[N,M] x, float[M,1] column",
+        "outputs": "y",
+        "constants": "int64[1] z = {0}, int64[1] o = {1}, int64[1] four = {4}",
+    }
+    made = show(optimize.attempt(model(body, opset, **io)).model)
+    assert ("Shape<end=1, start=0>(x)" in made) == (opset >= 15), made
+    assert ("Shape(x)" in made) == (opset < 15), made
