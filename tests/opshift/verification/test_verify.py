@@ -331,3 +331,17 @@ def test_narrow_integers_are_compared_as_integers(kind):
     one, other = (np.array(values).astype(getattr(ml_dtypes, kind)) for values in ([0, 1], [1, 1]))
     assert compare(one, one).equal
     assert "1 instead of 0" in compare(one, other).why
+
+
+@pytest.mark.parametrize(("size", "status"), [(4, "equal"), (1, "different")])
+def test_where_two_engines_part_it_is_said_that_one_model_parts_them(size, status):
+    """A window that is larger than the data has no place by the text, and one in onnxruntime."""
+    io = {"inputs": f"float[1,1,{size},4] x", "outputs": "float[1,1,A,2] y"}
+    one = model("y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)", 17, **io)
+    found = opshift.verify(one, one, engine=("onnxruntime", "reference"))
+    assert found.status == status
+    told = "the engines disagree on one and the same model"
+    assert (told in found.remarks) == (status == "different")
+    other = model("n = Neg(x) y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(n)", 17, **io)
+    wrong = opshift.verify(one, other, engine=("onnxruntime", "reference"))
+    assert (wrong.status, told in wrong.remarks) == ("different", size == 1)
