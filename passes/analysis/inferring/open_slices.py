@@ -4,9 +4,10 @@ the whole of it, while Slice of opset 11, which computes the same, leaves such a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import bodies
 
 WRONG, RIGHT = 10, 11
@@ -15,7 +16,45 @@ ASIDE = "opshift.slice"
 
 
 def inferred(model: ModelProto) -> ModelProto:
-    """A copy with the types and shapes that follow from those of the inputs and of constants."""
+    """A copy with the types and shapes that follow from those of the inputs and of constants.
+
+    Of a call of Attention whose values have an unknown size, ONNX infers one of 0: nothing is asked of it then.
+    """
+    made = _inferred(model)
+    attentions = [node for body in bodies(model) for node in body.node if _is_attention(node)]
+    empty = {
+        name
+        for body in bodies(made)
+        for value in ((*body.value_info, *(body.output if isinstance(body, GraphProto) else ())) if attentions else ())
+        if (dims := value.type.tensor_type.shape.dim) and len(dims) == 3 and _is_empty(dims[2])
+        for name in [value.name]
+    }
+    wrong = [node for node in attentions if node.output[0] in empty]
+    if not wrong:
+        return made
+    for node in wrong:
+        node.op_type = ASIDE
+    try:
+        made = _inferred(model)
+    finally:
+        for node in wrong:
+            node.op_type = "Attention"
+    for body in bodies(made):
+        for node in body.node:
+            if node.op_type == ASIDE:
+                node.op_type = "Attention"
+    return made
+
+
+def _is_empty(dim: Any) -> bool:
+    return bool(dim.HasField("dim_value") and not dim.dim_value)
+
+
+def _is_attention(node: NodeProto) -> bool:
+    return node.op_type == "Attention" and not default_domain(node.domain)
+
+
+def _inferred(model: ModelProto) -> ModelProto:
     import onnx.shape_inference
 
     turned = list(_slices(model)) if opsets(model).get("") == WRONG else []

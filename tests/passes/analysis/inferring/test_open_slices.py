@@ -61,3 +61,14 @@ def test_the_model_stays_as_it_is(text):
 
 def types(source, name):
     return [value for value in open_slices.inferred(source).graph.value_info if value.name == name]
+
+
+def test_an_unknown_size_of_values_is_not_0():
+    """ONNX's inference reads the size of values as 0 where nothing tells it."""
+    text = """<ir_version: 11, opset_import: ["" : 23]> g (float[a,b,c] q, float[2,6,24] k, float[d,e,f] v) => (float[2,4,72] y) {
+        y = Attention<kv_num_heads=3, q_num_heads=9>(q, k, v) }"""
+    source = onnx.parser.parse_model(text)
+    made = convert.attempt(source, {"": 22}).model
+    assert made is not None
+    onnx.checker.check_model(made, full_check=True)
+    assert [dim.dim_value for dim in made.graph.output[0].type.tensor_type.shape.dim] == [2, 4, 72]
