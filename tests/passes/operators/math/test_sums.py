@@ -37,7 +37,7 @@ def test_an_operand_that_is_left_out_is_refused(op, operands):
     check_refused(f"y = {op}({operands})", 8, 7, "is left out", **io)
 
 
-@pytest.mark.parametrize("op", ["Sum", "Max", "Min", "Mean"])
+@pytest.mark.parametrize("op", ["Sum", "Min", "Mean"])
 def test_an_operand_that_a_caller_of_a_function_leaves_out_at_the_end_is_none(op):
     source = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18, "f" : 1]>
         g (float[2] x, float[2] z) => (float[2] y, float[2] w) {{ y = f.F(x, z) w = f.F(x) }}
@@ -45,5 +45,5 @@ def test_an_operand_that_a_caller_of_a_function_leaves_out_at_the_end_is_none(op
     made = opshift.inline(source, [op])
     onnx.checker.check_model(made, full_check=True)
     x, z = np.array([1, -2], np.float32), np.array([3, -5], np.float32)
-    both = {"Sum": x + z, "Max": np.maximum(x, z), "Min": np.minimum(x, z), "Mean": (x + z) / 2}[op]
+    both = {"Sum": x + z, "Min": np.minimum(x, z), "Mean": (x + z) / 2}[op]
     np.testing.assert_array_equal(OnnxRuntime(made).run({"x": x, "z": z}), [both, x])
