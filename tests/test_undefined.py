@@ -110,6 +110,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 3, 1), F), "n": np.zeros(0, np.int32)}, {"n": np.ones(1, np.int32)}),
     ("have other sizes", "_, y = LSTM<hidden_size=3>(x, w, r)", 14, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 12, 3), F)}, {"w": np.ones((1, 12, 1), F)}),
+    ("have other sizes", "_, y = RNN<hidden_size=1>(x, w, r)", 14, "float[A,B,C] y",
+     {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1), F)}, {"r": np.ones((1, 1, 1), F)}),
     ("have other sizes", "_, y = RNN<hidden_size=2>(x, w, r)", 14, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {"w": np.ones((1, 2, 1), F), "r": np.ones((1, 2, 2), F)}),
     ("a place is no number", "y = GridSample(x, g)", 16, "float[A,B,C,D] y",

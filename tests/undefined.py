@@ -356,8 +356,10 @@ def _other_kernel(call: Call) -> bool:
 def _other_weights(call: Call) -> bool:
     """Whether an input has other sizes than the data, the direction and the hidden size ask for; engines may broadcast it."""
     x, r = call.shape(0), call.shape(2)
-    if x is None or r is None or len(x) != 3 or len(r) != 3:
+    if x is None or r is None or len(x) != 3:
         return False
+    if len(r) != 3:
+        return True
     gates, turned = {"RNN": 1, "GRU": 3, "LSTM": 4}[call.node.op_type], call.attribute("layout", 0)
     size = call.attribute("hidden_size", r[2])
     ways = 2 if encoded(call.attribute("direction", "forward")) == b"bidirectional" else 1

@@ -206,7 +206,7 @@ def _optional(
         inputs = {
             name
             for index, name in enumerate(node.input)
-            if name in seen and (formal := schema.input(index)) and formal.option == "Optional"
+            if name in seen and (formal := schema.input(index)) and formal.option != "Single"
         }
     attributes = {
         a.ref_attr_name

@@ -1,8 +1,12 @@
 """Sum and Mean: operands of different shapes, and additions in turn."""
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
+import opshift
+from opshift.verification.engines import OnnxRuntime
 from tests.passes.operators.on_request import INF, NAN, X, computed, same_bits
 from tests.support import check, check_refused
 
@@ -31,3 +35,15 @@ def test_an_operand_that_is_left_out_is_refused(op, operands):
     """onnx.checker takes it, no text says what it means, and onnxruntime dies of it."""
     io = {"inputs": "float[2] a, float[2] b", "outputs": "float[2] y"}
     check_refused(f"y = {op}({operands})", 8, 7, "is left out", **io)
+
+
+@pytest.mark.parametrize("op", ["Sum", "Min", "Mean"])
+def test_an_operand_that_a_caller_of_a_function_leaves_out_at_the_end_is_none(op):
+    source = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18, "f" : 1]>
+        g (float[2] x, float[2] z) => (float[2] y, float[2] w) {{ y = f.F(x, z) w = f.F(x) }}
+        <opset_import: ["" : 18], domain: "f"> F (x, z) => (y) {{ y = {op}(x, z) }}""")
+    made = opshift.inline(source, [op])
+    onnx.checker.check_model(made, full_check=True)
+    x, z = np.array([1, -2], np.float32), np.array([3, -5], np.float32)
+    both = {"Sum": x + z, "Min": np.minimum(x, z), "Mean": (x + z) / 2}[op]
+    np.testing.assert_array_equal(OnnxRuntime(made).run({"x": x, "z": z}), [both, x])
