@@ -196,7 +196,7 @@ class _Job:
 
         plain = not result.optional
         if result.batch is not None:
-            from opshift.verification.samples import verify_samples_apart
+            from opshift.verification.rebatched import verify_samples_apart
 
             given = checked(wanted, after.model)
             return verify_samples_apart(self.source, after, result.batch, self.values, grade=result.grade, wanted=given)

@@ -21,8 +21,8 @@ from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
 from opshift.probing import installed, shapes, tasks
-from opshift.probing.layers import layers
 from opshift.probing.models import calls
+from opshift.probing.network_calls import layers
 from opshift.probing.retyped import Kinds, Oracle, based, noted
 from opshift.probing.samples import Sample, bind, exported, parameters, published
 from opshift.probing.worker import Verdict, Worker

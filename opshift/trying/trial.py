@@ -12,8 +12,8 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import ModelProto
 from opshift.probing import installed
 from opshift.probing.worker import Run, Verdict, Worker, Yield
+from opshift.trying.blame import blamed
 from opshift.trying.search import AGREES, DIED, DIFFERS, HUNG, REFUSED, Answer
-from opshift.trying.words import blamed
 from opshift.verification import adapters, isolation
 from opshift.verification.engines import ENGINES, EngineError, one_line
 from opshift.verification.feeding import inputs as feeding

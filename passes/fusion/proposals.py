@@ -265,8 +265,9 @@ class _Found(Mapping[str, Sequence[Axes]]):
         for _ in range(_DEPTH):
             for at in front:
                 key = terms.keys[at]
-                if key.kind == OP and key.parameters and key.parameters[0][0] == "axes":
-                    found.setdefault(key.name, []).append(key.parameter)
+                for name, value in key.parameters[:1] if key.kind == OP else ():
+                    if name == "axes":
+                        found.setdefault(key.name, []).append(value)
                 if terms.is_op(at, "Reshape") and len(shape := key.parameter) == 3 and (size := terms.value(shape[1])):
                     found.setdefault("groups", []).append((int(size),))
             front = [inner for at in front for inner in terms.operands(at) if inner not in seen]

@@ -20,9 +20,9 @@ from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.optimization import shape_values
 from opshift.passes.optimization.call import Call
 from opshift.passes.specialization import declare
-from opshift.passes.specialization.inputs import required
+from opshift.passes.specialization.batch_axes import Batched, Mixes, Samples
+from opshift.passes.specialization.interface import required
 from opshift.passes.specialization.sample_rules import RULES
-from opshift.passes.specialization.samples import Batched, Mixes, Samples
 from opshift.passes.specialization.sizes import BatchSize
 
 _REBATCHED = "It takes another number of samples"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.optimization import dimensions
-from opshift.passes.specialization.samples import Batched, Mixes, Where
+from opshift.passes.specialization.batch_axes import Batched, Mixes, Where
 
 
 def transposed(call: Batched) -> Sequence[Where]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opshift.passes.specialization import sample_layout as layout
-from opshift.passes.specialization.samples import Batched, Mixes, Where
+from opshift.passes.specialization.batch_axes import Batched, Mixes, Where
 
 Rule = Callable[[Batched], Sequence[Where]]
 """The axis of the samples in each output."""

@@ -10,7 +10,7 @@ from typing import Any
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization.inputs import fits, known, of_elements, tensor
+from opshift.passes.specialization.interface import fits, known, of_elements, tensor
 from opshift.passes.specialization.sizes import Sizes, size_of, sizes
 
 Values = str | Mapping[str, Any] | Iterable[str]

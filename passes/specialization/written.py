@@ -11,7 +11,7 @@ from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import symbol
-from opshift.passes.specialization.inputs import tensor
+from opshift.passes.specialization.interface import tensor
 from opshift.passes.specialization.sizes import size_of
 from opshift.passes.specialization.wanted import Resolved
 

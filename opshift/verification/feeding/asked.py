@@ -11,7 +11,7 @@ from typing import Any
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import symbol
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.specialization.inputs import fits, known, of_type, required, tensor
+from opshift.passes.specialization.interface import fits, known, of_type, required, tensor
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.sizes import sizes as parsed_sizes
 from opshift.passes.specialization.wanted import Resolved, Values, Wanted, resolved

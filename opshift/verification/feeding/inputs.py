@@ -11,15 +11,15 @@ from typing import Any
 from opshift.files.writing import scratch
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.inputs import required
+from opshift.passes.specialization.interface import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.feeding import files, responding
 from opshift.verification.feeding.asked import Asked
+from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
 from opshift.verification.feeding.stops import names
-from opshift.verification.feeding.values import FALLBACKS, Choice, undrawable
 from opshift.verification.side import Side
 
 _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have

@@ -9,7 +9,7 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Body, with_nested
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization.inputs import tensor
+from opshift.passes.specialization.interface import tensor
 
 # What an integer input means to its consumer, by operator and position.
 _MEANING = {

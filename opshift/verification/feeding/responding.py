@@ -7,7 +7,7 @@ from typing import Any
 
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import may_hold, subgraphs, with_nested
-from opshift.passes.specialization.inputs import required
+from opshift.passes.specialization.interface import required
 
 _SIZES = frozenset(["Shape", "Size"])
 

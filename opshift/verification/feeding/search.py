@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.inputs import tensor
+from opshift.passes.specialization.interface import tensor
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
-from opshift.verification.feeding import values
+from opshift.verification.feeding import filling
+from opshift.verification.feeding.filling import Choice
 from opshift.verification.feeding.meanings import INTEGERS
 from opshift.verification.feeding.stops import Stop, Surroundings, before, crossings, marked, names, stop
-from opshift.verification.feeding.values import Choice
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Problem:
     meanings: Meanings
     wanted: Asked
 
-    def draw(self, choice: Choice, most: int = values.MOST) -> dict[str, Any]:
+    def draw(self, choice: Choice, most: int = filling.MOST) -> dict[str, Any]:
         """The inputs that a choice stands for, with those that were given in their place."""
-        return values.draw(self.taken, self.meanings, self.wanted, choice, most)
+        return filling.draw(self.taken, self.meanings, self.wanted, choice, most)
 
     def open_dims(self) -> dict[str, list[tuple[str, int]]]:
         """Where each size that can be chosen occurs: inputs and axes by symbol, or by place."""
@@ -55,7 +55,7 @@ class Problem:
         for name, kind in self.taken.items():
             for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(kind).shape.dim):
                 if not is_fixed(dim) and symbol(dim) not in self.wanted.sizes:
-                    found.setdefault(symbol(dim) or values.place(name, axis), []).append((name, axis))
+                    found.setdefault(symbol(dim) or filling.place(name, axis), []).append((name, axis))
         return found
 
     def numbers(self) -> list[str]:

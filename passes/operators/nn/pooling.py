@@ -15,7 +15,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.pooling.maxima import maxima_and_places
-from opshift.passes.operators.shared.pooling.windows import Window, windows
+from opshift.passes.operators.shared.pooling.padded import Window, windows
 from opshift.passes.operators.shared.recipes import BFLOAT16, behind_channels, carried, recast, wider
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node

@@ -9,7 +9,7 @@ from opshift.passes.specialization.sizes import batch
 from opshift.passes.specialization.wanted import NOTHING, wanted
 
 from opshift.verification.engines import OnnxRuntime
-from opshift.verification.samples import once_a_sample
+from opshift.verification.rebatched import once_a_sample
 from tests.passes.specialization.support import drawn, ops, shape
 from tests.support import model
 

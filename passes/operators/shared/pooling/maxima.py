@@ -9,7 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.pooling.windows import Window, windows
+from opshift.passes.operators.shared.pooling.padded import Window, windows
 from opshift.passes.rewrite.node import Node
 
 T = TensorProto

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opshift.trying.words import blamed
+from opshift.trying.blame import blamed
 from opshift.verification.adapters import _told
 from tests.support import model
 

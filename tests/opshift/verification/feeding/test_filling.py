@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from onnx import TypeProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.specialization.inputs import required
+from opshift.passes.specialization.interface import required
 
 from opshift.verification.engines import EngineError
-from opshift.verification.feeding import values
+from opshift.verification.feeding import filling
 from opshift.verification.feeding.asked import DRAWN, asked
 from opshift.verification.feeding.meanings import Meanings, meanings
 from tests.support import model
@@ -16,7 +16,7 @@ FLOAT, UINT8, INT8, INT64, STRING, BOOL, HALF, COMPLEX = 1, 2, 3, 7, 8, 9, 10, 1
 
 
 def drawn(kind, wanted=DRAWN, **choice):
-    return values.draw({"x": kind}, Meanings(), wanted, values.Choice(3, **choice))["x"]
+    return filling.draw({"x": kind}, Meanings(), wanted, filling.Choice(3, **choice))["x"]
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
@@ -53,7 +53,7 @@ def test_what_has_no_type_is_not_drawn(elem_type):
 
 def test_what_integers_are_where_their_meaning_does_not_fit():
     kind = tensor_type(INT64, [3])
-    assert [drawn(kind, fallback=way).tolist() for way in values.FALLBACKS[1:]] == [[0, 0, 0], [1, 1, 1], [0, 1, 2]]
+    assert [drawn(kind, fallback=way).tolist() for way in filling.FALLBACKS[1:]] == [[0, 0, 0], [1, 1, 1], [0, 1, 2]]
     assert set(drawn(tensor_type(INT64, [400])).tolist()) == set(range(8)), "small, where nobody knows what they are"
 
 
@@ -92,7 +92,7 @@ def test_integers_are_what_they_mean(body, inputs, expected):
     """Numbers in their places, or the range that many of them cover."""
     of = model(body, 17, inputs=inputs, outputs="float y", constants="float[5] w = {1, 2, 3, 4, 5}")
     taken = required(of)
-    made = values.draw(taken, meanings(of, taken), DRAWN, values.Choice(3))
+    made = filling.draw(taken, meanings(of, taken), DRAWN, filling.Choice(3))
     for name, numbers in expected.items():
         found = made[name].ravel().tolist()
         assert set(found) == set(numbers) if isinstance(numbers, range) else found == np.ravel(numbers).tolist()
@@ -113,33 +113,33 @@ def test_sequences_and_options():
 def test_more_axes_than_arrays_have():
     for count, why in ((32, ""), (33, "an input has 33 dimensions")):
         kind = tensor_type(FLOAT, [1] * count)
-        assert values.undrawable({"x": kind, "z": tensor_type(FLOAT, [1])}) == why
-        assert values.undrawable({"x": sequence(kind)}) == why
+        assert filling.undrawable({"x": kind, "z": tensor_type(FLOAT, [1])}) == why
+        assert filling.undrawable({"x": sequence(kind)}) == why
         if why:
             with pytest.raises(EngineError, match=why):
                 drawn(kind)
         else:
             assert drawn(kind).ndim == 32
-    assert values.undrawable({}) == ""
+    assert filling.undrawable({}) == ""
 
 
 def test_no_more_elements_than_are_meant():
     kind = {"x": tensor_type(FLOAT, [3, 4])}
-    assert values.draw(kind, Meanings(), DRAWN, values.Choice(3), 12)["x"].size == 12
+    assert filling.draw(kind, Meanings(), DRAWN, filling.Choice(3), 12)["x"].size == 12
     with pytest.raises(EngineError, match="more than 11 elements"):
-        values.draw(kind, Meanings(), DRAWN, values.Choice(3), 11)
+        filling.draw(kind, Meanings(), DRAWN, filling.Choice(3), 11)
 
 
 def test_sizes_by_symbol_by_place_and_computed():
     kind = tensor_type(FLOAT, ["N", None, "N + 2"])
     assert drawn(kind).shape == (3, 3, 5)
-    assert drawn(kind, sizes={"N": 4, values.place("x", 1): 6}).shape == (4, 6, 6)
+    assert drawn(kind, sizes={"N": 4, filling.place("x", 1): 6}).shape == (4, 6, 6)
     assert drawn(kind, asked(input_shape="N=7"), sizes={"N": 4}).shape == (7, 3, 9)
 
 
 def test_places_are_told_apart():
-    assert len({values.place(name, axis) for name in ("x", "z") for axis in (0, 1)}) == 4
-    assert drawn(tensor_type(FLOAT, [None, None]), sizes={values.place("x", 1): 6}).shape == (3, 6)
+    assert len({filling.place(name, axis) for name in ("x", "z") for axis in (0, 1)}) == 4
+    assert drawn(tensor_type(FLOAT, [None, None]), sizes={filling.place("x", 1): 6}).shape == (3, 6)
 
 
 def test_texts():
@@ -214,11 +214,11 @@ def test_integers_of_no_known_meaning(elem_type, low, high):
 
 def meant(size, choice=None, wanted=DRAWN, **known):
     held = Meanings(**{name: value if name == "used" else {"x": value} for name, value in known.items()})
-    return values.draw({"x": tensor_type(INT64, size)}, held, wanted, choice or values.Choice(3))["x"]
+    return filling.draw({"x": tensor_type(INT64, size)}, held, wanted, choice or filling.Choice(3))["x"]
 
 
 def test_larger_integers_unless_they_tell_sizes():
-    larger = values.Choice(3, scale=64.0)
+    larger = filling.Choice(3, scale=64.0)
     assert meant([9000], larger).max() == 8 * 64 - 1
     assert meant([9000], larger, used={"x"}).max() == 7
     assert meant([9000], larger, used={"other"}).max() == 8 * 64 - 1
@@ -226,9 +226,9 @@ def test_larger_integers_unless_they_tell_sizes():
 
 def test_lengths_are_those_of_the_shortest_axis():
     assert set(meant([400], of="length").tolist()) == {1, 2, 3}
-    assert set(meant([400], values.Choice(3, {"N": 2}), of="length").tolist()) == {1, 2}
+    assert set(meant([400], filling.Choice(3, {"N": 2}), of="length").tolist()) == {1, 2}
     assert set(meant([400], wanted=asked(input_shape="N=1"), of="length").tolist()) == {1}
-    assert set(meant([4], values.Choice(0), of="length").tolist()) == {1}
+    assert set(meant([4], filling.Choice(0), of="length").tolist()) == {1}
 
 
 def test_indices_lie_in_their_tables():
@@ -238,7 +238,7 @@ def test_indices_lie_in_their_tables():
 
 
 def test_numbers_that_an_input_is_compared_with_have_their_turn():
-    turns = [meant([], values.Choice(3, turn=turn), compared=(60, 70)) for turn in range(6)]
+    turns = [meant([], filling.Choice(3, turn=turn), compared=(60, 70)) for turn in range(6)]
     assert [value.item() for value in turns[:2] + turns[3:5]] == [60, 70, 60, 70]
     assert turns[2] < 8
     assert turns[5] < 8
@@ -255,7 +255,7 @@ def test_a_shape_of_as_many_sizes():
 def test_integers_that_are_numbers_are_large_too(body, kind, most):
     of = model(body, 17, inputs=f"{kind}[200] i, {kind}[200] k", outputs=f"{kind}[200] y")
     taken = required(of)
-    drawn = [values.draw(taken, meanings(of, taken), DRAWN, values.Choice(3, wide=wide)) for wide in (False, True)]
+    drawn = [filling.draw(taken, meanings(of, taken), DRAWN, filling.Choice(3, wide=wide)) for wide in (False, True)]
     assert drawn[0]["i"].max() < 8
     assert drawn[1]["i"].max() > most
     assert (drawn[1]["i"].min() < 0) == (kind[0] == "i")
@@ -267,21 +267,21 @@ def test_integers_that_are_numbers_are_large_too(body, kind, most):
 def test_integers_that_tell_places_stay_small():
     of = model("t = Add(i, i) y = Gather(w, t)", 17, inputs="int64[90] i", outputs="float y", constants="float[99] w")
     taken = required(of)
-    assert values.draw(taken, meanings(of, taken), DRAWN, values.Choice(3, wide=True))["i"].max() < 8
+    assert filling.draw(taken, meanings(of, taken), DRAWN, filling.Choice(3, wide=True))["i"].max() < 8
 
 
 def test_divisors_are_never_0_and_large_where_numbers_are():
     few = meant([900], of="divisor")
     assert set(few.tolist()) == {sign * k for sign in (-1, 1) for k in range(1, 8)}
-    many = meant([900], values.Choice(3, wide=True), of="divisor")
+    many = meant([900], filling.Choice(3, wide=True), of="divisor")
     assert 0 not in many
     assert np.abs(many[::3]).max() > 2**55
     assert np.abs(many[::3]).max() < 2**60, "half of what numbers are at most"
     assert set(np.abs(np.delete(many, np.s_[::3])).tolist()) == set(range(1, 8))
-    assert set(meant([900], values.Choice(3, wide=True), of="divisor", used={"x"}).tolist()) == set(range(1, 8))
+    assert set(meant([900], filling.Choice(3, wide=True), of="divisor", used={"x"}).tolist()) == set(range(1, 8))
     assert set(meant([900], of="divisor", used={"x"}).tolist()) == set(range(1, 8))
-    unsigned = values.draw(
-        {"x": tensor_type(13, [900])}, Meanings(of={"x": "divisor"}), DRAWN, values.Choice(3, wide=True)
+    unsigned = filling.draw(
+        {"x": tensor_type(13, [900])}, Meanings(of={"x": "divisor"}), DRAWN, filling.Choice(3, wide=True)
     )["x"]
     assert set(unsigned.tolist()) == set(range(1, 8))
 
@@ -304,6 +304,6 @@ def test_what_integers_of_a_meaning_are(meaning, expected):
 
 
 def test_a_loop_turns_from_once_to_three_times():
-    assert [meant([2], values.Choice(3, seed=seed), of="turns").tolist() for seed in range(4)] == [
+    assert [meant([2], filling.Choice(3, seed=seed), of="turns").tolist() for seed in range(4)] == [
         [1, 1], [2, 2], [3, 3], [1, 1],
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.model.messages import TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization.inputs import tensor
+from opshift.passes.specialization.interface import tensor
 from opshift.passes.specialization.sizes import computed, terms
 from opshift.verification.engines import EngineError
 

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from opshift.probing import layers
+from opshift.probing import network_calls
 from opshift.verification.engines import OnnxRuntime
 
 
 @pytest.fixture(scope="module")
 def held():
-    return list(layers.layers())
+    return list(network_calls.layers())
 
 
 def test_onnxruntime_takes_each_line(held):
-    lines = layers._TABLE.read_text(encoding="utf-8").splitlines()
+    lines = network_calls._TABLE.read_text(encoding="utf-8").splitlines()
     assert [case.name for case in held] == [line for line in lines if not line.startswith("#")]
 
 
