@@ -65,6 +65,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"n": np.array(2)}),
     ("a frequency is negative", "y = MelWeightMatrix(n, d, s, l, h)", 17, "float[A,B] y",
      {"n": np.array(8), "d": np.array(16), "s": np.array(8192), "l": np.array(1, F), "h": np.array(-2, F)}, {"h": np.array(2000, F)}),
+    ("a frequency is negative", "y = MelWeightMatrix(n, d, s, l, h)", 17, "float[A,B] y",
+     {"n": np.array(8), "d": np.array(16), "s": np.array(-1), "l": np.array(1, F), "h": np.array(2, F)}, {"s": np.array(1)}),
     ("there is no text", "y = StringNormalizer(x)", 10, "string[N] y", {"x": np.zeros(0, object)}, {"x": np.array(["a"], object)}),
     ("is no class", "y = NegativeLogLikelihoodLoss<reduction=\"none\", ignore_index=-1>(x, t)", 13, "float[N] y",
      {"x": np.ones((2, 3), F), "t": np.array([-1, 3])}, {"t": np.array([-1, 2])}),

@@ -452,7 +452,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Einsum",), "a letter has sizes that differ", _labels_apart),
     Undefined(("Attention",), "there are keys for no head", _no_query_head),
     Undefined(("MelWeightMatrix",), "a frequency is negative",
-              lambda call: any(edge is not None and bool((edge < 0).any()) for edge in (call.given(3), call.given(4)))),
+              lambda call: any(held is not None and bool((held < 0).any()) for held in map(call.given, (2, 3, 4)))),
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
     Undefined(("ArgMin", "ArgMax", "LayerNormalization", "RMSNormalization"), "the axis lies outside the rank", _axis_outside),
     Undefined(("ArgMin", "ArgMax"), "there is nothing along the axis", _nothing_along),

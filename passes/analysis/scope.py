@@ -140,7 +140,9 @@ class Scope:
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
         self.elem_types: dict[str, int] = {}
-        self._judged: set[str] = set()
+        self._judged: set[str] = set()  # outputs of nodes of the source that have told all that they can
+        self._told: set[str] = set()  # the same of nodes that were made, whose places others may still take
+        self._settled: set[str] = set()  # the same of nodes that were made and stay
         self._elements: dict[str, list[str]] = {}
         self._given: frozenset[str] | None = None
         self._ends: dict[str, tuple[Scope | None, str]] = {}  # None is this scope, which must not hold itself
@@ -408,7 +410,7 @@ class Scope:
         """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
         made = self.written(name)
         if made is not None:
-            return made
+            return None if name in self._settled else made
         node = self.producers.get(name)
         if node is None or name in self._judged:
             return None
@@ -416,9 +418,17 @@ class Scope:
         return (node, self.opset) if known is None or not has_shape(known) else None
 
     def judged(self, node: NodeProto) -> None:
-        """Remember that a node of the source has told all that it can about its outputs."""
-        if self.written(node.output[0]) is None:
-            self._judged.update(node.output)
+        """Remember that a node has told all that it can about its outputs, for now where the conversion made it."""
+        (self._judged if self.written(node.output[0]) is None else self._told).update(node.output)
+
+    def settle(self, made: Sequence[NodeProto | bytes]) -> None:
+        """Ask no node that stood before these again, which are made of one node of the source: all of them stay."""
+        if self._told:
+            for node in made:
+                if not isinstance(node, bytes):
+                    self._told.difference_update(node.output)
+            self._settled |= self._told
+            self._told.clear()
 
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
         """State the tensor types of values that no node of this body tells, where nothing better is known."""

@@ -88,6 +88,7 @@ class Climb:
                 layout.outdated |= (proto.domain, proto.op_type) != (kind.domain, kind.op)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
+            scope.settle(produced)
         if taken:
             put(body, taken)
             layout.outdated = True

@@ -60,7 +60,7 @@ def _picked_in_rounds(node: Node, axis: int) -> list[str]:
     rounds = build.Reshape(k, build.constant([], T.INT64))
     at = build.loop(rounds, [everything], pick)[1]
     others = [*dims[:axis], *dims[axis + 1 :]]
-    if any(isinstance(size, str) for size in others):  # which no round at all would take for 0
+    if any(isinstance(size, str) or size == 1 for size in others):  # which no round at all would take for 0
         at = build.Reshape(at, flat_indices.vector(build, [k, *others]))
     if axis:
         at = build.Transpose(at, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(dims))])

@@ -323,3 +323,44 @@ def test_what_a_loop_yields_as_it_was_given_it_does_not_hide_the_types_behind_it
             d = Identity(c) t = Tanh(p) q = Add(t, k) }}> a = Tanh(n) y = Add(a, l)""",
         14, 13, inputs="float[2] x", outputs="float[2] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dims", ["", "[A,B]"])
+def test_a_made_node_that_tells_no_shape_is_not_asked_for_each_that_follows(monkeypatch, dims):
+    """Of each call of HardSwish, a few nodes are made, that tell nothing of a value of unknown rank."""
+    asked = []
+
+    def count(node, opset, scope):
+        asked.append(node.op_type)
+        infer_node(node, opset, scope)
+
+    infer_node = type_inference.infer_node
+    monkeypatch.setattr(type_inference, "infer_node", count)
+    asked_of = {}
+    for calls in (20, 40):
+        body = "".join(f"a{k} = Add(v{k}, x) v{k + 1} = HardSwish(a{k}) " for k in range(calls)) + f"y = Relu(v{calls})"
+        source = model(body, 20, inputs=f"float{dims} x, float{dims} v0", outputs="y")
+        if not dims:
+            for value in source.graph.input:
+                value.type.tensor_type.ClearField("shape")
+        asked.clear()
+        made = convert.attempt(source, {"": 13}).model
+        assert "HardSwish" not in {node.op_type for node in made.graph.node}
+        asked_of[calls] = len(asked)
+    assert asked_of[40] <= 2 * asked_of[20] + 20
+
+
+def test_what_takes_the_place_of_a_made_node_is_asked_again():
+    """Until the next node of the source, nothing is settled; and only nodes of others are."""
+    source = model("y = Relu(x)", 18, inputs="float[2] x", outputs="y")
+    scope = Scope(source.graph, Context(source, source), 18)
+    mute = onnx.helper.make_node("Unheard", ["x"], ["m"], domain="my")
+    scope.record(mute, 18)
+    assert not scope.shape("m")
+    scope.settle([mute])
+    scope.record(onnx.helper.make_node("Neg", ["x"], ["m"]), 18)
+    assert scope.shape("m") == [2]
+    scope.record(onnx.helper.make_node("Unheard", ["x"], ["n"], domain="my"), 18)
+    assert scope.shape("n") is None
+    scope.settle([])
+    assert scope.origin("n") is None

@@ -52,8 +52,10 @@ def test_a_run_time_k_takes_from_all_below_10(axis, gather, out):
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])
-@pytest.mark.parametrize(("axis", "dims"), [(-1, "N"), (-1, "3,N"), (0, "N,4"), (1, "A,B,C"), (2, "A,B,C")])
-@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("axis", "dims"), [(-1, "N"), (-1, "3,N"), (-1, "1,N"), (0, "N,4"), (1, "A,B,C"), (2, "A,B,C")]
+)
+@pytest.mark.parametrize("k", [0, 1, 2, 3])
 def test_a_run_time_k_of_an_unknown_length_takes_rounds_below_10(kind, axis, dims, k):
     shape = [{"A": 2, "B": 3, "C": 4, "N": 3}.get(dim) or int(dim) for dim in dims.split(",")]
     values = [1, 5, 5, -np.inf, 0, -0.0, np.inf, np.inf, -np.inf, -2, 5]
