@@ -102,7 +102,9 @@ def test_what_is_found(pattern, subject, bound):
         ("op('R', x, a=MARK)", "op('R', y, a=0.5)", 0.5), ("op('R', x, a=-MARK)", "op('R', y, a=0.5)", -0.5), ("mul(num(MARK), op('Exp', x))", "mul(num(3), op('Exp', y))", 3),
         ("mul(num(1 / MARK), op('Exp', x))", "mul(num(4), op('Exp', y))", 0.25), ("mul(num(MARK ** 2), op('Exp', x))", "mul(num(9), op('Exp', y))", 3),
         ("mul(num(MARK ** 0.5), op('Exp', x))", "mul(num(3), op('Exp', y))", 9), ("mul(num(-MARK), op('Exp', x))", "mul(num(-3), op('Exp', y))", 3),
-        ("mul(num(MARK ** 2), op('Exp', x))", "mul(num(-9), op('Exp', y))", None), ("mul(num(MARK), op('Exp', x))", "mul(num(-3), op('Exp', y))", -3),
+        ("mul(num(MARK ** 2), op('Exp', x))", "mul(num(-9), op('Exp', y))", None), ("mul(num(MARK ** -2), op('Exp', x))", "mul(num(0.25), op('Exp', y))", 2),
+        ("mul(num(MARK ** -0.5), op('Exp', x))", "mul(num(2), op('Exp', y))", 0.25), ("mul(num(MARK ** 3), op('Exp', x))", "mul(num(27), op('Exp', y))", None),
+        ("mul(num(MARK), op('Exp', x))", "mul(num(-3), op('Exp', y))", -3),
         ("add(op('Exp', x), num(MARK))", "add(op('Exp', y), num(0.125))", 0.125), ("add(op('Exp', x), num(MARK))", "op('Exp', y)", None),
         ("mul(num(MARK), op('R', x, a=MARK))", "mul(num(3), op('R', y, a=3.0))", 3), ("mul(num(MARK), op('R', x, a=MARK))", "mul(num(3), op('R', y, a=4.0))", None),
     ],
@@ -116,6 +118,18 @@ def test_floats_of_the_call(pattern, subject, value):
 def test_numbers_are_as_near_as_is_asked_for():
     assert found("mul(num(2), op('Exp', x))", "mul(num(2.001), op('Exp', y))", tolerance=1e-2) == [("y", {})]
     assert found("mul(num(2), op('Exp', x))", "mul(num(2.001), op('Exp', y))", tolerance=1e-4) == []
+
+
+def test_what_matches_anything_comes_last():
+    side = Side(False)
+    one, variable = side.number(1.0), side.named["x"]
+    column = side.op("Reshape", variable, to=(side.number(-1.0), one))
+    row = side.op("Reshape", variable, to=(one, side.number(-1.0)))
+    plain = side.op("Exp", variable)
+    assert column < row < plain
+    parts = {column: 1.0, variable: 1.0, plain: 2.0, row: 3.0}
+    matcher = Matcher(side.terms, plain, {}, side.terms, 0.0)
+    assert matcher._fixed(parts) == [(plain, 2.0), (row, 3.0), (column, 1.0)]
 
 
 def test_ways_to_share():

@@ -154,3 +154,15 @@ def test_a_share_of_a_sum_of_exponentials_is_a_softmax_and_a_square_of_them_is_n
     softmax = x.terms.op("Softmax", AXES, x.term)
     assert (power / total).term == softmax
     assert (power * power / total).term != softmax
+
+
+def test_a_total_over_its_size_is_a_mean_beside_other_factors(values):
+    x, y, *_ = values
+    variance = ((x - x.mean()) ** 2.0).mean()
+    for inner, known in ((x, x.mean()), (x * y, (x * y).mean()), ((x - x.mean()) ** 2.0 * 3.0, variance * 3.0)):
+        total = Value(x.terms, x.terms.op("Total", AXES, inner.term))
+        assert (total / 4.0).term != known.term, "its size is not known"
+        x.terms.sizes[total.term] = 4
+        assert (total / 4.0).term == known.term
+        assert (total * 0.5).term != known.term
+        assert (y * total * 0.25).term == (total * y * 0.25).term == (y * known).term

@@ -39,6 +39,40 @@ def test_a_condition_that_only_the_run_tells_stays():
     assert "Loop" in optimized(model(LOOP, 18, constants=HELD.replace("bool start = {1}, ", ""), **io))
 
 
+ENDS = LOOP.replace("on = Identity(go)", "on = Constant<value = bool {0}>()")
+
+
+@pytest.mark.parametrize(
+    ("operands", "ends", "once"),
+    [
+        ("n, start, x", False, False), ("five, start, x", False, False), (" , start, x", False, False), (" , , x", False, False), ("one1, start, x", False, True), ("one1, , x", False, True),
+        ("n, start, x", True, False), ("five, start, x", True, True), (" , start, x", True, True), ("five, , x", True, False), (" , , x", True, False), ("one1, go0, x", True, False),
+    ],
+)  # fmt: skip
+def test_what_runs_once_is_counted_so_or_goes_in_and_ends(operands, ends, once):
+    """Of a count that only the run tells it may run never; without a condition nobody asks whether it goes on."""
+    held = "int64 one1 = {1}, int64 five = {5}, bool start = {1}, float one = {1.0}"
+    io = {"inputs": "float[N] x, int64 n, bool go0", "outputs": IO["outputs"]}
+    body = (ENDS if ends else LOOP).replace("n, start, x", operands)
+    made = optimize.attempt(model(body, 18, constants=held, **io)).model
+    assert ("Loop" not in [node.op_type for node in made.graph.node]) is once
+
+
+@pytest.mark.parametrize(
+    ("opset", "to", "stated"), [(4, '"FLOAT16"', 1), (5, '"FLOAT16"', 1), (6, "10", 0), (7, "10", 0)]
+)
+def test_types_of_casts_are_stated_outside_where_inference_finds_none(opset, to, stated):
+    body = f"""y = If <
+        then_branch = g () => (float16[2] a) <float16[2] h, float16[2] i> {{ i = Identity(x) h = Cast<to={to}>(i) a = Neg(h) }},
+        else_branch = h () => (float16[2] b) {{ b = Cast<to={to}>(x) }}
+    > (c)"""
+    source = model(body, opset, inputs="float[2] x", outputs="float16[2] y", constants="bool c = {1}")
+    graph = optimize.attempt(source).model.graph
+    made = [node.output[0] for node in graph.node if node.op_type == "Cast"]
+    assert [value.name for value in graph.value_info] == made * stated
+    assert all(value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16 for value in graph.value_info)
+
+
 def test_values_from_outside_and_values_that_are_yielded_twice():
     body = """
         y, z, w = Loop <body = g (int64 i, bool go, float[N] a, float[N] b, float[N] c)

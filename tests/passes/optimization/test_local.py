@@ -3,7 +3,9 @@
 import numpy as np
 import onnx.parser
 import pytest
+from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.conversion import convert
+from opshift.passes.optimization import local
 
 from tests.support import check, check_values, model, show
 
@@ -75,3 +77,39 @@ def test_rules_that_ask_for_readers_find_those_of_the_piece():
     source = model("y = Shrink(x)", 9, inputs="float[4] x", outputs="float[4] y")
     made = convert.attempt(source, {"": 7}).model
     check_values(source, made, {"x": np.float32([-2, -0.0, 0.25, 3])}, rtol=0, atol=0)
+
+
+def tidied(body, opset=18, op="", written=()):
+    """What is left of the nodes of a body that took the place of a call."""
+    source = model(body, opset, inputs="float[3] x, bool c", outputs="float[3] y", constants="float one = {1}")
+    nodes = list(source.graph.node)
+    scope = Scope(source.graph, Context(source, source), opset, path=())
+    made = local.tidied(nodes, op, [nodes[at] for at in written], ["y"], scope, opset)
+    return [f"{', '.join(node.output)} = {node.op_type}({', '.join(node.input)})" for node in made]
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("t = Relu(x) y = Identity(t)", ["y = Relu(x)"]), ("t = Relu(x) u = Identity(t) y = Neg(u)", ["t = Relu(x)", "y = Neg(t)"]),
+        ("t = Relu(x) u = Relu(x) y = Add(t, u)", ["t = Relu(x)", "y = Add(t, t)"]), ("t = Relu(x) u = Neg(x) y = Abs(t)", ["t = Relu(x)", "u = Neg(x)", "y = Abs(t)"]),
+        ("t = Relu(x) u = Identity(t) v = Exp(t) w = Identity(u) y = Add(v, w)", ["t = Relu(x)", "v = Exp(t)", "y = Add(v, t)"]),
+    ],
+)  # fmt: skip
+def test_what_is_left_of_nodes_makes_their_results(body, left):
+    assert tidied(body) == left
+
+
+@pytest.mark.parametrize(("opset", "tidy"), [(6, False), (7, True), (8, True)])
+def test_nodes_are_tidied_where_rules_are_known(opset, tidy):
+    assert tidied("t = Relu(x) y = Identity(t)", opset) == (
+        ["y = Relu(x)"] if tidy else ["t = Relu(x)", "y = Identity(t)"]
+    )
+
+
+def test_calls_of_the_operator_what_users_wrote_and_what_holds_graphs_stay():
+    body, kept = "t = Relu(x) y = Identity(t)", ["t = Relu(x)", "y = Identity(t)"]
+    assert tidied(body, op="Identity") == tidied(body, written=[1]) == kept
+    assert tidied(f"u = Abs(x) {body}", written=[0]) == ["u = Abs(x)", "y = Relu(x)"]
+    branch = "If <then_branch = a () => (float[3] p) { p = Neg(x) }, else_branch = b () => (float[3] q) { q = Abs(x) }>"
+    assert tidied(f"{body} z = {branch} (c)") == [*kept, "z = If(c)"]

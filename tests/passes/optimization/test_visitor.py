@@ -34,6 +34,7 @@ FOLDED = [
     ("a, c = Split<num_outputs=2>(w) y = Add(x, a)", None, "exact"),
     ("c = Gemm(x, x) y = Relu(c)", None, "exact"),
     ("c = Relu(w) y = Add(x, c)", None, "exact"),
+    ("c = Unique(w) y = Add(x, c)", "y = Add(x, [1.0, 2.0])", "exact"),
     ("c = my.Add(w, w) y = Add(x, c)", None, "exact"),
     ("y = Add(w, w)", "y = Constant<value=[2.0, 4.0]>()", "exact"),
     ("c = ConstantOfShape(big) y = Add(x, c)", None, "exact"),

@@ -43,6 +43,20 @@ def test_weights_in_blocks(kind, zeros, size, lies):
     )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_zero_points_in_the_middle_are_what_is_meant_without_any(kind):
+    """Others are written."""
+    signed = np.dtype(kind) in (np.dtype(np.int8), np.dtype(ml_dtypes.int4))
+    middle = 0 if signed else 8 if kind is ml_dtypes.uint4 else 128
+    w, s = np.ones((ROWS, 32), np.int16).astype(kind), np.ones((ROWS, 2), FLOAT)
+    body = f"b = DequantizeLinear<axis = 1, block_size = {BLOCK}>(w, s, z) c = Transpose<perm = [1, 0]>(b) y = MatMul(x, c)"
+    for zero, written in ((middle, False), (middle + 1, True)):
+        z = np.full((ROWS, 2), zero, np.int16).astype(kind)
+        source = held(body, inputs="float[2,32] x", outputs="float[A,B] y", w=w, s=s, z=z)
+        (made,) = fold.attempt(source, ops=[(MICROSOFT, "MatMulNBits")]).model.graph.node
+        assert bool([*made.input, ""][3]) is written
+
+
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("given", [True, False])
 def test_what_was_taken_apart_comes_back(bits, given):

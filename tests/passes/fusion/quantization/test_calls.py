@@ -246,6 +246,20 @@ def test_why_calls_stay_on_floats():
 
 
 @pytest.mark.parametrize(
+    ("make", "op", "axis"),
+    [(requantized.product, "MatMul", 1), (requantized.gemm, "Gemm", 1), (requantized.convolution, "Conv", 0)],
+)
+def test_products_are_of_types_that_there_are_kernels_of(make, op, axis):
+    weights = {"w": np.int8([[1, 2], [3, 4]]), "v": np.uint8([[1, 2], [3, 4]])}
+    body = f"a = DequantizeLinear(w, s) b = DequantizeLinear<axis = {axis}>(v, s) f = {op}(a, b)"
+    why = stays(make, body, ["a", "b"], T.INT8, **weights)
+    assert why.startswith("int8 times uint8 becomes int8; ")
+    of, build = operands(body, **weights)
+    call = Call(of.scope.body.node[-2], ["b", "a"], [], {}, "s", "z")
+    assert make(of, build, call, T.UINT8).inputs[::3] == ["v", "w"] + [""] * (op != "MatMul")
+
+
+@pytest.mark.parametrize(
     ("bias", "why", "remark"),
     [
         (np.float32([0.5, 1.0]), "", False),

@@ -18,6 +18,7 @@ SAME = [
     "d = Greater(x, y) e = Less(y, x)", "d = Softmax(x) e = Softmax<axis=2>(x)", ("d = Softmax<axis=2>(x) e = Softmax<axis=-1>(x)", 12), "d = Softmax<axis=1>(x) e = Softmax<axis=-2>(x)",
     "h = HardSigmoid<alpha=0.5,beta=0.25>(x) d = Identity(h) a = Mul(x, half) f = Add(a, q4) e = Clip(f, zero, one)".replace("q4", "quarter"), "d = HardSwish(x) a = Div(x, six) f = Add(a, half) g = Clip(f, zero, one) e = Mul(x, g)",
     "h = Mul(i, i) d = Identity(h) e = Mul(i, i)",
+    *(f"o = Not(b) d = {op}(b, o) e = {op}(o, b)" for op in ("And", "Or", "Xor", "Equal")),
 ]  # fmt: skip
 APART = [
     "d = Dropout(x, half, yes) e = Identity(x)", "d = Dropout(x, half, b0) e = Identity(x)".replace("b0", "open1"), "d = Cast<to=7>(x) e = Identity(x)", "d = Cast<to=1>(i) e = Identity(i)", "d = Cast<to=9>(i) e = Identity(i)", "d = CastLike(x, i) e = Identity(x)",
@@ -27,6 +28,7 @@ APART = [
     "d = Clip(x, six, zero) e = Clip(x, zero, six)", "d = Clip(x, u, six) e = Clip(x, zero, six)", "d = Max(x, y) e = Min(x, y)", "d = Max(x, zero) e = Min(x, zero)", "d = Max(i, i) e = Identity(i)", "d = Less(x, y) e = Less(y, x)",
     "d = Softmax<axis=1>(x) e = Softmax(x)", ("d = Softmax<axis=1>(x) e = Softmax<axis=-1>(x)", 12), "d = InstanceNormalization(x, other, bias) e = InstanceNormalization(x, scale, bias)", "d = InstanceNormalization(x, scale, other) e = InstanceNormalization(x, scale, bias)",
     "d = HardSwish(x) e = HardSigmoid(x)", "d = HardSigmoid(x) e = HardSigmoid<alpha=0.25>(x)", "d = Div(w, zero0) e = Identity(w)".replace("zero0", "none0"), "d = Relu(x) e = Identity(x)",
+    "d = MatMul(x, k) e = MatMul(k, x)", "o = Not(b) d = And(b, o) e = Or(b, o)", "o = Not(b) d = And(b, o) e = And(b, b)", "d = Greater(x, y) e = Greater(y, x)",
 ]  # fmt: skip
 
 

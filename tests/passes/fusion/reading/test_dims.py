@@ -14,7 +14,7 @@ IO = {
     float[B,M,5] bw, int64[N,M,2] places, bool[N,M] c""",
     "outputs": "y",
     "constants": """int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] minus = {-1}, int64[1] four = {4}, int64[1] far = {2147483647},
-    int64[2] pair = {0, 1}, int64[2] twice = {0, 0}, int64[2] k2 = {1, 1}, int64[3] flat = {0, 0, -1}, int64[3] cube = {2, 0, 4}, int64[2] rest = {-1, 4}, int64 lonely = {0}, int64 ax1 = {1}, int64 piece = {4}""",
+    int64[2] pair = {0, 1}, int64[2] twice = {0, 0}, int64[2] k2 = {1, 1}, int64[3] flat = {0, 0, -1}, int64[3] cube = {2, 0, 4}, int64[2] rest = {-1, 4}, int64 lonely = {0}, int64 ax1 = {1}, int64 piece = {4}, int64 two0 = {2}, int64 none = {0}""",
 }
 
 
@@ -75,6 +75,31 @@ def test_dimensions_are_those_of_the_operands(body, dims):
     if found is not None and dims is not None:
         assert len(found) == len(dims)
     assert found == dims
+
+
+INFERRED = {
+    "d = Add(x, k)", "d = MatMul(x, k)", "d = Slice(x, zero, two, one)", "d = Slice(six, zero, four, one, two)", f"{SIZES} d = Slice(x, zero, hm, one)",
+    "q = SplitToSequence<axis=0>(six, piece) d = SequenceAt(q, n)", "q = SplitToSequence<axis=0>(x, piece) d = SequenceAt(q, n)", "d = Unsqueeze(m, three)", "d = MatMul(m, v)", "d = MatMul(v, w)",
+    "d = Concat<axis=0>(m, x)", "d = Concat<axis=0>(m, lone)", "d = Slice(x, zero, two)", "d = Slice(x, zero, pair, one)", "d = Slice(x, k2, two, one)",
+    "d = Slice(six, zero, far, zero, two)", "d = Slice(x, one, far, one)", "d = Reshape(lone, cube)", "q = SplitToSequence(six, n) d = SequenceAt(q, n)", "q = SplitToSequence(six) d = SequenceAt(q, n)",
+}  # fmt: skip
+"""Of these inference alone tells anything."""
+ALONE = [
+    ("d = Concat<axis=1>(x, x)", ["N", "?", 4]), ("d = Concat<axis=0>(x, x, x)", ["?", "M", 4]), ("d = Concat<axis=1>(thin, x)", ["N", "?", 4]),
+    ("d = Gather<axis=1>(x, places)", ["N", "N", "M", 2, 4]), ("d = Gather<axis=-1>(x, places)", ["N", "M", "N", "M", 2]), ("d = ReduceSum<keepdims=0>(x, pair)", [4]),
+    ("d = Slice(six, minus, far, one)", [6, 1]), ("d = Slice(six, minus, four, one)", [6, 0]), ("d = Transpose<perm=[0,0,1]>(x)", None), ("d = Transpose<perm=[0,1]>(x)", None),
+    ("d = Unsqueeze(x, pair)", [1, 1, "N", "M", 4]), ("d = MatMul(w, six)", ["M", 8]), ("d = MatMul(lone, bw)", None), ("d = Unsqueeze(m, rest)", None),
+    ("q = SplitToSequence<axis=-1>(x, two0) d = SequenceAt(q, n)", ["N", "M", 2]), ("q = SplitToSequence<axis=1>(six, none) d = SequenceAt(q, n)", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "dims"), [(body, None if body in INFERRED else dims) for body, dims in SHAPES] + ALONE
+)
+def test_dimensions_that_a_rule_tells_by_itself(body, dims):
+    reader = reader_of(body, domains='"my" : 1')
+    reader._dims["d"] = reader._dims_made("d", 24)
+    assert shape(reader, "d") == (dims and [-1 if dim == "?" else dim for dim in dims])
 
 
 @pytest.mark.parametrize(

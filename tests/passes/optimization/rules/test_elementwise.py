@@ -26,6 +26,7 @@ SHAPES += ", float[4] each = {1.0, 2.0, 3.0, 4.0}"
         ("p = Tanh(r) s = Mul(r, p)", "t1 = Tanh(x)\ny = Mul(x, t1)"),
         ("p = Mul(r, half) q = Pow(r, half) s = Add(p, q)", "t1 = Mul(x, 0.5)\nt2 = Pow(x, 0.5)\ny = Add(t1, t2)"),
         ("s = Clip(r, , half)", "y = Clip(x, _, 0.5)"),
+        ("p = Tanh(r) q = Abs(p) s = Pow(q, p)", "t1 = Tanh(x)\nt2 = Abs(t1)\ny = Pow(t2, t1)"),
     ],
 )
 def test_what_is_between_two_reshapes_does_without_them(between, after):

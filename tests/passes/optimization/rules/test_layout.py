@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.passes.optimization.rules.support import check_kept, check_optimized
+from tests.passes.optimization.rules.support import check_kept, check_optimized, optimized
+from tests.support import check_values, model, show
 
 FEEDS = {"x": np.arange(72, dtype=np.float32).reshape(6, 12)}
 IO = {"inputs": "float[N,3,4] x"}
@@ -54,6 +55,24 @@ def test_two_changes_of_the_shape_are_one(first, second, constants, after):
     shape = rank.get(after, "[A,B,C]" if "Reshape" in after else "[A,B,C,D,E]")
     body = f"t = {first} y = {second}"
     check_optimized(body, after, constants=constants, outputs=f"float{shape} y", **IO)
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "axes"),
+    [("0", "0", [0, 1]), ("0", "2", [0, 2]), ("1", "0", [0, 2]), ("0, 3", "1", [0, 1, 4]), ("-1", "0", None), ("0", "-1", None)],
+)  # fmt: skip
+def test_two_unsqueezes_of_an_unknown_rank_are_one_where_axes_count_from_the_first(inner, outer, axes):
+    source = model(
+        "r = Reshape(x, s) t = Unsqueeze(r, a) y = Unsqueeze(t, b)",
+        18,
+        inputs="float[N] x, int64[K] s",
+        outputs="float[A,B,C,D,E] y" if "," in inner else "float[A,B,C,D] y",
+        constants=f"int64[{inner.count(',') + 1}] a = {{{inner}}}, int64[1] b = {{{outer}}}",
+    )
+    made = optimized(source)
+    assert show(made).count("Unsqueeze") == (2 if axes is None else 1)
+    assert (f"y = Unsqueeze(t1, {axes})" in show(made)) is (axes is not None)
+    check_values(source, made, {"x": np.arange(6, dtype=np.float32), "s": np.array([2, 3])}, rtol=0, atol=0)
 
 
 def test_a_zero_in_a_shape_speaks_of_the_value_before():
