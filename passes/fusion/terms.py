@@ -313,10 +313,8 @@ def _known_quotients(terms: Terms, coefficient: float, powers: dict[int, float])
 
 
 def _put(terms: Terms, coefficient: float, powers: dict[int, float], term: int) -> tuple[float, dict[int, float]]:
-    within, made = terms.factors(term)
-    if not made.keys().isdisjoint(powers):
-        return coefficient, {**powers, term: 1.0}
-    return coefficient * within, {**powers, **made}
+    """A product times a term, which may be a factor of it already."""
+    return terms.factors(terms.mul(terms.product(coefficient, powers), term))
 
 
 def _unshifted(terms: Terms, axes: Key, exponential: int) -> int:

@@ -166,3 +166,14 @@ def test_a_total_over_its_size_is_a_mean_beside_other_factors(values):
         assert (total / 4.0).term == known.term
         assert (total * 0.5).term != known.term
         assert (y * total * 0.25).term == (total * y * 0.25).term == (y * known).term
+
+
+def test_a_mean_and_a_softmax_beside_themselves_are_their_squares(values):
+    x, y, *_ = values
+    for inner in (x, x * y):
+        total = Value(x.terms, x.terms.op("Total", AXES, inner.term))
+        x.terms.sizes[total.term] = 4
+        assert (inner.mean() * total / 4.0).term == (inner.mean() ** 2.0).term
+    power, softmax = x.exp(), Value(x.terms, x.terms.op("Softmax", AXES, x.term))
+    total = Value(x.terms, x.terms.op("Total", AXES, power.term))
+    assert (softmax * power / total).term == (softmax**2.0).term
