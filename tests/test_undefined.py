@@ -89,6 +89,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones(1, F), "r": np.array([0, -np.inf], F), "s": np.ones(1, F)}, {"r": np.array([0, 1], F)}),
     ("the scales are no vector", "y = Resize(x, , s)", 13, "float[N] y", {"x": np.ones(1, F), "s": np.ones((1, 1), F)}, {"s": np.ones(1, F)}),
     ("more conditions", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.ones(2, bool)}, {"c": np.ones(1, bool)}),
+    ("has a higher rank", "y = LayerNormalization(x, s, b)", 17, "float[A,B] y",
+     {"x": np.ones((1, 2), F), "s": np.ones(2, F), "b": np.ones((1, 1, 2), F)}, {"b": np.ones((1, 2), F)}),
     ("the slope is larger", "y = PRelu(x, s)", 6, "float[N] y", {"x": np.array(1, F), "s": np.ones(1, F)}, {"x": np.ones(2, F)}),
     ("the slope is larger", "y = PRelu(x, s)", 16, "float[N] y", {"x": np.ones(1, F), "s": np.ones(2, F)}, {"s": np.ones(1, F)}),
     ("no finite scale", "y, s, z = DynamicQuantizeLinear(x)", 11, "uint8[N] y", {"x": np.array([np.inf], F)}, {"x": np.ones(1, F)}),

@@ -59,6 +59,12 @@ def _one_number(*indices: int) -> Callable[[Call], bool]:
     return lambda call: any(shape is not None and prod(shape) != 1 for shape in map(call.shape, indices))
 
 
+def _of_a_higher_rank(*places: int) -> Callable[[Call], bool]:
+    return lambda call: any(
+        len(call.shape(place) or ()) > len(call.shape(0) or call.shape(place) or ()) for place in places
+    )
+
+
 def _no_vector(index: int) -> Callable[[Call], bool]:
     return lambda call: (shape := call.shape(index)) is not None and len(shape) != 1
 
@@ -475,6 +481,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
     Undefined(("LpPool", "GlobalLpPool"), "no norm has a p that is not positive", lambda call: call.attribute("p", 2) <= 0),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", _larger_kernel),
+    Undefined(("LayerNormalization", "RMSNormalization"), "scale or bias has a higher rank than the data", _of_a_higher_rank(1, 2)),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: _no_vector(1)(call) or _no_vector(2)(call)),
     Undefined(("RotaryEmbedding",), "there is not one position for each element of a sequence", _misplaced),

@@ -18,6 +18,7 @@ SHORT = (T.FLOAT16, T.BFLOAT16)
 
 @says("The operator becomes (X - mean) / sqrt(variance + epsilon) * Scale + B over its last axes.")
 def layer_statistics(node: Node) -> list[str]:
+    _check_ranks(node)
     node.close("the operator is computed from its definition")
     build, kind, stash = node.build, node.elem_type(), _stash(node)
     epsilon, axes = build.constant(node.attributes.get("epsilon", 1e-5), stash), _last_axes(node)
@@ -39,6 +40,7 @@ def layer_statistics(node: Node) -> list[str]:
 
 @says("The operator becomes X / sqrt(mean(X * X) + epsilon) * scale over its last axes, in the type of scale.")
 def root_mean_square(node: Node) -> str:
+    _check_ranks(node)
     node.close("the operator is computed from its definition")
     build, kind, stash = node.build, node.elem_type(), _stash(node)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
@@ -46,6 +48,17 @@ def root_mean_square(node: Node) -> str:
     mean = build.ReduceMean(build.Mul(x, x), _last_axes(node))
     normal = recast(build, build.Div(x, build.Sqrt(build.Add(mean, epsilon))), stash, kind)
     return str(build.Mul(recast(build, normal, kind, node.elem_type(1)), node.input(1)))
+
+
+def _check_ranks(node: Node) -> None:
+    """Scale and bias are broadcast to the data, and not the data to them."""
+    held = node.scope.shape(node.input(0))
+    for name in filter(None, node.inputs[1:] if held is not None else ()):
+        other = node.scope.shape(name)
+        if other is not None and held is not None and len(other) > len(held):
+            raise CannotConvert(
+                node, f'"{name}" of rank {len(other)} beside data of rank {len(held)}; no higher one could be expressed'
+            )
 
 
 def _stash(node: Node) -> int:

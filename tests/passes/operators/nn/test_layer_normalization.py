@@ -103,6 +103,20 @@ def test_inside_a_function_whose_attribute_is_bound_by_reference():
     np.testing.assert_allclose(evaluate(result.model, {"x": x, "s": scale})[0], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("call", "opset"),
+    [("LayerNormalization(x, s, b)", 17), ("LayerNormalization(x, b, s)", 17), ("RMSNormalization(x, b)", 23)],
+)
+def test_scale_or_bias_of_a_higher_rank_than_the_data_is_refused(call, opset):
+    """Engines part on the rank of the result."""
+    told = '"b" of rank 3 beside data of rank 2; no higher one could be expressed'
+    given = {"inputs": "float[2,4] x, float[4] s, float[1,2,4] b", "outputs": "y"}
+    check_refused(f"y = {call}", opset, opset - 1, told, **given)
+    check_refused(
+        f"y = {call}", opset, opset - 1, told, **{**given, "inputs": "float[A,B] x, float[D] s, float[1,A,B] b"}
+    )
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_inside_a_branch(taken):
     x, scale = X[0, :2], X[0, 0]
