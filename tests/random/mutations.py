@@ -170,8 +170,7 @@ def element_type(rng: random.Random, call: Call, corpus: Corpus) -> Call:
     kind = rng.choice(choices[chosen])
     if not kind.startswith("tensor(") or "complex" in kind or "string" in kind:
         return call
-    name = kind[7:-1].upper().replace("FLOAT8E", "FLOAT8E")
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(name))
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(kind[7:-1].upper()))
     made = list(call.inputs)
     for at, formal in enumerate(formals):
         held = made[at]
@@ -182,8 +181,10 @@ def element_type(rng: random.Random, call: Call, corpus: Corpus) -> Call:
             and held.dtype.kind not in "OSU"
         ):
             with np.errstate(all="ignore"):
-                narrow = held.astype(np.float32) if held.dtype.kind not in "fiub" else held
-                made[at] = narrow.astype(dtype)
+                wide = (
+                    held if held.dtype.isbuiltin == 1 else held.astype(np.float32)
+                )  # short floats do not become each other
+                made[at] = wide.astype(dtype)
     return _with_inputs(call, made)
 
 
