@@ -23,7 +23,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Body, bodies, holding, subgraphs
+from opshift.passes.model.traversal import Body, bodies, declarations, holding, subgraphs
 from opshift.passes.model.types import has_shape, tensor_type
 
 Path = tuple[Any, ...]
@@ -150,23 +150,17 @@ def contradicted(source: ModelProto, inferred: Callable[[Path, str], TypeProto |
 
 def declared(source: ModelProto) -> set[str]:
     """The values that are made of which a model declares shapes."""
-    return {
-        value.name
-        for body in bodies(source)
-        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ()))
-        if has_shape(value.type)
-    }
+    return {value.name for value in declarations(source) if has_shape(value.type)}
 
 
 def mend(model: ModelProto, known: Mapping[str, TypeProto]) -> None:
     """Let `model` declare of values what is known of them where it declares otherwise; other sizes stay open."""
-    for body in bodies(model):
-        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ())):
-            if value.name in known and has_shape(value.type) and contradict(value.type, known[value.name]):
-                value.type.tensor_type.shape.CopyFrom(known[value.name].tensor_type.shape)
-                for dim in _dims(value.type):
-                    if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
-                        dim.Clear()
+    for value in declarations(model):
+        if value.name in known and has_shape(value.type) and contradict(value.type, known[value.name]):
+            value.type.tensor_type.shape.CopyFrom(known[value.name].tensor_type.shape)
+            for dim in _dims(value.type):
+                if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
+                    dim.Clear()
 
 
 def of_constants(model: ModelProto) -> Iterator[Change]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from opshift.passes.analysis import claims, ranks, sizes
-from opshift.passes.analysis.inferring.type_inference import Inference, contradiction, inferred_beside
+from opshift.passes.analysis.inferring.type_inference import Inference, contradiction, mend
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.changes import Change
 from opshift.passes.model.imports import opsets
@@ -81,9 +81,7 @@ def mended(
         return []
     claims.mend(model, claims.contradicted(source, inference.type))
     if is_replaced and contradiction(model):
-        known = inferred_beside(model, claims.declared(source))
-        claims.mend(model, known)
-        said = [*said, *claims.contradictions(source, lambda _, name: known.get(name))]
+        said = [*said, *mend(model, source)]
     return said
 
 

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from opshift.passes.model import schemas
-from opshift.passes.model.messages import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+from opshift.passes.model.messages import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    ValueInfoProto,
+)
 
 Body = GraphProto | FunctionProto
 Op = tuple[str, str]  # domain and name
@@ -36,6 +43,14 @@ def holding(graph: GraphProto) -> list[tuple[int, NodeProto]]:
 def bodies(model: ModelProto) -> Iterator[Body]:
     """The main graph, every model-local function, and every graph nested in them, outer before inner."""
     return with_nested([*reversed(model.functions), model.graph])
+
+
+def declarations(model: ModelProto) -> Iterator[ValueInfoProto]:
+    """What is declared of values that nodes make, in every body."""
+    for body in bodies(model):
+        yield from body.value_info
+        if isinstance(body, GraphProto):
+            yield from body.output
 
 
 def with_nested(pending: list[Body]) -> Iterator[Body]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from opshift.passes.analysis import claims
-from opshift.passes.analysis.inferring.type_inference import blaming
+from opshift.passes.analysis.inferring.type_inference import blaming, contradiction, mend
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
@@ -20,6 +20,7 @@ from opshift.passes.optimization.workspace import Workspace
 from opshift.passes.process import collector_paused
 
 _MOST_ROUNDS = 6
+_YIELDING = (("", "If"), ("", "Loop"))  # what they yield, inference may know less of than of what takes their place
 _DEAD = "What nobody reads is not computed"
 
 
@@ -58,7 +59,10 @@ def attempt(
             whole.changes += claims.contradictions(model, inference.type)
         if whole.changes:
             whole.changes += claims.of_constants(model)
-    return Result(model, tuple(whole.changes), (), before.calls, census([model.graph, *model.functions])[1])
+        left = census([model.graph, *model.functions])[1]
+        if any(left[op] < before.calls.get(op, 0) for op in _YIELDING) and contradiction(model):
+            whole.changes += [] if contradiction(source) else mend(model, source)
+    return Result(model, tuple(whole.changes), (), before.calls, left)
 
 
 def _visit(whole: Whole) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.traversal import bodies
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import bodies, declarations
 
 WRONG, RIGHT = 10, 11
 """The version of Slice that is inferred wrong, and the one that it is taken for."""
@@ -23,11 +23,9 @@ def inferred(model: ModelProto) -> ModelProto:
     made = _inferred(model)
     attentions = [node for body in bodies(model) for node in body.node if _is_attention(node)]
     empty = {
-        name
-        for body in bodies(made)
-        for value in ((*body.value_info, *(body.output if isinstance(body, GraphProto) else ())) if attentions else ())
+        value.name
+        for value in (declarations(made) if attentions else ())
         if (dims := value.type.tensor_type.shape.dim) and len(dims) == 3 and _is_empty(dims[2])
-        for name in [value.name]
     }
     wrong = [node for node in attentions if node.output[0] in empty]
     if not wrong:

@@ -29,7 +29,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies, holding, subgraphs, with_nested
+from opshift.passes.model.traversal import bodies, declarations, holding, subgraphs, with_nested
 from opshift.passes.model.types import elem_type_of, has_shape
 
 from opshift import functions
@@ -278,26 +278,27 @@ def contradiction(source: ModelProto) -> str:
     return ""
 
 
-def inferred_beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
+def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
     """The shapes of these values by ONNX's inference, whatever is declared of them."""
     import onnx.shape_inference
 
     light = without_weights(model)
-    for body in bodies(light):
-        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ())):
-            if value.name in names:
-                claims.forget(value.type)
+    for value in declarations(light):
+        if value.name in names:
+            claims.forget(value.type)
     try:
         with process.at_most(_room(light)):
             inferred = onnx.shape_inference.infer_shapes(light)
     except Exception:  # what it cannot digest stays as it is declared
         return {}
-    return {
-        value.name: value.type
-        for body in bodies(inferred)
-        for value in (*body.value_info, *(body.output if isinstance(body, GraphProto) else ()))
-        if value.name in names and has_shape(value.type)
-    }
+    return {v.name: v.type for v in declarations(inferred) if v.name in names and has_shape(v.type)}
+
+
+def mend(model: ModelProto, source: ModelProto) -> list[Change]:
+    """Let `model` declare what ONNX's inference makes of its values, wherever `source` declares otherwise of them."""
+    known = _beside(model, claims.declared(source))
+    claims.mend(model, known)
+    return list(claims.contradictions(source, lambda _, name: known.get(name)))
 
 
 @contextmanager

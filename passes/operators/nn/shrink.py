@@ -45,7 +45,8 @@ def shifted_towards_zero(node: Node) -> str:
     wide = kind if kind in FLOATS else T.DOUBLE
     x = recast(build, node.input(0), kind, wide)
     shift = build.constant(bias, wide)
-    raised, lowered = (build.Add(x, shift), build.Sub(x, shift)) if bias else (x, x)
+    raised = build.Add(x, shift) if bias or limit < 0 else x  # a limit below 0 raises -0, too
+    lowered = build.Sub(x, shift) if bias else x
     above = build.Where(build.Greater(x, build.constant(limit, wide)), lowered, build.constant(0.0, wide))
     return recast(build, build.Where(build.Less(x, build.constant(-limit, wide)), raised, above), wide, kind)
 

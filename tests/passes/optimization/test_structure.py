@@ -145,3 +145,34 @@ def test_a_loop_that_never_runs_and_takes_an_optional_stays():
     made = optimize.attempt(source).model
     onnx.checker.check_model(made, full_check=True)
     assert [node.op_type for node in made.graph.node] == ["Loop"]
+
+
+LOOP = "n = Constant<value_ints=[{trips}]>() m = Squeeze(n) y = Loop(m, go, x) <body = b (int64 i, bool c, float[3] s) => (bool k, float[3] t) {{ k = Identity(c) t = Exp(s) }}>"
+CHOICE = "y = If (go) <then_branch = t () => (float[3] a) { a = Exp(x) }, else_branch = e () => (float[1,2] b) { b = Constant<value = float[1,2] {1, 2}>() }>"
+
+
+@pytest.mark.parametrize("body", [LOOP.format(trips=1), CHOICE], ids=["loop", "if"])
+def test_what_inference_knew_nothing_of_is_declared_as_it_is_once_it_is_known(body):
+    """Inference says nothing of what a Loop carries or of branches of two ranks, and the checker believes what is said."""
+    source = model(body, 17, inputs="float[3] x", outputs="float[2] y", constants="bool go = {1}")
+    onnx.checker.check_model(source, full_check=True)
+    result = optimize.attempt(source)
+    assert [node.op_type for node in result.model.graph.node] == ["Exp"]
+    onnx.checker.check_model(result.model, full_check=True)
+    assert [dim.dim_value for dim in result.model.graph.output[0].type.tensor_type.shape.dim] == [3]
+    assert any("[2] of 'y', which is [3]" in change.remark for change in result.changes)
+
+
+def test_what_is_declared_stays_where_nothing_takes_the_place_of_a_loop():
+    source = model(LOOP.format(trips=2), 17, inputs="float[3] x", outputs="float[2] y", constants="bool go = {1}")
+    made = optimize.attempt(source).model
+    assert [node.op_type for node in made.graph.node] == ["Loop"]
+    assert made.graph.output[0] == source.graph.output[0]
+
+
+def test_what_is_declared_stays_where_the_source_itself_is_denied():
+    body = CHOICE.replace("y =", "u =") + " y = Neg(x)"
+    source = model(body, 17, inputs="float[3] x", outputs="float[2] y, float[3] u", constants="bool go = {1}")
+    made = optimize.attempt(source).model
+    assert sorted(node.op_type for node in made.graph.node) == ["Exp", "Neg"]
+    assert made.graph.output[0] == source.graph.output[0]

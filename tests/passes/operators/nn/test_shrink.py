@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.support import check_computes, check_refused
+from opshift.verification.engines import Reference
+from tests.passes.operators.on_request import inlined
+from tests.support import check_computes, check_refused, evaluate, model
 
 VALUES = [0.0, 0.5, -0.5, 0.75, -0.75, 2.0, -3.0, np.inf, -np.inf, np.nan]
 
@@ -33,3 +35,12 @@ def test_64_bits_are_refused():
     check_refused(
         "y = Shrink(x)", 9, 8, "64-bit integers do not fit a double", inputs="int64[5] x", outputs="int64[5] y"
     )
+
+
+@pytest.mark.parametrize("limit", [-0.5, -0.0, 0.0, 0.5])
+def test_a_zero_below_0_has_the_sign_that_onnxruntime_gives_it(limit):
+    """-0 is below 0.5, the opposite of -0.5, and raised by nothing it is 0. The Where of onnxruntime would hide a -0."""
+    source = model(f"y = Shrink<lambd={limit}, bias=0.0>(x)", 13, inputs="float[2] x", outputs="float[2] y")
+    x = np.array([-0.0, 0.0], np.float32)
+    (expected,), (actual,) = evaluate(source, {"x": x}), Reference(inlined(source, "Shrink")).run({"x": x})
+    assert actual.tobytes() == expected.tobytes()
