@@ -56,7 +56,10 @@ def whole(call: Call, index: int) -> bool:
 
 
 def holds(value: Any, what: Callable[[Any], Any]) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and bool(what(value).any())
+    floats = (
+        isinstance(value, np.ndarray) and "float" in value.dtype.name
+    )  # those of ml_dtypes have a kind of their own
+    return floats and bool(what(value).any())
 
 
 def left_out(index: int) -> Callable[[Call], bool]:

@@ -11,7 +11,7 @@ from tests.support import model
 from tests.undefined import ROWS, undefined
 
 F = np.float32
-SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]"
+SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; Input 'depth' must be non-negative"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -110,6 +110,12 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 3), F)}),
     ("keys for no head", "y = Attention(q, k, v)", 23, "float[A,B,C,D] y",
      {"q": np.ones((1, 0, 1, 1), F), "k": np.ones((1, 1, 1, 1), F), "v": np.ones((1, 1, 1, 1), F)}, {"q": np.ones((1, 1, 1, 1), F)}),
+    ("more keys count", "y = Attention(q, q, q, , , , l)", 24, "float[A,B,C,D] y",
+     {"q": np.ones((1, 1, 2, 1), F), "l": np.array([3])}, {"l": np.array([2])}),
+    ("depth is negative", "d = Neg(n) y = OneHot(i, d, v)", 11, "float[A,B] y",
+     {"i": np.array([0]), "n": np.array(6), "v": np.ones(2, F)}, {"n": np.array(-6)}),
+    ("one end for each", "y = Slice(x, s, e)", 13, "float[A] y", {"x": np.ones(2, F), "s": np.array([0]), "e": np.zeros(0, int)},
+     {"e": np.array([1])}),
     ("have other sizes", "_, y = GRU<hidden_size=1>(x, w, w, , n)", 14, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 3, 1), F), "n": np.zeros(0, np.int32)}, {"n": np.ones(1, np.int32)}),
     ("have other sizes", "_, y = LSTM<hidden_size=3>(x, w, r)", 14, "float[A,B,C] y",

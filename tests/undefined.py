@@ -286,6 +286,11 @@ def _no_query_head(call: Call) -> bool:
     return len(q) == 4 and len(k) == 4 and q[1] == 0 != k[1]
 
 
+def _more_than_there_are(call: Call) -> bool:
+    lengths, keys = call.given(6), call.shape(1)
+    return lengths is not None and keys is not None and bool(((lengths < 0) | (lengths > keys[-2])).any())
+
+
 def _no_number(value: Any) -> bool:
     return value is not None and bool(np.isnan(value.astype(np.float64)).any())
 
@@ -418,6 +423,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("TopK", "OneHot"), "what is to be one number is not", _one_number(1)),
     Undefined(("Attention",), "sizes differ that are to be equal",
               _unequal(((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
+    Undefined(("OneHot",), "the depth is negative, which onnx refuses where it sees it",
+              lambda call: call.given(1) is None or bool((call.given(1) < 0).any()), "'depth' must be non-negative"),
+    Undefined(("Slice",), "there is not one end for each start", lambda call: call.opset > 9 and _unequal(((1, 0), (2, 0)))(call)),
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "a target is no class", _no_class),
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "there is not one weight for each class", _unequal(((0, 1), (2, 0)))),
     Undefined(("Range",), "a bound is no scalar", lambda call: any(call.shape(at) not in (None, ()) for at in range(3))),
@@ -457,6 +465,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("RoiAlign", "MaxRoiPool", "GlobalMaxPool"), "there is no pixel", _no_pixel),
     Undefined(("Einsum",), "a letter has sizes that differ", _labels_apart),
     Undefined(("Attention",), "there are keys for no head", _no_query_head),
+    Undefined(("Attention",), "more keys count than there are", _more_than_there_are),
     Undefined(("MelWeightMatrix",), "a frequency is negative",
               lambda call: any(held is not None and bool((held < 0).any()) for held in map(call.given, (2, 3, 4)))),
     Undefined(("GridSample",), "a place is no number", lambda call: _no_number(call.given(1))),
