@@ -110,6 +110,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 3), F)}),
     ("keys for no head", "y = Attention(q, k, v)", 23, "float[A,B,C,D] y",
      {"q": np.ones((1, 0, 1, 1), F), "k": np.ones((1, 1, 1, 1), F), "v": np.ones((1, 1, 1, 1), F)}, {"q": np.ones((1, 1, 1, 1), F)}),
+    ("sizes differ", "y = Attention(q, q, q, , , , l)", 24, "float[A,B,C,D] y",
+     {"q": np.ones((2, 1, 1, 1), F), "l": np.array([1])}, {"l": np.array([1, 1])}),
     ("more keys count", "y = Attention(q, q, q, , , , l)", 24, "float[A,B,C,D] y",
      {"q": np.ones((1, 1, 2, 1), F), "l": np.array([3])}, {"l": np.array([2])}),
     ("depth is negative", "d = Neg(n) y = OneHot(i, d, v)", 11, "float[A,B] y",

@@ -422,7 +422,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("NonMaxSuppression",), "what is to be one number is not", _one_number(2, 3, 4)),
     Undefined(("TopK", "OneHot"), "what is to be one number is not", _one_number(1)),
     Undefined(("Attention",), "sizes differ that are to be equal",
-              _unequal(((0, 0), (1, 0), (2, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
+              _unequal(((0, 0), (1, 0), (2, 0), (6, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
     Undefined(("OneHot",), "the depth is negative, which onnx refuses where it sees it",
               lambda call: call.given(1) is None or bool((call.given(1) < 0).any()), "'depth' must be non-negative"),
     Undefined(("Slice",), "there is not one end for each start", lambda call: call.opset > 9 and _unequal(((1, 0), (2, 0)))(call)),
