@@ -24,7 +24,21 @@ _TELL_MORE = {
     ("", "NonMaxSuppression"): 11,
     ("", "Reshape"): 14,
 }
-"""Operators, and the version from which on inference tells shapes of them that it did not tell before."""
+"""Operators, and the version from which on inference tells shapes of them that it did not tell before, where what they
+take is computed."""
+
+_TELL_NOTHING = {
+    **dict.fromkeys(["GlobalLpPool", "LpPool", "Pad", "Split"], 2),
+    **dict.fromkeys(["GRU"], 3),
+    **dict.fromkeys(["Concat"], 4),
+    **dict.fromkeys(["Reshape"], 5),
+    **dict.fromkeys(["Abs", "Add", "BatchNormalization", "Cast", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp"], 6),
+    **dict.fromkeys(["Floor", "Gemm", "HardSigmoid", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean"], 6),
+    **dict.fromkeys(["Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu", "Selu", "Sigmoid", "Sqrt", "Sub", "Sum"], 6),
+    **dict.fromkeys(["Tanh"], 6),
+    **dict.fromkeys(["Upsample"], 7),
+}
+"""Operators, and the version below which inference tells nothing of them."""
 
 _TELLS_LITTLE = frozenset(
     [
@@ -65,22 +79,25 @@ def mended(
     """Mend in `model` what is declared of shapes that are otherwise, if the checker would refuse it for that."""
     own, target = opsets(source).get("", 0), targets.get("", 0)
     tells_more = any(own < _TELL_MORE.get(op, 0) <= target for op in calls) and _is_computed(source)
-    tells_more = tells_more and not _is_told(source, own)
+    told_nothing = any(own < _TELL_NOTHING.get(name, 0) <= target for domain, name in calls if not domain)
+    if (tells_more or told_nothing) and _is_told(source, own):
+        tells_more = told_nothing = False
     fewer = {op for op, count in calls.items() if left.get(op, 0) < count}
     fewer.update(("", op) for op, version in _READS_NUMBERS.items() if target < version <= own)
     fewer.difference_update((default_domain(f.domain), f.name) for f in source.functions)  # inference looks into these
     is_replaced = any(map(_tells_little, fewer)) or _reads_computed(source, fewer)
+    learns = told_nothing or is_replaced  # of values that inference knew nothing of
     splits = own < _BATCHED <= target and ("", "Scan") in calls
     if splits or (is_replaced and holding(source.graph)):
         _open_unconfirmed(model, source, inference, between=splits)
-    if not (tells_more or is_replaced or inference.contradictions()) or not contradiction(model):
+    if not (tells_more or learns or inference.contradictions()) or not contradiction(model):
         return []
     inference.now()
     said = inference.contradictions()
-    if not (said or is_replaced) or contradiction(source):
+    if not (said or learns) or contradiction(source):
         return []
     claims.mend(model, claims.contradicted(source, inference.type))
-    if is_replaced and contradiction(model):
+    if learns and contradiction(model):
         said = [*said, *mend(model, source)]
     return said
 

@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from opshift.passes.conversion.declared import _TELL_NOTHING
 
 import opshift
 from tests.support import evaluate, model
@@ -198,3 +199,49 @@ def test_what_a_branch_yields_is_left_open_where_nothing_tells_that_it_is_so():
     assert evaluate(made, feeds)[0].shape == (2, 1)
     kept = opshift.convert_version(source, 11)
     assert kept.graph.node[-1].attribute[0].g.output[0] == source.graph.node[-1].attribute[0].g.output[0]
+
+
+def test_operators_of_which_inference_tells_nothing_at_first_are_all_in_the_table():
+    found = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            found.setdefault(schema.name, {})[schema.since_version] = schema.has_type_and_shape_inference_function
+    silent = {name: [since for since, tells in held.items() if not tells] for name, held in found.items()}
+    telling = {name: [since for since, tells in held.items() if tells] for name, held in found.items()}
+    bodies = {"Compress", "GreaterOrEqual", "LessOrEqual"}  # the first is in the other table, and others have a body
+    first = {
+        name: min(since for since in telling[name] if since > min(held))
+        for name, held in silent.items()
+        if held and telling[name] and max(telling[name]) > min(held) and name not in bodies
+    }
+    assert first == _TELL_NOTHING
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "rank"),
+    [
+        ("y = Add<axis=0, broadcast=1>(x, z)", "float[5,2] x, float[5] z", 2),
+        ("r = Concat<axis=0>(x, z) y = Abs(r)", "float[5,2] x, float[1,2] z", 2),
+        ("y = Gemm(x, z, z)", "float[2,2] x, float[2,2] z", 2),
+        ("r = Relu(x) y = Mul(r, z)", "float[5,2] x, float[5,2] z", 2),
+        ("y = If(c) <then_branch = t () => (float[2] a) { a = Exp(x) }, else_branch = e () => (float[2] b) { b = Exp(z) }>",
+         "bool c, float[5,2] x, float[5,2] z", 2),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("target", [8, 13])
+def test_what_inference_tells_nothing_of_below_6_is_mended_above(body, inputs, rank, target):
+    source = model(body, 5, inputs=inputs, outputs="float[2] y")
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, target)
+    onnx.checker.check_model(made, full_check=True)
+    assert len(shapes(made)["y"]) == rank
+
+
+def test_what_inference_tells_nothing_of_is_kept():
+    source = model("y = Add(x, z)", 4, inputs="float[5,2] x, float[5,2] z", outputs="float[2] y")
+    assert shapes(opshift.convert_version(source, 5))["y"] == [2]
+
+
+def test_what_is_right_of_what_inference_told_nothing_of_is_kept():
+    source = model("y = Add(x, z)", 5, inputs="float[5,2] x, float[5,2] z", outputs="float[A,B] y")
+    assert shapes(opshift.convert_version(source, 13))["y"] == ["A", "B"]
