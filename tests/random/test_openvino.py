@@ -1,5 +1,6 @@
 """A part of `python -m tests.random.openvino`: the first networks of a seed."""
 
+import numpy as np
 import pytest
 
 from opshift.files import openvino_ir
@@ -40,3 +41,9 @@ def test_a_network_that_is_read_wrong_is_found(monkeypatch):
 def test_every_recipe_makes_a_layer():
     missing = [name for name in RECIPES if not any(networks.network(0, number, name) for number in range(12))]
     assert not missing
+
+
+@pytest.mark.parametrize(("held", "sane"), [([0, 1, 1], True), ([], True), ([0, 135, 1], False)])
+def test_truths_that_nobody_wrote_are_not_believed(held, sane):
+    """OpenVINO leaves out what follows a Unique of no element."""
+    assert networks._is_sane(np.array(held, np.uint8).view(bool)) is sane
