@@ -221,6 +221,22 @@ def steps_over_elements(call: Call) -> bool:
     return asks and any(s > d * (k - 1) + 1 for s, d, k in zip(strides, dilations, kernel, strict=False))
 
 
+def transposed_to_nothing(call: Call) -> bool:
+    """Whether the pads of a ConvTranspose take all elements along an axis that it has."""
+    x, w = call.shape(0), call.shape(1)
+    if x is None or w is None or call.attribute("output_shape") is not None:
+        return False
+    count = len(x) - 2
+    if encoded(call.attribute("auto_pad", "NOTSET")).startswith(b"SAME"):
+        return 0 in x[2:]
+    strides, dilations = (call.attribute(name, [1] * count) for name in ("strides", "dilations"))
+    more, pads = call.attribute("output_padding", [0] * count), call.attribute("pads", [0] * 2 * count)
+    return any(
+        strides[k] * (x[2 + k] - 1) + more[k] + dilations[k] * (w[2 + k] - 1) + 1 == pads[k] + pads[k + count]
+        for k in range(count)
+    )
+
+
 def many_by_nothing(call: Call) -> bool:
     """Whether vectors or a matrix are multiplied by many matrices, or these by a vector, of no inner size."""
     a, b = call.shape(0), call.shape(1)

@@ -84,6 +84,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("a rounding", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(1)}, {"n": np.array(2)}),
     ("heads are told", "y = Attention<q_num_heads=1, kv_num_heads=1>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)},
      {"q": np.ones((1, 1, 1), F)}),
+    ("a softcap is negative", "y = Attention<softcap=-1.0>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)}, {}),
     ("the condition is no vector", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.array(True)}, {"c": np.ones(1, bool)}),
     ("an end of the region", 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, s)', 13, "float[N] y",
      {"x": np.ones(1, F), "r": np.array([0, -np.inf], F), "s": np.ones(1, F)}, {"r": np.array([0, 1], F)}),

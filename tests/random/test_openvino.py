@@ -1,5 +1,6 @@
 """A part of `python -m tests.random.openvino`: the first networks of a seed."""
 
+import numpy as np
 import pytest
 
 from opshift.files import openvino_ir
@@ -40,3 +41,27 @@ def test_a_network_that_is_read_wrong_is_found(monkeypatch):
 def test_every_recipe_makes_a_layer():
     missing = [name for name in RECIPES if not any(networks.network(0, number, name) for number in range(12))]
     assert not missing
+
+
+@pytest.mark.parametrize(("held", "sane"), [([0, 1, 1], True), ([], True), ([0, 135, 1], False)])
+def test_truths_that_nobody_wrote_are_not_believed(held, sane):
+    """OpenVINO leaves out what follows a Unique of no element."""
+    assert networks._is_sane(np.array(held, np.uint8).view(bool)) is sane
+
+
+@pytest.mark.parametrize(("sizes", "kind"), [([-1], np.float32), ([2], np.int32)])
+def test_openvino_contradicts_itself_where_more_is_known(sizes, kind):
+    """At run time alone its ReduceMean takes axes of no element for nothing that is to be computed."""
+    made = openvino.opset13
+    x = made.parameter(sizes, kind)
+    model = openvino.Model([made.result(made.negative(x))], [x], "net")
+    fed, right, other = [np.array([1, 2], kind)], np.array([-1, -2], kind), np.array([], kind)
+    assert networks._is_other_where_more_is_known(model, fed, 0, right)
+    assert not networks._is_other_where_more_is_known(model, fed, 0, other)
+
+
+def test_openvino_does_not_contradict_itself_where_all_is_known():
+    made = openvino.opset13
+    x = made.parameter([2], np.float32)
+    model = openvino.Model([made.result(made.negative(x))], [x], "net")
+    assert not networks._is_other_where_more_is_known(model, [np.ones(2, np.float32)], 0, -np.ones(2, np.float32))
