@@ -11,7 +11,7 @@ from tests.support import model
 from tests.undefined import ROWS, undefined
 
 F = np.float32
-SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; Input 'depth' must be non-negative"
+SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -84,6 +84,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("a rounding", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(1)}, {"n": np.array(2)}),
     ("heads are told", "y = Attention<q_num_heads=1, kv_num_heads=1>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)},
      {"q": np.ones((1, 1, 1), F)}),
+    ("scale is not positive", "y = Attention<scale=-1.0>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)}, {}),
     ("a softcap is negative", "y = Attention<softcap=-1.0>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)}, {}),
     ("the condition is no vector", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.array(True)}, {"c": np.ones(1, bool)}),
     ("an end of the region", 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, s)', 13, "float[N] y",

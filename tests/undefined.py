@@ -433,6 +433,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
+    Undefined(("Attention",), "the scale is not positive, which onnxruntime refuses",
+              lambda call: call.attribute("scale", 1.0) <= 0, "scale must be greater than 0"),
     Undefined(("Attention",), "a softcap is negative, which a kernel of onnxruntime leaves out, and its own expansion does not",
               lambda call: call.attribute("softcap", 0.0) < 0, "elements differ"),
     Undefined(("HannWindow", "HammingWindow", "BlackmanWindow"), "no window is asked for, which onnx refuses where it sees it",
