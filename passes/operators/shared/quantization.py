@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.model.types import ELEMENT_TYPES, Dim
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
@@ -108,8 +108,19 @@ def spread(node: Node, value: str) -> str:
         return str(node.build.Reshape(value, []))
     if in_blocks(node):
         return _repeated(node, value, axis % node.rank(X))
+    _check_count(node, dims, axis)
     behind = -axis - 1 if axis < 0 else max(node.rank(X) - axis - 1, 0)
     return str(node.build.Reshape(value, [-1] + [1] * behind)) if behind else value
+
+
+def _check_count(node: Node, scales: Sequence[Dim] | None, axis: int) -> None:
+    """Raise `CannotConvert` where there is known not to be one scale for each element of the axis."""
+    data = node.scope.shape(node.input(X)) or []
+    size = data[axis] if -len(data) <= axis < len(data) else None
+    (count,) = scales if scales is not None and len(scales) == 1 else (None,)
+    if isinstance(count, int) and isinstance(size, int) and count not in (1, size):
+        why = f"{count} scales for an axis of {size} elements; one for each could be expressed"
+        raise CannotConvert(node, why)
 
 
 def _repeated(node: Node, value: str, axis: int) -> str:
@@ -141,6 +152,7 @@ def held_as(node: Node, index: int, to: int) -> str:
         return node.build.constant(held.reshape(()), to)
     size = dims[axis] if -rank <= axis < rank else None
     if held.ndim == 1:
+        _check_count(node, list(held.shape), axis)
         return node.build.constant(held.reshape([-1] + [1] * (rank - axis % rank - 1)), to)
     if not block or not isinstance(size, int):
         return spread(node, node.build.constant(held, to))

@@ -327,3 +327,13 @@ def test_a_vector_of_one_zero_point_beside_a_scalar(op, way, dims, at):
     x = np.array(6.5 if kinds[0] == "float" else 6, kinds[0].replace("float", "float32"))
     given = {"x": np.full((3, 4) if at else (), x), "s": np.array(0.5, np.float32), "z": np.array([3], np.uint8)}
     check_values(source, after, given, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("constants", ["", "float[16] s = {{{}}}".format(", ".join(["0.5"] * 16))])
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_scales_of_another_number_than_the_axis_has_elements_are_refused(op, constants):
+    x, y = ("float", "uint16") if op == "QuantizeLinear" else ("uint16", "float")
+    inputs = f"{x}[16,3] x, uint16[16] z" + ("" if constants else ", float[16] s")
+    io = {"inputs": inputs, "outputs": f"{y}[16,3] y", "constants": constants}
+    check_refused(f"y = {op}<axis=1>(x, s, z)", 21, 20, "16 scales for an axis of 3 elements", **io)
+    assert convert.attempt(model(f"y = {op}<axis=0>(x, s, z)", 21, **io), {"": 20}).model is not None
