@@ -7,6 +7,7 @@ always declared wrongly then stands in its way: `onnx.checker` took the source, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from opshift.passes.analysis import claims, ranks, sizes
 from opshift.passes.analysis.inferring.type_inference import Inference, contradiction, mend
@@ -17,51 +18,49 @@ from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, Typ
 from opshift.passes.model.traversal import Op, bodies, holding
 from opshift.passes.model.types import Dim, dims_of, has_shape
 
-_TELL_MORE = {
-    ("", "ThresholdedRelu"): 10,
-    ("", "Slice"): 10,
-    ("", "Compress"): 11,
-    ("", "NonMaxSuppression"): 11,
-    ("", "Reshape"): 14,
-}
-"""Operators, and the version from which on inference tells shapes of them that it did not tell before, where what they
-take is computed."""
+_RANKS = 14  # from which on inference tells the rank of what a Reshape makes of sizes that are computed
 
-_TELL_NOTHING = {
+_TELL_FROM = {
     **dict.fromkeys(["GlobalLpPool", "LpPool", "Pad", "Split"], 2),
-    **dict.fromkeys(["GRU"], 3),
     **dict.fromkeys(["Concat"], 4),
     **dict.fromkeys(["Reshape"], 5),
     **dict.fromkeys(["Abs", "Add", "BatchNormalization", "Cast", "Ceil", "Clip", "Div", "Dropout", "Elu", "Exp"], 6),
     **dict.fromkeys(["Floor", "Gemm", "HardSigmoid", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean"], 6),
     **dict.fromkeys(["Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu", "Selu", "Sigmoid", "Sqrt", "Sub", "Sum"], 6),
-    **dict.fromkeys(["Tanh"], 6),
-    **dict.fromkeys(["Upsample"], 7),
+    **dict.fromkeys(["Tanh", "Tile"], 6),
+    **dict.fromkeys(["GRU", "LSTM", "RNN", "Upsample"], 7),
+    **dict.fromkeys(["Slice"], 10),
+    **dict.fromkeys(["Compress", "NonMaxSuppression"], 11),
 }
-"""Operators, and the version below which inference tells nothing of them."""
+"""Operators, and the version below which inference tells nothing of them, or little."""
 
 _TELLS_LITTLE = frozenset(
     [
-        *["Compress", "ConcatFromSequence", "If", "Loop", "NonZero", "OptionalGetElement", "Scan", "SequenceAt"],
-        *["SequenceErase", "SequenceInsert", "SequenceMap", "SplitToSequence", "STFT", "Unique"],
+        *["Compress", "ConcatFromSequence", "GroupNormalization", "If", "Loop", "NonMaxSuppression", "NonZero"],
+        *["OptionalGetElement", "Scan", "SequenceAt", "SequenceErase", "SequenceInsert", "SequenceMap"],
+        *["SplitToSequence", "STFT", "StringNormalizer", "Unique"],
     ]
 )
 """Operators of which inference may tell nothing where it does of what takes their place. It knows none of a vendor."""
 
 _READS_NUMBERS = {
-    **dict.fromkeys(["Tile"], 6),
-    **dict.fromkeys(["Expand"], 8),
-    **dict.fromkeys(["ConstantOfShape", "MaxUnpool", "OneHot", "Upsample"], 9),
-    **dict.fromkeys(["Slice", "TopK"], 10),
-    **dict.fromkeys(["Pad", "Range", "Resize"], 11),
-    **dict.fromkeys(["GatherND"], 12),
-    **dict.fromkeys(["ReduceSum", "Split", "Squeeze", "Unsqueeze"], 13),
-    **dict.fromkeys(["BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"], 17),
-    **dict.fromkeys(["CenterCropPad", "Col2Im", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"], 18),
-    **dict.fromkeys(["ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"], 18),
-    **dict.fromkeys(["AffineGrid", "DFT"], 20),
+    6: ["Tile"],
+    8: ["Expand"],
+    9: ["ConstantOfShape", "MaxUnpool", "OneHot", "Upsample"],
+    10: ["Slice", "TopK"],
+    11: ["Pad", "Range", "Resize"],
+    12: ["GatherND"],
+    13: ["ReduceSum", "Split", "Squeeze", "Unsqueeze"],
+    17: ["BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"],
+    18: [
+        *["CenterCropPad", "Col2Im", "Pad", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"],
+        *["ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"],
+    ],
+    20: ["AffineGrid", "DFT"],
 }
-"""The same of those that take numbers which inference does not see, and below which version others take their place."""
+"""The same of those that take numbers which inference does not see, by the version from which on they do."""
+
+_READING = frozenset(chain.from_iterable(_READS_NUMBERS.values()))
 
 _BATCHED = 9  # below which a Scan takes the sequences of a batch one by one, where two do from then on
 
@@ -78,26 +77,24 @@ def mended(
 ) -> list[Change]:
     """Mend in `model` what is declared of shapes that are otherwise, if the checker would refuse it for that."""
     own, target = opsets(source).get("", 0), targets.get("", 0)
-    tells_more = any(own < _TELL_MORE.get(op, 0) <= target for op in calls) and _is_computed(source)
-    told_nothing = any(own < _TELL_NOTHING.get(name, 0) <= target for domain, name in calls if not domain)
-    if (tells_more or told_nothing) and _is_told(source, own):
-        tells_more = told_nothing = False
+    tells_more = own < _RANKS <= target and ("", "Reshape") in calls and _reshapes_to_computed(source)
+    tells_more |= any(own < _TELL_FROM.get(name, 0) <= target for domain, name in calls if not domain)
+    tells_more = tells_more and not _is_told(source, own)
     fewer = {op for op, count in calls.items() if left.get(op, 0) < count}
-    fewer.update(("", op) for op, version in _READS_NUMBERS.items() if target < version <= own)
+    fewer.update(("", op) for version, ops in _READS_NUMBERS.items() if target < version <= own for op in ops)
     fewer.difference_update((default_domain(f.domain), f.name) for f in source.functions)  # inference looks into these
     is_replaced = any(map(_tells_little, fewer)) or _reads_computed(source, fewer)
-    learns = told_nothing or is_replaced  # of values that inference knew nothing of
     splits = own < _BATCHED <= target and ("", "Scan") in calls
     if splits or (is_replaced and holding(source.graph)):
         _open_unconfirmed(model, source, inference, between=splits)
-    if not (tells_more or learns or inference.contradictions()) or not contradiction(model):
+    if not (tells_more or is_replaced or inference.contradictions()) or not contradiction(model):
+        return []
+    if contradiction(source):
         return []
     inference.now()
     said = inference.contradictions()
-    if not (said or learns) or contradiction(source):
-        return []
     claims.mend(model, claims.contradicted(source, inference.type))
-    if learns and contradiction(model):
+    if contradiction(model):
         said = [*said, *mend(model, source)]
     return said
 
@@ -131,7 +128,7 @@ def _tells_little(op: Op) -> bool:
 
 def _reads_computed(source: ModelProto, ops: set[Op]) -> bool:
     """Whether any of the operators takes what is not constant where inference looks for numbers."""
-    reading = {op for op in ops if not op[0] and op[1] in _READS_NUMBERS}
+    reading = {op for op in ops if not op[0] and op[1] in _READING}
     for held, node in _nodes(source) if reading else ():
         if (node.domain, node.op_type) in reading:
             given = node.input[len(node.input) > 1 :]
@@ -140,12 +137,8 @@ def _reads_computed(source: ModelProto, ops: set[Op]) -> bool:
     return False
 
 
-def _is_computed(source: ModelProto) -> bool:
-    """The same of those that tell more later."""
-    return any(
-        (node.domain, node.op_type) in _TELL_MORE and not held.issuperset(node.input[1:2])
-        for held, node in _nodes(source)
-    )
+def _reshapes_to_computed(source: ModelProto) -> bool:
+    return any(node.op_type == "Reshape" and not held.issuperset(node.input[1:2]) for held, node in _nodes(source))
 
 
 def _nodes(source: ModelProto) -> Iterator[tuple[set[str], NodeProto]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.messages import NodeProto
+from opshift.passes.model.messages import ModelProto, NodeProto
+from opshift.passes.model.traversal import bodies
 
 _TAKEN_OTHERWISE = {"STFT": ("onesided", 1)}
 """By operator: of onnx 1.23.2, held against the outputs of all published cases with and without their defaults."""
@@ -28,3 +29,9 @@ def stated(node: NodeProto) -> NodeProto:
 def state(node: NodeProto) -> None:
     """State it in the node itself."""
     node.attribute.append(make_attribute(*_TAKEN_OTHERWISE[node.op_type]))
+
+
+def state_all(model: ModelProto) -> None:
+    """State it in every such node of a model."""
+    for node in [node for body in bodies(model) for node in body.node if is_mistaken(node)]:
+        state(node)

@@ -12,6 +12,7 @@ from opshift.passes import process
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.inferring import open_slices
+from opshift.passes.analysis.inferring.inferred_defaults import state_all
 from opshift.passes.analysis.inferring.node_inference import infer_node, is_known
 from opshift.passes.analysis.inferring.weightless import without_weights
 from opshift.passes.analysis.knowledge import Known
@@ -262,11 +263,11 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, outer: Callable[[str], i
     return found
 
 
-def contradiction(source: ModelProto) -> str:
-    """What ONNX's strict inference finds wrong with a model; empty for nothing."""
+def contradiction(source: ModelProto, *, checked: bool = True) -> str:
+    """What ONNX's strict inference finds wrong with a model, as `onnx.checker` takes it, if so; empty for nothing."""
     import onnx.shape_inference
 
-    light = without_weights(source)
+    light = without_weights(source, checked=checked)
     _check_installed(light)
     try:
         with process.at_most(_room(light)):
@@ -282,7 +283,7 @@ def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
     """The shapes of these values by ONNX's inference, whatever is declared of them."""
     import onnx.shape_inference
 
-    light = without_weights(model)
+    light = without_weights(model, checked=True)
     for value in declarations(light):
         if value.name in names:
             claims.forget(value.type)
@@ -296,6 +297,7 @@ def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
 
 def mend(model: ModelProto, source: ModelProto) -> list[Change]:
     """Let `model` declare what ONNX's inference makes of its values, wherever `source` declares otherwise of them."""
+    state_all(model)
     known = _beside(model, claims.declared(source))
     claims.mend(model, known)
     return list(claims.contradictions(source, lambda _, name: known.get(name)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, state
+from opshift.passes.analysis.inferring.inferred_defaults import state_all
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import (
     FunctionProto,
@@ -21,10 +21,11 @@ OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is als
 _LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
 
 
-def without_weights(source: ModelProto) -> ModelProto:
+def without_weights(source: ModelProto, *, checked: bool = False) -> ModelProto:
     """A copy for inference, in which every large initializer of the main graph is an input of the same type.
 
-    Its large Constants have sizes, but no values.
+    Its large Constants have sizes, but no values. Defaults of inputs count as values, and those of attributes are what
+    `onnx.checker` takes them for, where a model is `checked`.
     """
     light = ModelProto(ir_version=max(source.ir_version, 4))
     light.opset_import.extend(source.opset_import)
@@ -45,7 +46,7 @@ def without_weights(source: ModelProto) -> ModelProto:
         if sparse.values.name not in inputs:
             _add_input(graph, sparse.values.name, sparse.values.data_type, sparse.dims)
     for tensor in old.initializer:
-        if source.ir_version >= OVERRIDABLE_SINCE and tensor.name in inputs:
+        if source.ir_version >= OVERRIDABLE_SINCE and tensor.name in inputs and not checked:
             continue  # whoever runs the model may give another value
         if tensors.size(tensor) <= tensors.SMALL and not tensor.external_data:
             graph.initializer.add().CopyFrom(tensor)
@@ -56,8 +57,8 @@ def without_weights(source: ModelProto) -> ModelProto:
             value.type.tensor_type.shape.dim[0].Clear()
     if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
-    for node in [node for body in bodies(light) for node in body.node if is_mistaken(node)]:
-        state(node)
+    if not checked:
+        state_all(light)
     return light
 
 

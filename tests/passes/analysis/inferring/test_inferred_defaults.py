@@ -1,8 +1,11 @@
 """Where ONNX's inference takes a default otherwise, sizes are those that onnxruntime yields."""
 
 import numpy as np
+import onnx
+import onnx.helper
+import onnx.shape_inference
 import pytest
-from opshift.passes.analysis.inferring.type_inference import contradiction
+from opshift.passes.analysis.inferring.type_inference import contradiction, mend
 from opshift.passes.specialization import fixing
 from opshift.passes.specialization.wanted import wanted
 
@@ -28,5 +31,32 @@ def test_sizes_that_fit_the_frequencies_are_no_contradiction():
     io = {"inputs": "float[1,T,1] x, float[1,1,3,5] w", "outputs": "float[A,B,C,D] y", "constants": FRAMES["constants"]}
     source = model(body, 17, **io)
     fixed = fixing.attempt(source, wanted(["x:1,16,1"], [])).model
-    assert not contradiction(fixed)
+    assert not contradiction(fixed, checked=False)
     assert [dim.dim_value for dim in fixed.graph.output[0].type.tensor_type.shape.dim] == [1, 3, 3, 2]
+
+
+def test_what_the_checker_takes_otherwise_is_stated_where_it_learns_of_it():
+    io = {"inputs": "float[1,16,1] x, float[8] w", "outputs": "float[1,3,5,2] y", "constants": "int64 s = {4}"}
+    silent = model("y = STFT(x, s, w)", 17, **io | {"inputs": "float[1,16,1] x, float[N] w"})
+    made = model("y = STFT(x, s, w)", 17, **io)
+    assert not contradiction(silent)
+    assert "(8) vs (5)" in contradiction(made)
+    assert mend(made, silent) == []
+    onnx.checker.check_model(made, full_check=True)
+    assert [(a.name, a.i) for a in made.graph.node[0].attribute] == [("onesided", 1)]
+    assert made.graph.output == silent.graph.output
+
+
+@pytest.mark.parametrize("ir_version", [3, 8])
+def test_values_that_inputs_have_by_default_count_as_they_do_to_the_checker(ir_version):
+    source = model("y = Reshape(x, k)", 9, inputs="float[4] x", outputs="float[4] y", constants="int64[2] k = {2, 2}")
+    source.graph.input.append(onnx.helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [2]))
+    source.ir_version = ir_version
+    with pytest.raises(onnx.shape_inference.InferenceError):
+        onnx.checker.check_model(source, full_check=True)
+    assert contradiction(source)
+    assert bool(contradiction(source, checked=False)) is (ir_version == 3)
+    made = onnx.ModelProto.FromString(source.SerializeToString())
+    (change,) = mend(made, source)
+    assert "[4] of 'y', which is [2, 2]" in change.remark
+    onnx.checker.check_model(made, full_check=True)
