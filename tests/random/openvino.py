@@ -22,6 +22,7 @@ from opshift.passes.errors import Refused
 import opshift
 from opshift.files import openvino_ir
 from opshift.verification import isolation
+from opshift.verification.adapters import AS_WRITTEN
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, OnnxRuntime
 from tests import quirks
@@ -140,8 +141,7 @@ def _expected(model: Any, path: Path, feeds: Sequence[Any]) -> list[Any]:
     """What OpenVINO computes of a network, which lies at a path; raises what it says of one that it does not run."""
     import openvino
 
-    manner = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    compiled = openvino.Core().compile_model(path, "CPU", manner)
+    compiled = openvino.Core().compile_model(path, "CPU", AS_WRITTEN)
     found = compiled(list(feeds))
     expected = [np.array(found[index]) for index in range(len(compiled.outputs))]
     if not all(map(_is_sane, expected)):
@@ -167,7 +167,7 @@ def _is_other_where_more_is_known(model: Any, feeds: Sequence[Any], place: int, 
         made = model.clone()
         try:
             left = known(made, feeds)
-            compiled = openvino.Core().compile_model(made, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+            compiled = openvino.Core().compile_model(made, "CPU", AS_WRITTEN)
             if left is not None and compare(np.array(compiled(left)[place]), actual, "close").equal:
                 return True
         except Exception:  # whatever OpenVINO has against it, it does not contradict itself
