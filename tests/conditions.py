@@ -234,6 +234,16 @@ def transposed_to_nothing(call: Call) -> bool:
     )
 
 
+def infinitely_far_behind(call: Call) -> bool:
+    """Whether a Range is to go on for less than any number of steps, which is none."""
+    bounds = [call.given(at) for at in range(3)]
+    if any(bound is None or np.size(bound) != 1 for bound in bounds):
+        return False
+    start, limit, delta = (float(np.reshape(bound, -1)[0]) for bound in bounds)
+    with np.errstate(all="ignore"):
+        return bool(np.divide(limit - start, delta) == -np.inf)
+
+
 def many_by_nothing(call: Call) -> bool:
     """Whether vectors or a matrix are multiplied by many matrices, or these by a vector, of no inner size."""
     a, b = call.shape(0), call.shape(1)
