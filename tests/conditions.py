@@ -244,6 +244,17 @@ def infinitely_far_behind(call: Call) -> bool:
         return bool(np.divide(limit - start, delta) == -np.inf)
 
 
+def exponentials_beyond_doubles(call: Call) -> bool:
+    """Whether the largest number of some sum of exponentials has one that float64 does not hold, or not with all digits."""
+    x, axes = call.given(0), call.given(1)
+    if x is None or not x.size:
+        return False
+    largest = np.fmax.reduce(
+        x.astype(np.float64), axis=tuple(axes.reshape(-1)) if axes is not None and axes.size else None
+    )
+    return bool((np.isfinite(largest) & ((largest > 709) | (largest < -708))).any())
+
+
 def many_by_nothing(call: Call) -> bool:
     """Whether vectors or a matrix are multiplied by many matrices, or these by a vector, of no inner size."""
     a, b = call.shape(0), call.shape(1)
