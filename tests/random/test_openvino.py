@@ -69,3 +69,13 @@ def test_a_network_that_openvino_refuses_when_it_knows_more_is_none(lengths, ref
     parts = made.variadic_split(x, made.constant(0), n)
     model = openvino.Model([made.result(made.multiply(parts.output(1), parts.output(0)))], [x, n], "net")
     assert networks._contradicts_itself(model, [np.ones((3, 3), np.float32), np.array(lengths)]) is refused
+
+
+@pytest.mark.parametrize(("fed", "outcome"), [(1, "unread"), (1.5, "differs")])
+def test_what_a_rounding_decides_is_not_judged(monkeypatch, fed, outcome):
+    """The floor of 1 is 0 where it is a rounding less, and that of 1.5 is 1."""
+    x = openvino.opset13.parameter([2], np.float32)
+    model = openvino.Model([openvino.opset13.result(openvino.opset13.floor(x))], [x], "net")
+    monkeypatch.setattr(networks, "_expected", lambda *_: [np.zeros(2, np.float32)])
+    monkeypatch.setattr(networks, "_contradicts_itself", lambda *_: False)
+    assert networks.judge(model, [np.full(2, fed, np.float32)], 18)[0] == outcome
