@@ -66,6 +66,11 @@ def left_out(index: int) -> Callable[[Call], bool]:
     return lambda call: index >= len(call.node.input) or not call.node.input[index]
 
 
+def one_row_of_a_mask(call: Call) -> bool:
+    q, mask = call.shape(0), call.shape(3)
+    return q is not None and mask is not None and len(mask) > 1 and mask[-2] == 1 != q[-2]
+
+
 def stacks(call: Call) -> bool:
     """Whether a Loop has outputs beside what it carries."""
     return len(call.node.output) > max(len(call.node.input) - 2, 0)
@@ -235,6 +240,27 @@ def transposed_to_nothing(call: Call) -> bool:
         strides[k] * (x[2 + k] - 1) + more[k] + dilations[k] * (w[2 + k] - 1) + 1 == pads[k] + pads[k + count]
         for k in range(count)
     )
+
+
+def infinitely_far_behind(call: Call) -> bool:
+    """Whether a Range is to go on for less than any number of steps, which is none."""
+    bounds = [call.given(at) for at in range(3)]
+    if any(bound is None or np.size(bound) != 1 for bound in bounds):
+        return False
+    start, limit, delta = (float(np.reshape(bound, -1)[0]) for bound in bounds)
+    with np.errstate(all="ignore"):
+        return bool(np.divide(limit - start, delta) == -np.inf)
+
+
+def exponentials_beyond_doubles(call: Call) -> bool:
+    """Whether the largest number of some sum of exponentials has one that float64 does not hold, or not with all digits."""
+    x, axes = call.given(0), call.given(1)
+    if x is None or not x.size:
+        return False
+    largest = np.fmax.reduce(
+        x.astype(np.float64), axis=tuple(axes.reshape(-1)) if axes is not None and axes.size else None
+    )
+    return bool((np.isfinite(largest) & ((largest > 709) | (largest < -708))).any())
 
 
 def many_by_nothing(call: Call) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.openvino import sizes
@@ -20,7 +21,24 @@ def reshape(of: Layer) -> Made:
     literal = not of.flag("special_zero", False) and (held is None or 0 in held)
     if literal and held is not None and -1 in held:
         raise Unmapped("a shape with 0 and -1; one of them could be expressed")
+    if not literal and held is not None and -1 in held:
+        return _beside_copies(of, held)
     return str(of.build.Reshape(of.input(0), of.vector(1), allowzero=1 if literal else None))
+
+
+def _beside_copies(of: Layer, wanted: list[int]) -> str:
+    """A -1 is what the other sizes leave, those aside that are copied; ONNX has none beside a copied size of 0."""
+    dims, copied = of.dims(), [place for place, size in enumerate(wanted) if size == 0]
+    if dims is None or max(copied, default=-1) >= len(dims) or all(dims[place] > 0 for place in copied):
+        return str(of.build.Reshape(of.input(0), of.vector(1)))
+    rest, others = [place for place in range(len(dims)) if place not in copied], prod(s for s in wanted if s > 0)
+    if all(dims[place] > 0 for place in rest):
+        left = prod(dims[place] for place in rest) // others
+        return str(of.build.Reshape(of.input(0), [left if size == -1 else size for size in wanted]))
+    held = sizes.dims(of)
+    told = sizes.over(of, sizes.times(of, *(held[place] for place in rest)), others)
+    made = [held[place] if size == 0 else told if size == -1 else size for place, size in enumerate(wanted)]
+    return sizes.reshaped(of, of.input(0), made)
 
 
 @layer("Transpose")

@@ -49,19 +49,33 @@ def test_truths_that_nobody_wrote_are_not_believed(held, sane):
     assert networks._is_sane(np.array(held, np.uint8).view(bool)) is sane
 
 
-@pytest.mark.parametrize(("sizes", "kind"), [([-1], np.float32), ([2], np.int32)])
-def test_openvino_contradicts_itself_where_more_is_known(sizes, kind):
-    """At run time alone its ReduceMean takes axes of no element for nothing that is to be computed."""
-    made = openvino.opset13
-    x = made.parameter(sizes, kind)
-    model = openvino.Model([made.result(made.negative(x))], [x], "net")
+def negated(sizes, kind):
+    x = openvino.opset13.parameter(sizes, kind)
+    return openvino.Model([openvino.opset13.result(openvino.opset13.negative(x))], [x], "net")
+
+
+@pytest.mark.parametrize(("sizes", "kind"), [([-1], np.float32), ([2], np.int32), ([2], np.float32)])
+def test_openvino_is_asked_again_in_other_words(sizes, kind):
     fed, right, other = [np.array([1, 2], kind)], np.array([-1, -2], kind), np.array([], kind)
-    assert networks._is_other_where_more_is_known(model, fed, 0, right)
-    assert not networks._is_other_where_more_is_known(model, fed, 0, other)
+    assert networks._contradicts_itself(negated(sizes, kind), fed, 0, right)
+    assert not networks._contradicts_itself(negated(sizes, kind), fed, 0, other)
 
 
-def test_openvino_does_not_contradict_itself_where_all_is_known():
+@pytest.mark.parametrize(("lengths", "refused"), [([0, 3], True), ([1, 2], False)])
+def test_a_network_that_openvino_refuses_when_it_knows_more_is_none(lengths, refused):
+    """Parts of 0 and 3 rows are no factors, which OpenVINO sees where their numbers are constants."""
     made = openvino.opset13
-    x = made.parameter([2], np.float32)
-    model = openvino.Model([made.result(made.negative(x))], [x], "net")
-    assert not networks._is_other_where_more_is_known(model, [np.ones(2, np.float32)], 0, -np.ones(2, np.float32))
+    x, n = made.parameter([3, 3], np.float32), made.parameter([2], np.int64)
+    parts = made.variadic_split(x, made.constant(0), n)
+    model = openvino.Model([made.result(made.multiply(parts.output(1), parts.output(0)))], [x, n], "net")
+    assert networks._contradicts_itself(model, [np.ones((3, 3), np.float32), np.array(lengths)]) is refused
+
+
+@pytest.mark.parametrize(("fed", "outcome"), [(1, "unread"), (1.5, "differs")])
+def test_what_a_rounding_decides_is_not_judged(monkeypatch, fed, outcome):
+    """The floor of 1 is 0 where it is a rounding less, and that of 1.5 is 1."""
+    x = openvino.opset13.parameter([2], np.float32)
+    model = openvino.Model([openvino.opset13.result(openvino.opset13.floor(x))], [x], "net")
+    monkeypatch.setattr(networks, "_expected", lambda *_: [np.zeros(2, np.float32)])
+    monkeypatch.setattr(networks, "_contradicts_itself", lambda *_: False)
+    assert networks.judge(model, [np.full(2, fed, np.float32)], 18)[0] == outcome

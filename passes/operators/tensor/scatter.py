@@ -132,6 +132,10 @@ def scattered_by_coordinates(node: Node) -> str:
     build, kind = node.build, node.elem_type(1)
     indices, rank = recast(build, node.input(1), kind, T.INT64), node.rank()
     axis = node.attributes.get("axis", 0) % rank
+    if node.rank(1) != rank:
+        raise CannotConvert(
+            node, f"indices of rank {node.rank(1)} for data of rank {rank}; equal ones could be expressed"
+        )
     dims = flat_indices.sizes(node, node.input(1))
     known = [dim for dim in dims if isinstance(dim, int)]
     column = build.Unsqueeze(indices, [rank])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opshift.verification import adapters
-from opshift.verification.adapters import OpenVino
+from opshift.verification.adapters import OpenVino, OpenVinoNetwork
 from tests.support import model
 
 IMPORTED = "try:\n    import openvino_telemetry\n    told = True\nexcept ImportError:\n    told = False\n"
@@ -60,6 +60,22 @@ def test_an_input_that_nobody_reads_is_none_to_openvino():
     for body, expected in (("y = Sub(x, z)", [-6, -6]), ("y = Sub(z, x)", [6, 6])):
         (made,) = OpenVino(model(body, 13, **io)).run(given)
         assert made.tolist() == expected
+
+
+@pytest.mark.parametrize("levels", [255, 256])
+def test_openvino_counts_levels_as_the_network_says(tmp_path, levels):
+    openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
+    made, ends = openvino.opset13, np.float32([[[-2], [-1], [-3]], [[3], [2], [1]]])
+    x = made.parameter([2, 3, 4], np.float32)
+    low, high = (made.constant(end[None]) for end in ends)
+    end = made.shuffle_channels(made.fake_quantize(x, low, high, low, high, levels), -1, 2)
+    openvino.serialize(openvino.Model([made.result(end)], [x], "net"), tmp_path / "net.xml")
+    given = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    step = (ends[1] - ends[0]) / (levels - 1)
+    rounded = np.round((np.clip(given, *ends) - ends[0]) / step) * step + ends[0]
+    of = model("y = Identity(x)", 13, inputs="float[2,3,4] x", outputs="float[2,3,4] y")
+    (found,) = OpenVinoNetwork(str(tmp_path / "net.xml"), of).run({"x": given})
+    np.testing.assert_allclose(found, rounded[..., [0, 2, 1, 3]], rtol=1e-5, atol=1e-6)
 
 
 def test_each_backend_has_a_class_that_is_called_so():

@@ -1,11 +1,13 @@
-"""Columns that become an image, against OpenVINO."""
+"""Columns that become an image, and shapes beside sizes of 0, against OpenVINO."""
 
+import numpy as np
 import pytest
 
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
 
 from openvino import opset15  # noqa: E402
 
+from opshift.files import openvino_ir  # noqa: E402
 from tests.passes.openvino.networks import drawn, ints  # noqa: E402
 from tests.passes.openvino.test_detection import check  # noqa: E402
 
@@ -16,3 +18,27 @@ def test_columns_become_an_image(shape, tmp_path):
         return opset15.col2im(x, ints(5, 3), ints(2, 3), [2, 1], [1, 1], [1, 0], [0, 1])
 
     check(build, [drawn(*shape)], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [
+        ((0, 1, 2, 2), (0, 2, -1)),
+        ((0, 1, 2, 2), (0, -1)),
+        ((0, 1, 2, 2), (-1, 0)),
+        ((2, 0, 3), (0, 0, -1)),
+        ((3, 0), (0, 0, -1)),
+        ((0, 2, 0), (0, -1)),  # 0 elements, which would copy the 2
+        ((2, 3, 4), (0, -1)),
+        ((2, 3, 4), (-1, 2)),
+    ],
+)
+def test_a_rest_beside_a_copied_size_that_may_be_0(shape, wanted, tmp_path):
+    check(lambda x: opset15.reshape(x, ints(*wanted), True), [drawn(*shape)], tmp_path)
+
+
+@pytest.mark.parametrize(("sizes", "nodes"), [([2, 3, 4], 1), ([-1, 3, 4], 1), ([2, -1, -1], 1), ([-1, 3, -1], 6)])
+def test_a_rest_is_computed_where_it_has_to_be(sizes, nodes, tmp_path):
+    x = opset15.parameter(sizes, np.float32)
+    openvino.serialize(openvino.Model([opset15.reshape(x, ints(0, -1), True)], [x], "net"), tmp_path / "net.xml")
+    assert len(openvino_ir.read(tmp_path / "net.xml").model.graph.node) == nodes

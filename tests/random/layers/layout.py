@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ def reshaped(d: Draw) -> Any:
         kept.insert(0, 1) if not zero else kept.append(1)
     if kept and d.chance(0.4):
         kept[d.number(0, len(kept) - 1)] = -1
+    told = [dims[at] if size == 0 and zero else size for at, size in enumerate(kept[: len(dims)])] + kept[len(dims) :]
+    if -1 not in told and prod(told) != prod(dims):
+        raise Unfit  # which OpenVINO does not say
     return d.make(1, "Reshape", [x, d.whole(kept)], special_zero=zero)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.random.layers.draw import Draw, image, recipe, shape_of
+from tests.random.layers.draw import Draw, Unfit, image, recipe, shape_of
 
 
 @recipe
@@ -105,11 +105,11 @@ def avg_pool(d: Draw) -> Any:
     held = _windows(d, rank)
     if version < 16:
         held.pop("dilations")
-    exclude = {("exclude-pad" if version == 1 else "exclude_pad"): d.chance()}
-    rounding = d.one(roundings)
-    return d.make(
-        version, "AvgPool", [image(d, rank)], kernel=d.numbers(rank, 1, 3), rounding_type=rounding, **exclude, **held
-    )
+    name, excludes, x = "exclude-pad" if version == 1 else "exclude_pad", d.chance(), image(d, rank)
+    if excludes and any(step > size for step, size in zip(held.get("dilations", ()), shape_of(x)[2:], strict=False)):
+        raise Unfit  # a window may hold nothing but pads, whose average nobody tells
+    held |= {name: excludes, "rounding_type": d.one(roundings)}
+    return d.make(version, "AvgPool", [x], kernel=d.numbers(rank, 1, 3), **held)
 
 
 @recipe

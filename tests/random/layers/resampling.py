@@ -56,5 +56,6 @@ def spectrum(d: Draw) -> Any:
     dims = d.numbers(rank, 1, 5)
     axes = d.axes(rank, 1)
     x = d.parameter(d.array(dims if kind == "RDFT" else [*dims, 2]))
-    sizes = [d.whole([d.one((-1, d.number(1, 6))) for _ in axes], 0.05)] if d.chance(0.4) else []
+    least = 1 if kind in ("RDFT", "IRDFT") else -1  # of which OpenVINO knows no size that is left as it is
+    sizes = [d.whole([d.one((least, d.number(1, 6))) for _ in axes], 0.05)] if d.chance(0.4) else []
     return d.make(9 if kind in ("RDFT", "IRDFT") else 7, kind, [x, d.whole(axes, 0.05), *sizes])
