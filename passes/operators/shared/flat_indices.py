@@ -193,6 +193,13 @@ def check_within(node: Node, indices: Any, sizes: Any) -> None:
         raise CannotConvert(node, f"index {indices[outside][0]} lies outside the data; one within could be expressed")
 
 
+def check_ranks(node: Node) -> None:
+    """Raise `CannotConvert` where indices of single elements are known not to have the rank of the data."""
+    data, indices = (node.scope.rank(name) for name in node.inputs[:2])
+    if data is not None and indices is not None and data != indices:
+        raise CannotConvert(node, f"indices of rank {indices} for data of rank {data}; equal ones could be expressed")
+
+
 def merged(node: Node, name: str, dims: list[Size], axes: int) -> str:
     """The data with the first `axes` axes made one."""
     build, rest = node.build, dims[axes:]

@@ -36,6 +36,7 @@ def nonnegative_indices(node: Node) -> None:
 
 @says("GatherElements did not exist: elements are gathered from the flattened data by their places in it.")
 def gathered_from_flat_data(node: Node) -> str:
+    flat_indices.check_ranks(node)
     build, data, rank = node.build, node.input(0), node.rank()
     axis, dims = axis_within(node, rank), flat_indices.sizes(node, data)
     indices = flat_indices.nonnegative(node, 1, dims[axis])

@@ -30,6 +30,7 @@ FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
 def gathered_from_data_and_updates(node: Node) -> Replacement:
     import numpy as np
 
+    flat_indices.check_ranks(node)
     build, (data, indices, updates) = node.build, node.inputs
     dims, held, axis = node.scope.shape(data), node.scope.array(indices), axis_within(node, node.rank())
     if held is not None and dims is not None and all(isinstance(dim, int) for dim in dims):
@@ -129,13 +130,10 @@ def _in_shape_of_data(node: Node, flat: str, dims: list[Size]) -> str:
 
 @says("data with updates written, or combined, where the coordinates of each index lead, its own along axis")
 def scattered_by_coordinates(node: Node) -> str:
+    flat_indices.check_ranks(node)
     build, kind = node.build, node.elem_type(1)
     indices, rank = recast(build, node.input(1), kind, T.INT64), node.rank()
     axis = node.attributes.get("axis", 0) % rank
-    if node.rank(1) != rank:
-        raise CannotConvert(
-            node, f"indices of rank {node.rank(1)} for data of rank {rank}; equal ones could be expressed"
-        )
     dims = flat_indices.sizes(node, node.input(1))
     known = [dim for dim in dims if isinstance(dim, int)]
     column = build.Unsqueeze(indices, [rank])
@@ -168,6 +166,8 @@ def combined_outside(*known: str) -> Step:
         node.attributes.pop("reduction", None)
         if reduction == "none":
             return None
+        if node.op_type == "ScatterElements":
+            flat_indices.check_ranks(node)
         floats, once = node.elem_type() in FLOATS, _no_target_twice(node)
         if not once and node.op_type == "ScatterND" and (node.scope.shape(node.input(1)) or [1])[-1] == 0:
             raise CannotConvert(node, "updates of the whole one after another; of one axis or more could be expressed")

@@ -266,3 +266,19 @@ def test_what_scatter_elements_does_not_take_is_scattered_as_something_else(kind
     made = Reference(after).run(feeds)[0]
     assert made.dtype == dtype
     np.testing.assert_array_equal(made.astype(np.float32), [[[2, 4], [1, 2], [1, 1]]])
+
+
+@pytest.mark.parametrize("shape", ["[2,2,2]", "[2]"])
+@pytest.mark.parametrize("dims", ["0,2", "A,2"])
+def test_indices_of_another_rank_than_the_data_are_refused(shape, dims):
+    io = {"inputs": f"float{shape} x, int64[{dims}] i, float[{dims}] u", "outputs": f"float{shape} y"}
+    source = model('y = ScatterElements<reduction="mul">(x, i, u)', 18, **io)
+    onnx.checker.check_model(source, full_check=True)
+    (refusal,) = convert.attempt(source, {"": 18}, ops=[("", "ScatterElements")]).refusals
+    assert "indices of rank 2 for data of rank" in refusal.why
+    for body, target in (
+        ('y = ScatterElements<reduction="mul">(x, i, u)', 15),
+        ("y = ScatterElements(x, i, u)", 8),
+        ("y = GatherElements(x, i)", 10),
+    ):
+        check_refused(body, 18, target, "indices of rank 2 for data of rank", **io)
