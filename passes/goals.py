@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from opshift.passes import progress
 from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.obstacles import obstacles
@@ -121,6 +122,7 @@ class Goal:
             return made
         from opshift.passes.specialization import fixing
 
+        progress.tell("annotate")
         stated = fixing.annotated(made.model)
         return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
 
@@ -129,6 +131,7 @@ class Goal:
         from opshift.passes.specialization import fixing
 
         convert.checked(source)
+        progress.tell("fix sizes and inputs")
         first = fixing.attempt(source, self.fixed, self.rebatch, folder)
         if first.model is None:
             return first
@@ -147,10 +150,15 @@ class Goal:
         opsets = {**imports.opsets(source), **self.targets}
         check_available(self.refinement, opsets)
         if self.backend is not None:
+            progress.tell("convert")
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
-        elif self.targets or self.ir_version is not None or ops or self.portable:
+        elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
+            progress.tell("convert")
             targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
             made = fit.at_opset(source, targets, self.reader, ops, self.ir_version, folder, survey)
+            self._drop_imports(made.model)
+        elif self.portable:
+            made = Result(_copy(source), (), ())
             self._drop_imports(made.model)
         else:
             made = Result(source, (), ())

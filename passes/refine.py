@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from opshift.passes import progress
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.analysis.inferring.type_inference import blaming
 from opshift.passes.backends.backend import Backend
@@ -147,6 +148,7 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
 def _folded(result: Result, wanted: Refinement, lacking: set[Op], allowance: Allowance, folder: str | None) -> Result:
     from opshift.passes.fusion import fold
 
+    progress.tell("fold")
     source = _model(result)
     with blaming(source):
         found = fold.attempt(source, ops=wanted.ops, lacking=lacking, allowance=allowance, folder=folder)

@@ -125,7 +125,7 @@ def convert_files(
         engine: what runs both forms of each, as for `verify`.
         rtol: what outputs may differ by, as for `verify`.
         atol: as for `verify`.
-        progress: as for `verify`; of what other processes do, it hears nothing.
+        progress: as for `convert_version`; of what other processes do, it hears nothing.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
         rebatch: as for `convert_version`.

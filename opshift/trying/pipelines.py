@@ -83,7 +83,7 @@ def try_in(
         annotate: as for `convert_version`.
         tries: how often something is run at most.
         seconds: how long it is looked for something to replace.
-        progress: as for `verify`.
+        progress: as for `convert_version`.
 
     Returns:
         The model that runs, and what was found on the way.
@@ -103,7 +103,7 @@ def try_in(
         raise ValueError("name a backend, or give a function that runs a model")
     backend = None if run is None else Given(run)
     name = attempt.backend_of(goal) if backend is None else backend.name
-    with lent(model) as (proto, folder, back), heard(progress):
+    with heard(progress), lent(model) as (proto, folder, back):
         convert.checked(proto)
         wanted = at(asked(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)
