@@ -99,6 +99,23 @@ def test_an_interrupt_waits_for_a_compiled_module(monkeypatch):
 
 
 @pytest.mark.posix
+def test_an_interrupt_waits_for_types_of_messages():
+    """Where one is raised while protobuf makes them, it crashes."""
+    seen = []
+    code = "interrupt(2, frame()); seen.append('made')"
+    space = {
+        "__name__": "google.protobuf.internal.builder",
+        "interrupt": interrupts.interrupt,
+        "seen": seen,
+        "frame": sys._getframe,
+    }
+    with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
+        exec(code, space)
+        for _ in range(1000):
+            time.sleep(0.01)
+    assert seen == ["made"]
+
+
 def test_processes_that_work_for_us_hear_of_no_interrupt():
     code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
     with batch._uninterrupted():
