@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, field
@@ -71,7 +72,7 @@ def _read(value: Any) -> Any:
 
     path = os.fspath(value)
     try:
-        return np.load(path, allow_pickle=False)
+        return np.load(tensor_data.reachable(path), allow_pickle=False)
     except (ValueError, EOFError):
         raise OSError(22, "no .npy that numpy reads without running code", path) from None
 

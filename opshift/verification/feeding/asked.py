@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import symbol
 from opshift.passes.records import dataclass, field, replace
@@ -139,7 +140,7 @@ def _new(path: str | os.PathLike[str] | None) -> str | None:
     """A place to write to; what lies in a folder already would be taken for what was written."""
     if path is None:
         return None
-    place = os.fspath(path)
+    place = tensor_data.reachable(os.fspath(path))
     if os.path.isdir(place) and os.listdir(place):
         raise ValueError(f"{place} holds something already; name a new folder")
     return place

@@ -102,17 +102,21 @@ def test_an_interrupt_waits_for_a_compiled_module(monkeypatch):
 def test_an_interrupt_waits_for_types_of_messages():
     """Where one is raised while protobuf makes them, it crashes."""
     seen = []
-    code = "interrupt(2, frame()); seen.append('made')"
+    code = "def makes():\n    interrupt(2, frame())\n    seen.append('made')\n    return range(1000)"
     space = {
         "__name__": "google.protobuf.internal.builder",
         "interrupt": interrupts.interrupt,
         "seen": seen,
         "frame": sys._getframe,
     }
-    with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
-        exec(code, space)
-        for _ in range(1000):
+    exec(code, space)
+
+    def builds():
+        for _ in space["makes"]():
             time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
+        builds()
     assert seen == ["made"]
 
 
