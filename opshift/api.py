@@ -367,7 +367,7 @@ def verify(
 
 def _graded(grade: str) -> str:
     if grade not in GRADES:
-        raise ValueError(f"unknown grade {grade!r}{hint(grade, GRADES)}")
+        raise ValueError(f"unknown grade {grade!r}{hint(grade, GRADES) or '; exact and close are known'}")
     return grade
 
 

@@ -23,7 +23,7 @@ from opshift.passes.refine import NOTHING, Refinement, check_available, refined,
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
-from opshift.passes.spelling import hint, likely
+from opshift.passes.spelling import hint, likely, texts
 
 
 @dataclass(frozen=True)
@@ -348,8 +348,8 @@ def _domain_hint(domain: str, used: Iterable[Op]) -> str:
 
 
 def as_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that a user gives: several, or one alone."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    """The names that a user gives: several, or one alone; raises `ValueError` for what is none."""
+    return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
 
 
 def own_opset(model: ModelProto) -> dict[str, int]:

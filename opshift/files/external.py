@@ -14,12 +14,22 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
 from opshift.passes.model.traversal import Body, bodies, with_nested
+from opshift.passes.spelling import hint
 
 POLICIES = ("keep", "copy", "all", "none")
 THRESHOLD = 1024  # bytes; what onnx takes as well
 _PAGE = 4096  # readers map data that begin at a page
 
 Files = dict[str, list[Piece]]
+
+
+def asked(policy: str | None, threshold: int) -> None:
+    """Raise `ValueError` for what a user asks of external data that has no meaning."""
+    if policy not in (None, *POLICIES):
+        likely = hint(policy, POLICIES) or f"; {', '.join(POLICIES)} are known"
+        raise ValueError(f"unknown external_data {policy!r}{likely}")
+    if not isinstance(threshold, int) or threshold < 0:
+        raise ValueError(f"threshold is 0 or more, not {threshold!r}")
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:

@@ -99,6 +99,8 @@ def try_in(
         raise ValueError("tries is 1 or more, seconds more than 0")
     goal = goals.inlining(goals.as_names(ops), None, target, None, NOTHING)
     goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
+    if run is not None and not callable(run):
+        raise ValueError(f"a function runs a model, given its bytes and the inputs by name, not {run!r}")
     if run is None and goal.backend is None:
         raise ValueError("name a backend, or give a function that runs a model")
     backend = None if run is None else Given(run)

@@ -13,6 +13,7 @@ from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, field
 from opshift.passes.specialization.interface import fits, known, of_elements, tensor
 from opshift.passes.specialization.sizes import Sizes, size_of, sizes
+from opshift.passes.spelling import texts
 
 Values = str | Mapping[str, Any] | Iterable[str]
 """By the name of an input, or as text: `sr=16000`, `mask=mask.npy`."""
@@ -56,7 +57,7 @@ def values(given: Values | None) -> dict[str, Any]:
         held = dict(given)
     else:
         held = {}
-        for text in [given] if isinstance(given, str) else given or ():
+        for text in texts(given, "values are given by the names of inputs, such as {'sr': 16000}"):
             name, equals, value = text.partition("=")
             if not equals or not name:
                 raise ValueError(f"{text!r} is no value of an input; write NAME=VALUE or NAME=FILE.npy")
