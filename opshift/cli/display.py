@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
 from opshift.cli.printing import counted, printable
+from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.outcome import Facts, Knowledge, Outcome, Prospect, blamed, fed, remarked, several, verdict
 from opshift.passes.changes import Change, Result
@@ -108,10 +109,10 @@ def inspection(
 def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
     """Rows of what a model consists of."""
     rows = [row[:2] for row in _rows(found, found)]
-    if held.files:
-        rows.append((f"with data in {several(len(held.files), 'file')}", _bytes(held.size)))
-        missing = [location for location, size in held.files.items() if size is None]
-        rows += [("not there", counted(missing))] if missing else []
+    missing = [location for location, size in held.files.items() if size is None]
+    if there := len(held.files) - len(missing):
+        rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))
+    rows += [("data not there", counted(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
         shown = list(values.items())[: None if verbose else _SHOWN]
         rows += [(f"{label} {name}", kind) for name, kind in shown]
@@ -322,12 +323,11 @@ def _ending(outcome: Outcome) -> str:
     """Where a model was written, or why it was not and what to try."""
     found = outcome.verification
     if outcome.output:
-        untried = f"; not tried in {outcome.untried}" if outcome.untried else ""
-        return f"written to {outcome.output}{untried}"
+        return f"written to {outcome.output}{f'; not tried in {outcome.untried}' if outcome.untried else ''}"
     if found is None:
         return "not written: a dry run"
     if found.status == "unverified":
-        return "not written: no engine could prove it; try --no-verify, which writes a model that nobody has run"
+        return outcome_.unproved(found)
     try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
     return f"not written: the outputs differ{try_}"
 
