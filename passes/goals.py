@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from opshift.passes import progress
@@ -306,6 +307,8 @@ def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
 def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     """The error for the name of what is not known, with the one that is spelled most like it."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
+    if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
+        return ValueError(f"unknown {what} {name!r}: name one at a time")
     domain = default_domain(name.rpartition("::")[0])
     if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
         return ValueError(f"unknown {what} {name!r}: no operator of domain {domain!r} is known")

@@ -82,6 +82,8 @@ class Parser(argparse.ArgumentParser):
     def unknown(self, arguments: Sequence[str], verbs: Mapping[str, Parser]) -> NoReturn:
         """Raise `Misuse` for what no option takes, with the verbs that have such a one."""
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
+        if not first.startswith("-"):
+            raise Misuse(f"{first!r} is one argument too many", self)
         name = first.partition("=")[0]
         known = {action.dest for action in self._actions}
         for needed, told, options in _ELSEWHERE:
