@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
+from opshift.cli import idle
 from opshift.cli.printing import counted, printable
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import NAMES
@@ -44,13 +45,9 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False) ->
     if verbose or not outcome.refusals:
         for line in _changes(outcome.changes):
             say(line, console)
-    if outcome.folded == 0 and not outcome.taken_back:
-        say("nothing to fold", console)
-    if outcome.absent:
-        say(f"nothing to inline: the model has no {counted(outcome.absent)}", console)
     stays = _refused(outcome.stays, verbose=verbose, said="stays on floats")
     unread = _refused(outcome.unread, verbose=verbose, said="not read")
-    for line in [*stays, *unread, *_taken_back(outcome.taken_back)]:
+    for line in [*idle.told(outcome), *stays, *unread, *_taken_back(outcome.taken_back)]:
         say(line, console)
     for line in _refused(outcome.refusals, verbose=verbose):
         say(line, console, style="red")

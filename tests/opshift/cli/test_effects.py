@@ -118,3 +118,29 @@ def test_weights_that_were_left_behind_are_told(here, capsys):
     assert out.splitlines()[-1] == (
         "not written: its weights are not there; bring their file, or try --no-verify, which writes a model that nobody has run"
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("convert in.onnx out.onnx --opset 18", "nothing to do: the model is as it is asked for"),
+        ("convert in.onnx out.onnx --target onnxruntime", "nothing to do: the model is as it is asked for"),
+        ("optimize in.onnx out.onnx", "nothing to do: the model is as it is asked for"),
+        ("fold in.onnx out.onnx", "nothing to fold"),
+        ("inline in.onnx out.onnx --op Relu", "nothing to inline: the model has no Relu"),
+    ],
+)
+def test_where_nothing_is_to_be_done_that_is_said_once(here, capsys, typed, said):
+    code, out, _ = told(capsys, typed)
+    assert code == 0
+    assert [line for line in out.splitlines() if line.startswith("nothing")] == [said]
+
+
+@pytest.mark.parametrize("options", ["--opset 13", "--opset 18 --ir-version 9", "--opset 18 --fix-shape N=2"])
+def test_where_something_is_done_nothing_of_the_kind_is_said(here, capsys, options):
+    assert "nothing" not in told(capsys, f"convert in.onnx out.onnx {options}")[1]
+
+
+def test_of_what_is_refused_it_is_not_said(here, capsys):
+    code, out, _ = told(capsys, "inline in.onnx out.onnx --op Add")
+    assert (code, "nothing" in out) == (3, False)
