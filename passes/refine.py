@@ -141,7 +141,8 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
             if result.folded != optimized.folded:  # values that only the written out form kept apart
                 result = _optimized(result, allowance, folder)
     if wanted.quantization == QOPERATOR:
-        result = _folded(result, replace(wanted, ops=INTEGERS | {MOVED}), lacking, allowance, folder)
+        found = _folded(result, replace(wanted, ops=INTEGERS | {MOVED}), lacking, allowance, folder)
+        result = found if found.folded or wanted.fold else replace(found, folded=None)  # nobody asked to fold
     return replace(result, optional=tuple(allowance.made))
 
 

@@ -125,6 +125,7 @@ def test_weights_that_were_left_behind_are_told(here, capsys):
     [
         ("convert in.onnx out.onnx --opset 18", "nothing to do: the model is as it is asked for"),
         ("convert in.onnx out.onnx --target onnxruntime", "nothing to do: the model is as it is asked for"),
+        ("convert in.onnx out.onnx --quantization qoperator", "nothing to do: the model is as it is asked for"),
         ("optimize in.onnx out.onnx", "nothing to do: the model is as it is asked for"),
         ("fold in.onnx out.onnx", "nothing to fold"),
         ("inline in.onnx out.onnx --op Relu", "nothing to inline: the model has no Relu"),
