@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import math
+import os
 import re
 import statistics
 import tempfile
@@ -262,6 +263,7 @@ that below 1 is faster. Nodes are counted without constants, those of subgraphs 
 something else than the original, or does not load, says so.
 
 There are {models} models; exported by {wrote}.
+The machine had {cores} cores and, when it was done, a load of {load:.1f}: above the cores, others worked on it, too.
 
 ## In all
 
@@ -281,7 +283,15 @@ def as_markdown(rows: list[Row], runs: int) -> str:
     peers = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in installed)
     versions = {name: number for entry in store.index().values() for name, number in entry["versions"].items()}
     wrote = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
-    page = PAGE.format(peers=peers, runs=runs, models=len({row.model for row in rows}), wrote=wrote, slower=SLOWER - 1)
+    page = PAGE.format(
+        peers=peers,
+        runs=runs,
+        models=len({row.model for row in rows}),
+        wrote=wrote,
+        cores=os.cpu_count(),
+        load=os.getloadavg()[0],
+        slower=SLOWER - 1,
+    )
     tables = [*_markdown(TOTALS, totals(rows)), "", "## Each model", "", *_markdown(COLUMNS, cells(rows))]
     return page + "\n".join(tables) + "\n"
 

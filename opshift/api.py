@@ -7,12 +7,12 @@ is told once, by `convert_version` and `verify`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files import openvino_ir
-from opshift.files.lending import lent, loaded
+from opshift.files.lending import lent, loaded, rewriting
 from opshift.passes import goals
 from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.backends.resolving import Target
@@ -39,25 +39,9 @@ if TYPE_CHECKING:
     import onnx_ir
 
     Model: TypeAlias = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
-    Held = TypeVar("Held", onnx.ModelProto, onnx_ir.Model)
 
-P = ParamSpec("P")
 GRADES = ("exact", "close")
 """The grades by which `verify` judges."""
-
-
-class _Rewriting(Protocol[P]):
-    """A function that yields a model of the kind that it is given; for a path, a message."""
-
-    @overload
-    def __call__(self, model: str | os.PathLike[str], *args: P.args, **kwargs: P.kwargs) -> onnx.ModelProto: ...
-    @overload
-    def __call__(self, model: Held, *args: P.args, **kwargs: P.kwargs) -> Held: ...
-
-
-def _rewriting(function: Callable[Concatenate[Any, P], Any]) -> _Rewriting[P]:
-    """The function itself, of which type checkers know what it yields."""
-    return cast("_Rewriting[P]", function)
 
 
 @dataclass(frozen=True)
@@ -82,7 +66,7 @@ class Plan:
         return "close" if any(change.grade == "close" for change in self.changes) else "exact"
 
 
-@_rewriting
+@rewriting
 def convert_version(
     model: Model,
     target_version: Target | None = None,
@@ -95,6 +79,7 @@ def convert_version(
     rebatch: int | str | None = None,
     annotate: bool = False,
     quantization: str | None = None,
+    progress: Heard | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
 
@@ -118,6 +103,8 @@ def convert_version(
         quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
             QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
             It can be asked for alone.
+        progress: is called with what is done next, its place and the count, both 0 where nobody knows; what it raises
+            ends this. The logger `opshift` tells the same.
 
     Returns:
         A converted copy of the same kind; an `onnx.ModelProto` for a path (external data stay references). The
@@ -131,10 +118,11 @@ def convert_version(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
     held = fixed(fix_shape, set)
-    return _reached(model, goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate))
+    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate)
+    return _reached(model, goal, progress)
 
 
-@_rewriting
+@rewriting
 def inline(
     model: Model,
     ops: Iterable[str] = (),
@@ -149,6 +137,7 @@ def inline(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    progress: Heard | None = None,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
 
@@ -168,6 +157,7 @@ def inline(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        progress: as for `convert_version`.
 
     Returns:
         A rewritten copy of the same kind; see `convert_version`.
@@ -183,10 +173,10 @@ def inline(
     goal = _besides(goal, fix_shape, set, rebatch, annotate)
     if not (ops or goal.is_fixing or portable) and domain is None and target is None:
         raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
-    return _reached(model, goal)
+    return _reached(model, goal, progress)
 
 
-@_rewriting
+@rewriting
 def fold(
     model: Model,
     ops: Iterable[str] | None = None,
@@ -198,6 +188,7 @@ def fold(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    progress: Heard | None = None,
 ) -> Model:
     """Put operators in the place of the nodes that compute them: `inline` run backwards.
 
@@ -215,6 +206,7 @@ def fold(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        progress: as for `convert_version`.
 
     Returns:
         A folded copy of the same kind; see `convert_version`.
@@ -226,10 +218,10 @@ def fold(
             after the model's opset, or is lacked by the target.
     """
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate))
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate), progress)
 
 
-@_rewriting
+@rewriting
 def optimize(
     model: Model,
     *,
@@ -237,6 +229,7 @@ def optimize(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    progress: Heard | None = None,
 ) -> Model:
     """Compute no more what is constant, computed already, or of no effect, and join what one operator can do.
 
@@ -246,6 +239,7 @@ def optimize(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        progress: as for `convert_version`.
 
     Returns:
         An optimized copy of the same kind, at the same opset; see `convert_version`.
@@ -255,7 +249,7 @@ def optimize(
         ValueError: as for `convert_version`.
     """
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate))
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate), progress)
 
 
 def plan(
@@ -270,6 +264,7 @@ def plan(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    progress: Heard | None = None,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
 
@@ -285,6 +280,7 @@ def plan(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        progress: as for `convert_version`.
 
     Returns:
         The changes with their grades, or the refusals with the nearest opset that can be reached.
@@ -296,7 +292,7 @@ def plan(
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
     goal = _besides(goal, fix_shape, set, rebatch, annotate)
-    with lent(model) as (proto, folder, _):
+    with heard(progress), lent(model) as (proto, folder, _):
         result = goal.attempt(proto, folder)
         needs = tuple(open_dimensions(goal.sized(proto), goal.backend)) if goal.backend is not None else ()
         return Plan(result.changes, result.refusals, goal.nearest(proto, result, folder), needs)
@@ -348,8 +344,7 @@ def verify(
         rtol: what an output may differ by in the place of the bounds, as a part of the magnitude of the first model's
             element: a number, or numbers by the name of an output. Without `atol` nothing else is allowed.
         atol: the same in all; added to what `rtol` allows.
-        progress: is called with what is done next, its place and the count, both 0 where nobody knows. The logger
-            `opshift` tells the same.
+        progress: as for `convert_version`.
         set: values of inputs by name, as for `convert_version`; `after` may have constants in their place.
 
     Returns:
@@ -363,16 +358,16 @@ def verify(
         OSError: a file of inputs cannot be read, or not be written.
     """
     wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set)
-    one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
-    convert.checked(one.model)
-    convert.checked(other.model)
     with heard(progress):
+        one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
+        convert.checked(one.model)
+        convert.checked(other.model)
         return verify_sides(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
 
 
 def _graded(grade: str) -> str:
     if grade not in GRADES:
-        raise ValueError(f"unknown grade {grade!r}{hint(grade, GRADES)}")
+        raise ValueError(f"unknown grade {grade!r}{hint(grade, GRADES) or '; exact and close are known'}")
     return grade
 
 
@@ -388,8 +383,8 @@ def _besides(
     return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate)
 
 
-def _reached(model: Model, goal: Goal) -> Model:
-    with lent(model) as (proto, folder, back):
+def _reached(model: Model, goal: Goal, progress: Heard | None) -> Model:
+    with heard(progress), lent(model) as (proto, folder, back):
         result = goal.attempt(proto, folder)
         if result.model is None:
             raise goal.refused(proto, result, folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 from opshift.passes.records import dataclass
@@ -157,6 +158,10 @@ class Refused(ValueError):
         self.target = target
         self.nearest = nearest
         super().__init__(self._text())
+
+    def __reduce__(self) -> tuple[partial[Refused], tuple[Sequence[Refusal]]]:
+        """For other processes: the arguments of an exception are its text."""
+        return partial(type(self), target=self.target, nearest=self.nearest), (self.refusals,)
 
     def _text(self) -> str:
         goal = (

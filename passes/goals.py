@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from opshift.passes import progress
 from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.obstacles import obstacles
@@ -22,7 +24,7 @@ from opshift.passes.refine import NOTHING, Refinement, check_available, refined,
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
-from opshift.passes.spelling import hint, likely
+from opshift.passes.spelling import hint, likely, texts
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ class Goal:
             return made
         from opshift.passes.specialization import fixing
 
+        progress.tell("annotate")
         stated = fixing.annotated(made.model)
         return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
 
@@ -129,6 +132,7 @@ class Goal:
         from opshift.passes.specialization import fixing
 
         convert.checked(source)
+        progress.tell("fix sizes and inputs")
         first = fixing.attempt(source, self.fixed, self.rebatch, folder)
         if first.model is None:
             return first
@@ -147,10 +151,15 @@ class Goal:
         opsets = {**imports.opsets(source), **self.targets}
         check_available(self.refinement, opsets)
         if self.backend is not None:
+            progress.tell("convert")
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
-        elif self.targets or self.ir_version is not None or ops or self.portable:
+        elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
+            progress.tell("convert")
             targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
             made = fit.at_opset(source, targets, self.reader, ops, self.ir_version, folder, survey)
+            self._drop_imports(made.model)
+        elif self.portable:
+            made = Result(_copy(source), (), ())
             self._drop_imports(made.model)
         else:
             made = Result(source, (), ())
@@ -298,6 +307,8 @@ def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
 def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     """The error for the name of what is not known, with the one that is spelled most like it."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
+    if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
+        return ValueError(f"unknown {what} {name!r}: name one at a time")
     domain = default_domain(name.rpartition("::")[0])
     if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
         return ValueError(f"unknown {what} {name!r}: no operator of domain {domain!r} is known")
@@ -340,8 +351,8 @@ def _domain_hint(domain: str, used: Iterable[Op]) -> str:
 
 
 def as_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that a user gives: several, or one alone."""
-    return (names,) if isinstance(names, str) else tuple(names)
+    """The names that a user gives: several, or one alone; raises `ValueError` for what is none."""
+    return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
 
 
 def own_opset(model: ModelProto) -> dict[str, int]:

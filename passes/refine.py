@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from opshift.passes import progress
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.analysis.inferring.type_inference import blaming
 from opshift.passes.backends.backend import Backend
@@ -140,13 +141,15 @@ def _refined(made: Result, wanted: Refinement, lacking: set[Op], folder: str | N
             if result.folded != optimized.folded:  # values that only the written out form kept apart
                 result = _optimized(result, allowance, folder)
     if wanted.quantization == QOPERATOR:
-        result = _folded(result, replace(wanted, ops=INTEGERS | {MOVED}), lacking, allowance, folder)
+        found = _folded(result, replace(wanted, ops=INTEGERS | {MOVED}), lacking, allowance, folder)
+        result = found if found.folded or wanted.fold else replace(found, folded=None)  # nobody asked to fold
     return replace(result, optional=tuple(allowance.made))
 
 
 def _folded(result: Result, wanted: Refinement, lacking: set[Op], allowance: Allowance, folder: str | None) -> Result:
     from opshift.passes.fusion import fold
 
+    progress.tell("fold")
     source = _model(result)
     with blaming(source):
         found = fold.attempt(source, ops=wanted.ops, lacking=lacking, allowance=allowance, folder=folder)

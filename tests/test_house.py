@@ -26,7 +26,7 @@ BY_NAME = {
 
 LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 16
 LONG_FUNCTIONS = {
-    "opshift/api.py": {"verify": "most of it tells what its arguments are"},
+    "opshift/api.py": dict.fromkeys(("convert_version", "inline", "verify"), "most of it tells what its arguments are"),
     "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
     "opshift/trying/pipelines.py": {"try_in": "most of it tells what its arguments are"},
     "passes/model/encoding/node_bytes.py": {

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opshift.cli import display, outputs
+from opshift.cli import display, effects, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import model_file
 from opshift.files import openvino_ir as ir
+from opshift.files.external import THRESHOLD
 from opshift.files.writing import told, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
@@ -131,31 +132,21 @@ def _denied(path: Path) -> list[str]:
 
 def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     """One model to a path of its own, or many into a folder."""
-    if options.threshold < 0:
-        raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
-    if options.no_verify and not getattr(options, "try_", None):
-        for name in ("inputs", "input_shape", "val_range", "runs", "save_inputs", "engine", "rtol", "atol", "repro"):
-            if getattr(options, name):
-                raise ValueError(f"--{name.replace('_', '-')} is about a run of both forms, and --no-verify is none")
+    effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     manner = Manner(
         options.external_data,
-        options.threshold,
+        THRESHOLD if options.threshold is None else options.threshold,
         not options.no_verify,
         options.dry_run,
         wanted=_asked(options),
         trying=_trying(options, goal),
     )
     if options.out_dir is not None:
-        for option in ("save_inputs", "report", "repro"):
-            if getattr(options, option):
-                raise ValueError(f"--{option.replace('_', '-')} is for one model; give no --out-dir")
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):
             raise ValueError("--try takes one model after the other; give no --jobs or --backend")
         return _rewrite_all(options, goal, manner)
-    if options.jobs is not None or options.backend is not None:
-        raise ValueError("--jobs and --backend are for many models; give --out-dir")
     output = outputs.output(options, goal.label)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
@@ -211,7 +202,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.input_shape,
         options.val_range,
         options.runs,
-        options.seed,
+        options.seed or 0,
         options.save_inputs,
         options.repro,
         options.engine,

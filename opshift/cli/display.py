@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
+from opshift.cli import idle
 from opshift.cli.printing import counted, printable
+from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.outcome import Facts, Knowledge, Outcome, Prospect, blamed, fed, remarked, several, verdict
 from opshift.passes.changes import Change, Result
@@ -43,13 +45,9 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False) ->
     if verbose or not outcome.refusals:
         for line in _changes(outcome.changes):
             say(line, console)
-    if outcome.folded == 0 and not outcome.taken_back:
-        say("nothing to fold", console)
-    if outcome.absent:
-        say(f"nothing to inline: the model has no {counted(outcome.absent)}", console)
     stays = _refused(outcome.stays, verbose=verbose, said="stays on floats")
     unread = _refused(outcome.unread, verbose=verbose, said="not read")
-    for line in [*stays, *unread, *_taken_back(outcome.taken_back)]:
+    for line in [*idle.told(outcome), *stays, *unread, *_taken_back(outcome.taken_back)]:
         say(line, console)
     for line in _refused(outcome.refusals, verbose=verbose):
         say(line, console, style="red")
@@ -108,10 +106,10 @@ def inspection(
 def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
     """Rows of what a model consists of."""
     rows = [row[:2] for row in _rows(found, found)]
-    if held.files:
-        rows.append((f"with data in {several(len(held.files), 'file')}", _bytes(held.size)))
-        missing = [location for location, size in held.files.items() if size is None]
-        rows += [("not there", counted(missing))] if missing else []
+    missing = [location for location, size in held.files.items() if size is None]
+    if there := len(held.files) - len(missing):
+        rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))
+    rows += [("data not there", counted(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
         shown = list(values.items())[: None if verbose else _SHOWN]
         rows += [(f"{label} {name}", kind) for name, kind in shown]
@@ -322,12 +320,11 @@ def _ending(outcome: Outcome) -> str:
     """Where a model was written, or why it was not and what to try."""
     found = outcome.verification
     if outcome.output:
-        untried = f"; not tried in {outcome.untried}" if outcome.untried else ""
-        return f"written to {outcome.output}{untried}"
+        return f"written to {outcome.output}{f'; not tried in {outcome.untried}' if outcome.untried else ''}"
     if found is None:
         return "not written: a dry run"
     if found.status == "unverified":
-        return "not written: no engine could prove it; try --no-verify, which writes a model that nobody has run"
+        return outcome_.unproved(found)
     try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
     return f"not written: the outputs differ{try_}"
 

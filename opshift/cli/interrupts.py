@@ -13,6 +13,7 @@ from types import FrameType
 _KINDS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = 0.02  # seconds
 _LOADING = (ExtensionFileLoader.create_module.__code__, ExtensionFileLoader.exec_module.__code__)
+_BUILDING = "google.protobuf.internal.builder"  # makes types of messages, in the middle of which it crashes
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def interruptible() -> Iterator[None]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise `KeyboardInterrupt`, once no compiled module is being loaded.
+    """Raise `KeyboardInterrupt`, once no compiled module is being loaded, nor made by protobuf.
 
     While they are, these import others, print what is raised there, and go on with a half of them, or abort.
     """
@@ -43,7 +44,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 def _is_loading(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code in _LOADING:
+        if frame.f_code in _LOADING or frame.f_globals.get("__name__") == _BUILDING:
             return True
         frame = frame.f_back
     return False

@@ -10,6 +10,12 @@ from pathlib import Path
 from opshift.files import openvino_ir
 from opshift.files.writing import writing
 
+_OTHERS = {
+    ".engine", ".gz", ".h5", ".html", ".json", ".keras", ".mlmodel", ".npz", ".onnxtxt", ".pbtxt", ".plan", ".pt",
+    ".pth", ".safetensors", ".tflite", ".toml", ".trt", ".txt", ".xml", ".zip",
+}  # fmt: skip
+"""What the files of others end in, and those that go with a model."""
+
 
 def output(options: argparse.Namespace, label: str) -> Path:
     """The path of the model to write.
@@ -28,6 +34,8 @@ def output(options: argparse.Namespace, label: str) -> Path:
     suffix = ".onnx" if openvino_ir.is_network(model) else model.suffix or ".onnx"
     beside = model.parent / f"{model.stem}.{label}{suffix}"
     found = Path(options.output) if options.output else beside
+    if options.output and found.suffix.lower() in _OTHERS:
+        raise ValueError(f"{found}: models are written as ONNX; name a file that ends in .onnx")
     with writing(found):
         _look_for_folder(options.output or str(beside))
         there = found.exists()

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from opshift.cli.words import Completion, Misuse, Parser, Version
+from opshift.cli import options
+from opshift.cli.words import COMMAND, Completion, Misuse, Parser, Version
 
 _CODES = (
     "exit codes: 0 done; 1 a defect of opshift; 2 usage; 3 refused, or no engine can run the model to prove it; 4 the "
@@ -100,17 +101,22 @@ def _parser(typed: str = "") -> Parser:
     )
     parser.add_argument("--version", action=Version, help="print the versions of opshift and of what it runs on")
     parser.add_argument("--print-completion", action=Completion, help="print what completes commands in a shell")
-    verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    verbs = parser.add_subparsers(dest="command", required=True, metavar=COMMAND)
 
     for name in (typed,) if typed else _VERBS:
         what, add_options = _VERBS[name]
-        add_options(verbs.add_parser(name, help=what))
+        add_options(verbs.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.", usage=_usage(name)))
     return parser
 
 
+def _usage(verb: str) -> str | None:
+    """How a verb of many options is called."""
+    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(("convert", "inline", "fold", "optimize"), "PATH [PATH ...]")
+    return f"opshift {verb} [options] {named[verb]}" if verb in named else None
+
+
 def _convert(parser: argparse.ArgumentParser) -> None:
-    _add_rewriting(parser)
-    _add_modernize(parser)
+    options.add_paths(parser)
     parser.add_argument(
         "--opset",
         action="append",
@@ -118,32 +124,35 @@ def _convert(parser: argparse.ArgumentParser) -> None:
         metavar="N|latest|TARGET|DOMAIN=N",
         help="the opset to reach, the newest, or that of a target; again for another domain",
     )
+    options.add_target(parser)
     parser.add_argument(
         "--quantization",
         metavar="qdq|qoperator",
         help="write quantized operators on floats between DequantizeLinear and QuantizeLinear, or as QLinearConv and "
         "QLinearMatMul",
     )
-    _add_target(parser)
-    _add_trying(parser)
+    options.add_modernize(parser)
+    options.add_trying(parser)
+    options.add_rewriting(parser)
 
 
 def _inline(parser: argparse.ArgumentParser) -> None:
-    _add_rewriting(parser)
-    _add_modernize(parser)
+    options.add_paths(parser)
     parser.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
     parser.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
     parser.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
-    _add_target(parser)
-    _add_trying(parser)
+    options.add_target(parser)
     parser.add_argument(
         "--portable", action="store_true", help="all that is not ONNX's, such as operators of com.microsoft"
     )
     parser.add_argument("--opset", metavar="N", help="also convert to this opset")
+    options.add_modernize(parser)
+    options.add_trying(parser)
+    options.add_rewriting(parser)
 
 
 def _fold(parser: argparse.ArgumentParser) -> None:
-    _add_rewriting(parser)
+    options.add_paths(parser)
     parser.add_argument(
         "--op",
         action="append",
@@ -157,31 +166,33 @@ def _fold(parser: argparse.ArgumentParser) -> None:
         metavar="N|latest|TARGET|DOMAIN=N",
         help="convert to this opset first, as `convert --modernize` does; without it, the model keeps its own",
     )
+    options.add_rewriting(parser)
 
 
 def _optimize(parser: argparse.ArgumentParser) -> None:
-    _add_rewriting(parser, optimizing=False)
+    options.add_paths(parser)
+    options.add_rewriting(parser, optimizing=False)
 
 
 def _verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before")
-    parser.add_argument("after")
-    _add_set(parser, "give an input of the first model this value; the second one may have a constant in its place")
+    parser.add_argument("before", metavar="BEFORE", help="the model that counts as right")
+    parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
+    options.add_set(
+        parser, "give an input of the first model this value; the second one may have a constant in its place"
+    )
     parser.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
-    _add_inputs(parser)
-    _add_report(parser)
-    _add_repro(parser)
-    _add_format(parser)
-    _add_working(parser)
+    options.add_inputs(parser)
+    options.add_repro(parser)
+    options.add_telling(parser)
 
 
 def _inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model")
+    parser.add_argument("model", metavar="MODEL", help="the model to look at")
     parser.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
     parser.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
     parser.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
-    _add_format(parser)
-    _add_verbose(parser)
+    options.add_format(parser)
+    options.add_verbose(parser)
 
 
 def _ledger(parser: argparse.ArgumentParser) -> None:
@@ -194,7 +205,7 @@ def _ledger(parser: argparse.ArgumentParser) -> None:
 
 
 def _targets(parser: argparse.ArgumentParser) -> None:
-    _add_format(parser)
+    options.add_format(parser)
 
 
 def _probe(parser: argparse.ArgumentParser) -> None:
@@ -202,187 +213,6 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
     parser.add_argument("--models", metavar="FOLDER", help="also try the calls in the models of this folder")
     parser.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
-
-
-def _add_rewriting(parser: argparse.ArgumentParser, *, optimizing: bool = True) -> None:
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="the model, and where to write it; without the latter, beside the model under a telling name. With "
-        "--out-dir, any number of models",
-    )
-    parser.add_argument(
-        "--out-dir",
-        metavar="DIR",
-        help="write each model into this folder under its own name, external data beside it; a failure of one does not "
-        "stop the others, and the exit code is the largest of all. Models and folder can be URLs that fsspec opens",
-    )
-    parser.add_argument("--jobs", type=int, metavar="N", help="how many models at once (default: 1); -1 for all cores")
-    parser.add_argument(
-        "--backend",
-        choices=("loky", "threading", "dask"),
-        help="what runs the jobs: processes or threads of joblib (default: loky, processes), or all of the Dask "
-        "cluster whose scheduler is at DASK_SCHEDULER_ADDRESS",
-    )
-    parser.add_argument("--in-place", action="store_true", help="replace the model itself, at once or not at all")
-    parser.add_argument(
-        "--external-data",
-        choices=("keep", "copy", "all", "none"),
-        help="keep external data where they are, copy their files along, put all large tensors into one data file, or "
-        "none; without it, keep them for an output in the same folder and copy them otherwise",
-    )
-    parser.add_argument(
-        "--threshold",
-        type=int,
-        default=1024,
-        metavar="BYTES",
-        help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
-    )
-    if optimizing:
-        parser.add_argument(
-            "--optimize",
-            action="store_true",
-            help="also compute no more what is constant, computed already, or of no effect",
-        )
-    _add_fixing(parser)
-    parser.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write; the opset may stay")
-    parser.add_argument("--no-verify", action="store_true", help="do not run both forms")
-    parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
-    _add_inputs(parser)
-    _add_report(parser)
-    _add_repro(parser)
-    _add_format(parser)
-    _add_working(parser)
-
-
-def _add_fixing(parser: argparse.ArgumentParser) -> None:
-    """What is fixed before anything else."""
-    parser.add_argument(
-        "--fix-shape",
-        action="append",
-        metavar="NAME:1,3,224,224|DIM=4,DIM=128",
-        help="fix the sizes of an input or of symbolic dimensions in the file, and compute what follows. Repeatable",
-    )
-    _add_set(parser, "make a constant of an input, which is asked for no more, and compute what follows")
-    parser.add_argument(
-        "--rebatch",
-        metavar="N|dynamic",
-        help="take so many samples at once, or any number, where nothing mixes them; the source is run once a sample",
-    )
-    parser.add_argument(
-        "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
-    )
-
-
-def _add_set(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument(
-        "--set",
-        action="append",
-        metavar="NAME=VALUE|NAME=FILE.npy",
-        help=f"{what}: a number, true or false, a text, a list in brackets, or an array in a file. Repeatable",
-    )
-
-
-def _add_target(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--target",
-        help="replace all that this target lacks, at an opset and an IR version that it reads: a name (see `targets`) "
-        "or a TOML file",
-    )
-
-
-def _add_trying(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--try",
-        action="store_true",
-        dest="try_",
-        help="run the result in the target's backend, which has to be installed, and replace what it does not run "
-        "until it agrees with the source, or nothing is left to be tried",
-    )
-    parser.add_argument("--tries", type=int, metavar="N", help="how often at most (default: 40)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="how long at most (default: 300)")
-    parser.add_argument("--learn", metavar="FILE.toml", help="keep what was found, as a target file")
-
-
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--report",
-        metavar="FILE.html",
-        help="also write what was done and what was seen as one page, which fetches nothing",
-    )
-
-
-def _add_repro(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--repro",
-        metavar="DIR",
-        help="where the outputs differ, write the smallest models that still do, with inputs, outputs and a command",
-    )
-
-
-def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    """What to verify on."""
-    parser.add_argument(
-        "--inputs",
-        metavar="PATH",
-        help="run on these: a .npz of arrays by name, a .npy for a model of one input, or a folder of input_0.pb and "
-        "so on, or of test_data_set_0 and so on (default: numbers drawn, of sizes that the model runs on)",
-    )
-    parser.add_argument(
-        "--input-shape",
-        action="append",
-        metavar="NAME:1,3,224,224|DIM=4,DIM=128",
-        help="run on these sizes, of an input or of symbolic dimensions; it changes nothing in the file. Repeatable",
-    )
-    parser.add_argument(
-        "--val-range",
-        action="append",
-        metavar="NAME:[LEAST,LARGEST]",
-        help="draw the numbers of an input from this range; without a name, those of all. Repeatable",
-    )
-    parser.add_argument("--runs", type=int, metavar="N", help="on how many sets of inputs to run (default: 3)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (default: 0)")
-    parser.add_argument(
-        "--save-inputs", metavar="PATH", help="keep what both ran on: a .npz, or a folder of test_data_set_0 and so on"
-    )
-    parser.add_argument(
-        "--engine",
-        metavar="NAME|NAME,NAME",
-        help="run both in onnxruntime, reference or openvino, or the first in one and the second in another (default: "
-        "onnxruntime, and onnx.reference for what it does not load)",
-    )
-    for name, what in (("--rtol", "times the magnitude of the source's element"), ("--atol", "in all")):
-        parser.add_argument(
-            name,
-            action="append",
-            metavar="[OUTPUT:]X",
-            help=f"let an output, or without a name all, differ by X {what}, in the place of the bounds. Repeatable",
-        )
-
-
-def _add_modernize(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--modernize", action="store_true", help="then put operators in the place of what computes them, as `fold` does"
-    )
-
-
-def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="json is for pipelines")
-
-
-def _add_verbose(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-v", "--verbose", action="store_true", help="list each refusal, not each kind of them")
-
-
-def _add_working(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="list each refusal, not each kind of them, and say on the standard error stream what is being done",
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only what went wrong, and JSON")
 
 
 _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {

@@ -23,6 +23,7 @@ class Misuse(ValueError):
         super().__init__(f"{why}\nusage: {parser.prog} --help")
 
 
+COMMAND = "COMMAND"
 MODELS = (".onnx", ".xml")
 _ELSEWHERE = (
     ("help", "versions are printed by `opshift --version`", "--version -V"),
@@ -66,15 +67,23 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{"allow_abbrev": False, "formatter_class": _Formatter, **named})
 
     def error(self, message: str) -> NoReturn:
+        if message.endswith(f"required: {COMMAND}"):
+            raise Misuse(f"name what is to be done: {', '.join(_verbs(self))}", self)
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
         if found and found[1].lower().endswith(MODELS):
             raise Misuse(f"name what is to be done first, such as: {self.prog} convert {found[1]} ...", self)
+        if found and message.startswith(f"argument {COMMAND}:"):
+            verbs = _verbs(self)
+            likely = hint(found[1], verbs) or f"; {', '.join(verbs)} are known"
+            raise Misuse(f"unknown command {found[1]!r}{likely}", self)
         choices = re.findall(r"[\w-]+", found[2]) if found else []
         raise Misuse(message + (hint(found[1], choices) if found else ""), self)
 
     def unknown(self, arguments: Sequence[str], verbs: Mapping[str, Parser]) -> NoReturn:
         """Raise `Misuse` for what no option takes, with the verbs that have such a one."""
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
+        if not first.startswith("-"):
+            raise Misuse(f"{first!r} is one argument too many", self)
         name = first.partition("=")[0]
         known = {action.dest for action in self._actions}
         for needed, told, options in _ELSEWHERE:
@@ -133,6 +142,11 @@ class Completion(argparse.Action):
                     action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         print(shtab.complete(parser, shell))
         parser.exit()
+
+
+def _verbs(parser: argparse.ArgumentParser) -> list[str]:
+    held = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return [verb for verbs in held for verb in verbs]
 
 
 _FILES = ("PATH", "FILE", "FILE.html", "FILE.toml")

@@ -14,12 +14,29 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
 from opshift.passes.model.traversal import Body, bodies, with_nested
+from opshift.passes.spelling import hint
 
 POLICIES = ("keep", "copy", "all", "none")
 THRESHOLD = 1024  # bytes; what onnx takes as well
 _PAGE = 4096  # readers map data that begin at a page
 
+_INTEGERS, _FLOATS = {TensorProto.INT32, TensorProto.INT64}, {TensorProto.FLOAT}
+_SCALED = ("Range", "Resize", "Upsample")
+"""Short vectors that may say sizes stay in the message: onnxruntime infers shapes, and reads them there alone.
+
+Axes and shapes are integers; what these operators read are floats as well.
+"""
+
 Files = dict[str, list[Piece]]
+
+
+def asked(policy: str | None, threshold: int) -> None:
+    """Raise `ValueError` for what a user asks of external data that has no meaning."""
+    if policy not in (None, *POLICIES):
+        likely = hint(policy, POLICIES) or f"; {', '.join(POLICIES)} are known"
+        raise ValueError(f"unknown external_data {policy!r}{likely}")
+    if not isinstance(threshold, int) or threshold < 0:
+        raise ValueError(f"threshold is 0 or more, not {threshold!r}")
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -104,8 +121,9 @@ def arrange(
         model: is changed; its data lie in `folder`.
         output: the path of the model file to write.
         policy: `keep` leaves external data where they are; `copy` copies their files along with the model; `all` puts
-            every tensor of at least `threshold` bytes into one data file; `none` embeds everything. Without one,
-            data are kept where the output goes to the same folder, and copied otherwise.
+            every tensor of at least `threshold` bytes into one data file, but short vectors from which sizes follow;
+            `none` embeds everything. Without one, data are kept where the output goes to the same folder, and copied
+            otherwise.
         together: other models' data are copied to the same folder: the files' names begin with the output's name.
 
     Returns:
@@ -180,13 +198,15 @@ def prefixed(location: str, prefix: str, flavour: ModuleType = os.path) -> str:
 def _consolidate(model: ModelProto, folder: Path, location: str, threshold: int) -> Files:
     pieces: list[Piece] = []
     end = 0
+    kinds = _INTEGERS | (_FLOATS if any(n.op_type in _SCALED for b in bodies(model) for n in b.node) else set())
     for tensor, readable in _held(model):
         if not tensor_data.is_stored(tensor) and (not readable or tensor.ByteSize() < threshold):
             continue
         piece = _bytes_of(tensor, folder)
         size = 0 if piece is None else len(piece) if isinstance(piece, bytes) else piece.end - piece.start
         external = tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor)
-        if piece is None or size < threshold or not (readable or external):
+        shown = tensor.data_type in kinds and len(tensor.dims) <= 1 and size < THRESHOLD
+        if piece is None or size < threshold or shown or not (readable or external):
             if external:
                 tensor_data.embed(tensor)
             continue

@@ -6,11 +6,34 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
 from opshift.files import model_file
+from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import ModelProto
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+    Held = TypeVar("Held", onnx.ModelProto, onnx_ir.Model)
+
+P = ParamSpec("P")
+
+
+class Rewriting(Protocol[P]):
+    """A function that yields a model of the kind that it is given; for a path, a message."""
+
+    @overload
+    def __call__(self, model: str | os.PathLike[str], *args: P.args, **kwargs: P.kwargs) -> onnx.ModelProto: ...
+    @overload
+    def __call__(self, model: Held, *args: P.args, **kwargs: P.kwargs) -> Held: ...
+
+
+def rewriting(function: Callable[Concatenate[Any, P], Any]) -> Rewriting[P]:
+    """The function itself, of which type checkers know what it yields."""
+    return cast("Rewriting[P]", function)
 
 
 class Loan(NamedTuple):
@@ -39,6 +62,7 @@ def lent(model: Any) -> Iterator[Loan]:
 def loaded(model: Any) -> tuple[ModelProto, str | None]:
     """The message, and the folder of its external data where it has one."""
     if isinstance(model, (str, os.PathLike)):
+        progress.tell(f"read {Path(model).name}")
         return model_file.read(model), str(Path(model).resolve().parent)
     if isinstance(model, ModelProto):
         return model, None

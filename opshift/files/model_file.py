@@ -42,6 +42,8 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
         Refused: layers of OpenVINO IR have no counterpart in ONNX.
     """
     name = os.fspath(path)
+    if not name:
+        raise InvalidModel("'' names no file")
     if openvino_ir.is_network(name):
         return openvino_ir.read(path).model
     resolved = Path(tensor_data.reachable(str(Path(path).resolve())))

@@ -26,7 +26,6 @@ from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
-from opshift.passes.spelling import hint
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
 
@@ -125,7 +124,7 @@ def convert_files(
         engine: what runs both forms of each, as for `verify`.
         rtol: what outputs may differ by, as for `verify`.
         atol: as for `verify`.
-        progress: as for `verify`; of what other processes do, it hears nothing.
+        progress: as for `convert_version`; of what other processes do, it hears nothing.
         fix_shape: as for `convert_version`.
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
@@ -141,8 +140,7 @@ def convert_files(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
     goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), rebatch, annotate=annotate)
-    if external_data not in (None, *external.POLICIES):
-        raise ValueError(f"unknown external_data {external_data!r}{hint(external_data, external.POLICIES)}")
+    external.asked(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)
     with heard(progress):

@@ -172,6 +172,13 @@ def verdict(found: Verification) -> str:
     return "; ".join([f"DIFFERENT{place}{maker} ({judged}): {found.why}", *said])
 
 
+def unproved(found: Verification) -> str:
+    """Why a model was not written that could not be verified, and what to try."""
+    lost = found.why.startswith("external data")
+    why = "its weights are not there; bring their file, or" if lost else "no engine could prove it;"
+    return f"not written: {why} try --no-verify, which writes a model that nobody has run"
+
+
 def blamed(outcome: Outcome) -> list[Change]:
     """What was done to the nodes whose values differ first."""
     parts = outcome.verification.parts if outcome.verification is not None else ()

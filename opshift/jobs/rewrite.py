@@ -68,7 +68,6 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     side = Side(source, folder, str(model) if network is not None else None)
     job = _Job(side, read, output, manner, seconds, values, report)
     started = perf_counter()
-    progress.tell("convert")
     result, tried = (job.attempt(goal), None) if manner.trying is None else job.tried(goal, manner.trying)
     seconds["convert" if tried is None else "try"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted

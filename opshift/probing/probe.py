@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -76,7 +76,7 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:
                 add(found.findings.setdefault(case.op, Finding()), case, worker)
-        return text(backend, release, found)
+        return text(backend, release, found, set(ops))
     finally:
         for each in (worker, runtime, reference):
             each.stop()
@@ -289,8 +289,8 @@ def _newest(candidates: Iterable[int], attempt: Callable[[int], Verdict]) -> int
     return next((version for version in candidates if attempt(version).agrees), 0)
 
 
-def text(backend: str, release: str, found: Measured) -> str:
-    """The target file that says what was measured."""
+def text(backend: str, release: str, found: Measured, ops: Collection[str] = ()) -> str:
+    """The target file that says what was measured, of `ops` alone if there are any."""
     lacks, limits, partly = [], [], []
     for (domain, op), finding in sorted(found.findings.items()):
         name = _name(domain, op)
@@ -317,8 +317,13 @@ def text(backend: str, release: str, found: Measured) -> str:
     known = {
         (domain, op): schemas.schema(domain, op, v) for domain, v in newest.items() for op in schemas.operators(domain)
     }
-    untried = sorted(_name(*op) for op, schema in known.items() if schema and not schema.deprecated and op not in tried)
+    untried = sorted(
+        _name(*op)
+        for op, schema in known.items()
+        if schema and not schema.deprecated and op not in tried and (not ops or op[1] in ops)
+    )
     remarks = [
+        *_remark("Of these operators alone: ", sorted(ops)),
         *_remark("Operators of which only some published tests agree: ", partly),
         *_remark("Operators without a published test of one node, or a random result: ", untried),
     ]

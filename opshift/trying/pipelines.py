@@ -83,7 +83,7 @@ def try_in(
         annotate: as for `convert_version`.
         tries: how often something is run at most.
         seconds: how long it is looked for something to replace.
-        progress: as for `verify`.
+        progress: as for `convert_version`.
 
     Returns:
         The model that runs, and what was found on the way.
@@ -99,11 +99,13 @@ def try_in(
         raise ValueError("tries is 1 or more, seconds more than 0")
     goal = goals.inlining(goals.as_names(ops), None, target, None, NOTHING)
     goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
+    if run is not None and not callable(run):
+        raise ValueError(f"a function runs a model, given its bytes and the inputs by name, not {run!r}")
     if run is None and goal.backend is None:
         raise ValueError("name a backend, or give a function that runs a model")
     backend = None if run is None else Given(run)
     name = attempt.backend_of(goal) if backend is None else backend.name
-    with lent(model) as (proto, folder, back), heard(progress):
+    with heard(progress), lent(model) as (proto, folder, back):
         convert.checked(proto)
         wanted = at(asked(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)

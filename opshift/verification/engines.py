@@ -103,10 +103,10 @@ class OnnxRuntime:
             self._session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise EngineError(one_line(error)) from None
-        self._outputs = list(outputs) if outputs else None
+        self._outputs = None if outputs is None else list(outputs)
         taken = self._session.get_inputs()
         self._known = {value.name for value in (*taken, *self._session.get_overridable_initializers())}
-        yielded = [value for value in self._session.get_outputs() if not outputs or value.name in outputs]
+        yielded = [value for value in self._session.get_outputs() if outputs is None or value.name in outputs]
         if foreign := next((v for v in (*taken, *yielded) if re.search(_FOREIGN, v.type)), None):
             raise EngineError(f"it exchanges no {foreign.type} with numpy ({foreign.name})")
         self._options = ort.RunOptions()
@@ -127,9 +127,12 @@ class OnnxRuntime:
 
     def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
         """Those of these names; raises `EngineError`."""
+        if not self._session.get_outputs():  # it refuses to run for nothing
+            return []
         try:
             given = {name: value for name, value in feeds.items() if name in self._known and value is not None}
-            return list(self._session.run(names, given, self._options))
+            made = list(self._session.run(names, given, self._options))
+            return made if names is None else made[: len(names)]  # all where no name is given
         except Exception as error:
             raise EngineError(one_line(error)) from None
 
@@ -150,7 +153,7 @@ class Reference:
             self._evaluator = onnx.reference.ReferenceEvaluator(_with_names(proto))
         except Exception as error:
             raise EngineError(one_line(error)) from None
-        self._outputs = list(outputs) if outputs else None
+        self._outputs = None if outputs is None else list(outputs)
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""

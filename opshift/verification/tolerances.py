@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from opshift.passes.records import dataclass, replace
+from opshift.passes.spelling import texts
 from opshift.verification.compare import NARROW, compare
 from opshift.verification.judgement import TOLERANCE, Judgement
 
@@ -46,7 +47,8 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
     elif isinstance(given, (int, float)):
         pairs = [("", given)]
     else:
-        parts = (text.rpartition(":") for text in ([given] if isinstance(given, str) else given))
+        held = texts(given, f"{what} is a number, or numbers by the names of outputs")
+        parts = (text.rpartition(":") for text in held)
         pairs = [(name, _number(what, f"{name}{colon}{number}", number)) for name, colon, number in parts]
     for name, number in pairs:
         if not (isinstance(number, (int, float)) and math.isfinite(number) and number >= 0):

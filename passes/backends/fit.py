@@ -32,6 +32,8 @@ def attempt(
     expanded, too, wherever it occurs. Where that fails, other opsets are tried at which the backend has other
     operators; the refusals are those of the attempt that had fewest.
     """
+    if ir_version is None and _is_read(source, backend, frozenset(ops), folder):
+        return Result(source, (), ())
     own = imports.opsets(source)
     failures: list[Result] = []
     for opset in backend.opsets_to_try(own.get("", schemas.latest())):
@@ -134,6 +136,19 @@ def vendors(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]
 def foreign(source: ModelProto) -> set[Op]:
     """The operators that the model calls, and that are neither ONNX's nor functions of its own."""
     return {op for op in _called(source) if not schemas.known_domain(op[0])}
+
+
+def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: str | None) -> bool:
+    """Whether there is nothing to be done: all that the model says is read, and none of `ops` is called."""
+    own = imports.opsets(source)
+    targets = {"": next(iter(backend.opsets_to_try(own.get("", schemas.latest()))), 0), **ml_opset(source, backend)}
+    if source.ir_version > backend.ir_version or not ir_versions.stays(source, targets):
+        return False
+    used = imports.used_domains(source)
+    if not all(domain in used or backend.reads_import(domain, version) for domain, version in own.items()):
+        return False
+    calls = frozenset(Survey(source).calls)
+    return calls.isdisjoint({*ops, *_lacking(source, backend, targets)}) and not obstacles(source, backend, folder)
 
 
 def _called(model: ModelProto) -> set[Op]:

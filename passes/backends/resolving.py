@@ -43,6 +43,8 @@ def backend_of(target: Target | None) -> Backend | None:
 def known_ir(version: int | None) -> int | None:
     """An IR version that a user asks for, if any; raises `ValueError` for one that there is not."""
     least, newest = schemas.ir_version("", 1), schemas.ir_version("", schemas.latest())
+    if version is not None and (isinstance(version, bool) or not hasattr(version, "__index__")):
+        raise ValueError(f"an IR version is a whole number, {least} to {newest}, not {version!r}")
     if version is not None and not least <= version <= newest:
         raise ValueError(f"IR version {version} is not known; {least} to {newest} are")
     return version

@@ -19,7 +19,7 @@ from typing import Any
 
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit, Measured
-from opshift.passes.model import schemas
+from opshift.passes.model import schemas, tensor_data
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
@@ -105,7 +105,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
 
 def text_of(path: str | os.PathLike[str]) -> str:
     """What a text file holds, as editors of any system keep it; raises `ValueError` for what is no text."""
-    held = Path(path).read_bytes()
+    held = Path(tensor_data.reachable(os.fspath(path))).read_bytes()
     marked = held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` does
     try:
         return held.decode("utf-16" if marked else "utf-8-sig")

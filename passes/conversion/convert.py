@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from google.protobuf.message import Error as ProtobufError
+from opshift.passes import progress
 from opshift.passes.analysis import claims, formals
 from opshift.passes.analysis.inferring.type_inference import blaming
 from opshift.passes.analysis.scope import Context
@@ -197,7 +198,10 @@ def _converted(
         held, calls = census([*reversed(model.functions), model.graph])
     prune_imports(model, source, targets, brought, before.calls, calls)
     ledger.refusals += _unfit(model, context, ledger, ops, calls)
-    ledger.refusals += [] if ledger.refusals else ir_versions.write_ir_version(model, targets, ir_version, held)
+    if not ledger.refusals:
+        idle = not ledger.changes and ir_versions.stays(source, targets)
+        most = source.ir_version if idle else None  # newer readers read it as they did
+        ledger.refusals += ir_versions.write_ir_version(model, targets, ir_version, held, most)
     if ledger.refusals:
         return Result(None, tuple(ledger.changes), tuple(ledger.refusals))
     said = _mended(source, context, targets, ledger, before.calls, calls)
@@ -272,6 +276,7 @@ def nearest(
             candidate = target + step
         if candidate == own or (own - candidate) * step < 0:
             return own
+        progress.tell(f"look whether opset {candidate} can be reached")
         result = attempt(source, {**targets, "": candidate}, folder=folder)
         if result.model is not None:
             return candidate

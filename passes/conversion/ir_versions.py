@@ -37,14 +37,23 @@ def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> 
     return max(counted, default=3)
 
 
+def stays(source: ModelProto, targets: Mapping[str, int]) -> bool:
+    """Whether a model and its functions are at these opsets already."""
+    own, inner = imports.opsets(source), [imports.opsets(function) for function in source.functions]
+    return all(own.get(d) == v and all(each.get(d, v) == v for each in inner) for d, v in targets.items())
+
+
 def write_ir_version(
-    model: ModelProto, targets: Mapping[str, int], asked: int | None, held: Iterable[Body]
+    model: ModelProto, targets: Mapping[str, int], asked: int | None, held: Iterable[Body], most: int | None = None
 ) -> list[Refusal]:
     """Write the IR version, raised to what the model's features need; refuse an asked one that is too low.
 
-    `held` are the model's bodies. Imports that nothing uses, and that readers of that version do not know, are dropped.
+    `held` are the model's bodies. Without a feature that needs it, none above `most` is written. Imports that nothing
+    uses, and that readers of that version do not know, are dropped.
     """
     follows = wanted(model, targets, asked)
+    if asked is None and most is not None:
+        follows = min(follows, most)
     reasons = {reason: ir for reason, ir in _needs(model, held) if ir > follows}
     if asked is not None and reasons:
         return [

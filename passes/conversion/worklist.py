@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+from opshift.passes import progress
 from opshift.passes.analysis.inferring.node_inference import HOLDING_GRAPHS
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change, Ledger
@@ -24,6 +25,8 @@ from opshift.passes.model.kinds import Kind, Layout, Survey
 from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.rewrite.replace import drop_stale_shards
+
+_TOLD = 5_000  # nodes, after each of which it is told how far a body is
 
 
 class Climb:
@@ -64,7 +67,9 @@ class Climb:
         for index, kind in visited:
             places.setdefault(kind, []).append(index)
         ahead: dict[Kind, Iterator[Iterable[Change]] | None] = {}
-        for index, kind in visited:
+        for place, (index, kind) in enumerate(visited):
+            if place % _TOLD == _TOLD - 1:
+                progress.tell("convert", place + 1, len(visited))
             if done := ahead.get(kind):
                 self._ledger.changes += next(done)
                 continue

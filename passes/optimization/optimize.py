@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from opshift.passes import progress
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.inferring.type_inference import blaming, contradiction, mend
 from opshift.passes.changes import Allowance, Change, Result
@@ -47,6 +48,7 @@ def attempt(
     whole = Whole(model, source, folder, allowance, before)
     with blaming(source):
         for _ in range(_MOST_ROUNDS):
+            progress.tell("optimize")
             whole.begin()
             _visit(whole)
             _drop_dead(model.graph, whole, opsets(model))

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opshift.passes.spelling import texts
+
 Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
 """By the name of an input or of a symbolic dimension, or as text: `x:1,3,224,224`, `batch=1,seq=128`."""
 
@@ -27,7 +29,7 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
             else:
                 symbols[name] = _whole(size)
     else:
-        for text in [given] if isinstance(given, str) else given or ():
+        for text in texts(given, "sizes are given by name, such as {'batch': 1}"):
             name, colon, rest = text.rpartition(":")
             found = re.fullmatch(_LIST, rest.strip())
             if colon and name and found:

@@ -7,11 +7,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, field
 from opshift.passes.specialization.interface import fits, known, of_elements, tensor
 from opshift.passes.specialization.sizes import Sizes, size_of, sizes
+from opshift.passes.spelling import texts
 
 Values = str | Mapping[str, Any] | Iterable[str]
 """By the name of an input, or as text: `sr=16000`, `mask=mask.npy`."""
@@ -55,7 +57,7 @@ def values(given: Values | None) -> dict[str, Any]:
         held = dict(given)
     else:
         held = {}
-        for text in [given] if isinstance(given, str) else given or ():
+        for text in texts(given, "values are given by the names of inputs, such as {'sr': 16000}"):
             name, equals, value = text.partition("=")
             if not equals or not name:
                 raise ValueError(f"{text!r} is no value of an input; write NAME=VALUE or NAME=FILE.npy")
@@ -71,7 +73,7 @@ def _read(value: Any) -> Any:
 
     path = os.fspath(value)
     try:
-        return np.load(path, allow_pickle=False)
+        return np.load(tensor_data.reachable(path), allow_pickle=False)
     except (ValueError, EOFError):
         raise OSError(22, "no .npy that numpy reads without running code", path) from None
 

@@ -31,6 +31,7 @@ def what_is_wrong_is_found(proto: onnx.ModelProto) -> None:
     opshift.convert_version(3, 13)  # type: ignore[call-overload]
     opshift.convert_version(proto, 13, optimise=True)  # type: ignore[call-overload]
     opshift.optimize(proto, 13)  # type: ignore[call-overload]
+    opshift.optimize(proto, progress=3)  # type: ignore[call-overload]
     opshift.verify(proto, 3)  # type: ignore[arg-type]
 
 
@@ -42,3 +43,13 @@ def verification_takes_what_a_user_has(proto: onnx.ModelProto, model: onnx_ir.Mo
     assert_type(found.equal, bool)
     opshift.verify(model, model, inputs=[given], input_shape={"batch": 2, "x": (1, 2)}, val_range={"x": (0, 1)}, runs=2)
     opshift.verify(path, path, engine="reference", save_inputs=path, repro="there", grade="close")
+
+
+def what_is_done_can_be_heard(proto: onnx.ModelProto, path: Path) -> None:
+    def heard(what: str, place: int, count: int) -> None:
+        print(what, place, count)
+
+    assert_type(opshift.convert_version(path, 13, progress=heard), onnx.ModelProto)
+    assert_type(opshift.inline(proto, ["Gelu"], progress=heard), onnx.ModelProto)
+    assert_type(opshift.fold(path, progress=print), onnx.ModelProto)
+    assert_type(opshift.plan(path, 13, progress=heard), opshift.Plan)

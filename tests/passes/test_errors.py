@@ -1,5 +1,9 @@
 """How refusals are told in few lines."""
 
+import copy
+import pickle
+
+import pytest
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal, Refused, grouped
 
@@ -40,6 +44,16 @@ def test_the_error_in_python_is_grouped_and_has_all():
     error = Refused([refusal(str(k), "no rank") for k in range(75)], target=13)
     assert len(error.refusals) == 75
     assert len(str(error).splitlines()) == 2
+
+
+@pytest.mark.parametrize("again", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy])
+def test_the_error_comes_from_another_process_as_it_is(again):
+    """A pool that cannot read what one of its processes raised hangs, or ends."""
+    error = Refused([refusal("a", "no rank"), refusal("b", "no type")], target="npu-1", nearest=13)
+    made = again(error)
+    assert type(made) is Refused
+    assert (made.refusals, made.target, made.nearest) == (error.refusals, "npu-1", 13)
+    assert str(made) == str(error)
 
 
 def test_a_refusal_tells_what_was_found_and_what_is_possible():

@@ -14,6 +14,7 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.model import tensor_data
 
+import opshift
 from opshift.cli import main as cli
 from opshift.cli.printing import printable
 from opshift.files import external, urls
@@ -146,6 +147,10 @@ def short_paths(monkeypatch):
         "convert {f}/*.onnx --out-dir {f}/made --opset 13",
         "inline {f}/in.onnx --deny {f}/deny.txt",
         "inspect {f}/in.onnx",
+        "inline {f}/in.onnx --target {f}/mine.toml",
+        "inspect {f}/in.onnx --target {f}/mine.toml",
+        "convert {f}/in.onnx --opset {f}/mine.toml",
+        "optimize {f}/in.onnx --set x={f}/x.npy",
         "verify {f}/in.onnx {f}/in.onnx --report {f}/page.html",
     ],
 )
@@ -154,9 +159,26 @@ def test_commands_take_long_paths(tmp_path, request, typed):
     folder.mkdir(parents=True)
     onnx.save(model("y = ReduceMax(x, a)", 18, constants="int64[1] a = {1}", **ROWS), folder / "in.onnx")
     (folder / "deny.txt").write_text("Gelu\n", encoding="utf-8")
+    told = 'name = "{}"\ntitle = "mine"\nsource = "seen"\n{}[versions."1"]\nopset = 18\nir = 8\n'
+    (folder / "mine.toml").write_text(told.format("mine", f'base = "{folder}/base.toml"\n'), encoding="utf-8")
+    (folder / "base.toml").write_text(told.format("base", ""), encoding="utf-8")
     np.savez(folder / "given.npz", x=np.ones((2, 3), np.float32))
+    np.save(folder / "x.npy", np.ones((2, 3), np.float32))
     request.getfixturevalue("short_paths")
     assert cli.main(typed.format(f=folder).split()) == 0
+
+
+@pytest.mark.posix
+def test_python_takes_long_paths(tmp_path, request):
+    folder = tmp_path.joinpath(*["d" * 50] * 5)
+    folder.mkdir(parents=True)
+    one, other = (model(f"y = {op}(x)", 18, inputs="float[2] x", outputs="float[2] y") for op in ("Sin", "Cos"))
+    np.savez(folder / "given.npz", x=np.ones(2, np.float32))
+    request.getfixturevalue("short_paths")
+    assert opshift.verify(one, one, inputs=folder / "given.npz", save_inputs=folder / "kept")
+    assert opshift.verify(one, one, inputs=folder / "kept")
+    assert not opshift.verify(one, other, repro=folder / "small")
+    assert os.path.exists(tensor_data.reachable(str(folder / "small" / "before.onnx")))
 
 
 def test_what_is_told_of_long_paths_lacks_their_prefix():

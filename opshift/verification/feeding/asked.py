@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import symbol
 from opshift.passes.records import dataclass, field, replace
@@ -16,6 +17,7 @@ from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.sizes import sizes as parsed_sizes
 from opshift.passes.specialization.wanted import Resolved, Values, Wanted, resolved
 from opshift.passes.specialization.wanted import values as parsed_values
+from opshift.passes.spelling import texts
 from opshift.verification.tolerances import Given, Tolerances, tolerances
 
 Feeds = Mapping[str, Any]
@@ -89,10 +91,11 @@ def asked(
     Raises:
         ValueError: for what has no meaning.
     """
-    if runs is not None and runs < 1:
-        raise ValueError(f"runs is 1 or more, not {runs}")
-    if seed < 0:
-        raise ValueError(f"seed is 0 or more, not {seed}")
+    for name, number, least in (("runs", runs, 1), ("seed", seed, 0)):
+        if number is not None and (not hasattr(number, "__index__") or number < least):
+            raise ValueError(f"{name} is {least} or more, not {number!r}")
+    if not (inputs is None or isinstance(inputs, (os.PathLike, Iterable))):
+        raise ValueError(f"inputs are a path, arrays by name, or a list of the latter, not {inputs!r}")
     shapes, sizes = parsed_sizes(input_shape)
     allowed = tolerances(rtol, atol)
     return Asked(
@@ -103,7 +106,7 @@ def asked(
         runs,
         seed,
         _new(save_inputs),
-        _new(repro),
+        _folder(repro),
         _engines(engine),
         allowed,
         parsed_values(set_),
@@ -116,7 +119,7 @@ def _engines(given: Engines | None) -> tuple[str, ...]:
         return ()
     from opshift.verification.adapters import JUDGES
 
-    names = given.split(",") if isinstance(given, str) else list(given)
+    names = given.split(",") if isinstance(given, str) else texts(given, "engines are named by texts")
     for name in names:
         known(name, JUDGES, "engine", whose="opshift")
         if name in _OPTIONAL:
@@ -139,20 +142,27 @@ def _new(path: str | os.PathLike[str] | None) -> str | None:
     """A place to write to; what lies in a folder already would be taken for what was written."""
     if path is None:
         return None
-    place = os.fspath(path)
+    place = tensor_data.reachable(os.fspath(path))
     if os.path.isdir(place) and os.listdir(place):
         raise ValueError(f"{place} holds something already; name a new folder")
+    return place
+
+
+def _folder(path: str | os.PathLike[str] | None) -> str | None:
+    place = _new(path)
+    if place is not None and os.path.isfile(place):
+        raise ValueError(f"{place} is a file; name a new folder")
     return place
 
 
 def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
     held: dict[str, tuple[float, float]] = {}
     if isinstance(given, Mapping):
-        held = {name: (float(low), float(high)) for name, (low, high) in given.items()}
+        held = {name: _bounds(name, pair) for name, pair in given.items()}
     elif isinstance(given, tuple) and len(given) == 2 and not any(isinstance(bound, str) for bound in given):
         held = {"": (float(given[0]), float(given[1]))}
     else:
-        for text in [given] if isinstance(given, str) else given or ():
+        for text in texts(given, "ranges are given by the names of inputs, such as {'x': (0, 1)}"):
             name, _, rest = str(text).rpartition(":")
             found = re.fullmatch(_RANGE, rest.strip())
             try:
@@ -163,6 +173,14 @@ def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError(f"no number lies in the range [{low:g},{high:g}]{f' of {name!r}' if name else ''}")
     return held
+
+
+def _bounds(name: str, pair: Any) -> tuple[float, float]:
+    try:
+        low, high = pair
+        return float(low), float(high)
+    except (TypeError, ValueError):
+        raise ValueError(f"{pair!r} is no range of {name!r}: give its least and its largest number") from None
 
 
 def checked(wanted: Asked, model: ModelProto) -> Asked:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opshift.files.writing import discard, writing
+from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import TypeProto
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[
 
     import numpy as np
 
-    place = Path(path)
+    place = Path(tensor_data.reachable(os.fspath(path)))
     if place.is_dir():
         return _folder(place, inputs)
     try:

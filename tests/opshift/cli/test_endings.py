@@ -1,16 +1,19 @@
 """The last line says what became of it, and the exit code whose fault it is."""
 
+import ast
 import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import onnx
 import pytest
 
+import opshift
 from opshift.cli import main as cli
 from opshift.cli import start
 from opshift.verification import verify
@@ -242,6 +245,34 @@ def test_an_interrupt_while_we_are_imported_is_quiet(monkeypatch):
     assert seen == [signal.SIG_DFL]
 
 
+def test_an_interrupt_is_quiet_from_our_first_line():
+    """Nothing of ours or of Python's library is imported before."""
+    code = """if True:
+        import runpy, signal, sys
+        class Watch:
+            def find_spec(self, name, *_):
+                seen.append((name, signal.getsignal(signal.SIGINT) is signal.SIG_DFL))
+        seen = []
+        sys.meta_path.insert(0, Watch())
+        sys.argv[1:] = ["--version"]
+        import atexit
+        atexit.register(lambda: print([name for name, quiet in seen[:[*dict(seen)].index("opshift.cli.main")] if not quiet]))
+        runpy.run_module("opshift", run_name="__main__", alter_sys=True)"""
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=path)
+    told = done.stdout.splitlines()[-1]
+    assert set(ast.literal_eval(told)) == {"opshift", "opshift.__main__"}, done
+
+
+def test_what_begins_a_command_imports_nothing_that_takes_a_while():
+    code = "import os, sys, __future__; held = set(sys.modules); import opshift.cli.start; print(sorted(set(sys.modules) - held))"
+    roots = [str(Path(opshift.__file__).parents[1])]
+    alone = f"import sys; sys.path[:0] = {roots!r}; {code}"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", alone], capture_output=True, text=True, check=False)
+    new = {"_signal", "atexit", "gc", "opshift", "opshift.cli", "opshift.cli.start"}
+    assert set(ast.literal_eval(done.stdout)) <= new, done
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_completion_knows_verbs_options_and_files(capsys, shell):
     pytest.importorskip("shtab")
@@ -277,7 +308,7 @@ def test_a_process_is_left_without_taking_it_apart_unless_something_still_runs(m
     monkeypatch.setattr(start, "main", lambda: print("said") or 3)
     monkeypatch.setattr(start.atexit, "_run_exitfuncs", lambda: left.append("atexit"))
     monkeypatch.setattr(start.os, "_exit", left.append)
-    monkeypatch.setattr(start.threading, "active_count", lambda: 1 + others)
+    monkeypatch.setattr(threading, "active_count", lambda: 1 + others)
     if others:
         with pytest.raises(SystemExit) as ended:
             start.command()

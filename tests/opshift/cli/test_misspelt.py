@@ -39,6 +39,9 @@ def here(tmp_path, monkeypatch):
 MISSPELT = [
     ("inline in.onnx --op ReduceL22", "unknown operator 'ReduceL22'; did you mean ReduceL2?"),
     ("inline in.onnx --op reducel2", "did you mean ReduceL2?"),
+    ("inline in.onnx --op ReduceL2,Gemm", "unknown operator 'ReduceL2,Gemm': name one at a time"),
+    ("inspect in.onnx calls.onnx", "'calls.onnx' is one argument too many"),
+    ("targets rknn", "'rknn' is one argument too many"),
     ("inline in.onnx --op ReduceMax --op RELU6X", "unknown operator 'RELU6X'"),
     ("inline in.onnx --deny deny.txt", "did you mean ReduceL2?"),
     ("inline calls.onnx --op my::Twise", "did you mean my::Twice?"),

@@ -99,6 +99,27 @@ def test_an_interrupt_waits_for_a_compiled_module(monkeypatch):
 
 
 @pytest.mark.posix
+def test_an_interrupt_waits_for_types_of_messages():
+    """Where one is raised while protobuf makes them, it crashes."""
+    seen = []
+    code = "def makes():\n    interrupt(2, frame())\n    seen.append('made')\n    return range(1000)"
+    space = {
+        "__name__": "google.protobuf.internal.builder",
+        "interrupt": interrupts.interrupt,
+        "seen": seen,
+        "frame": sys._getframe,
+    }
+    exec(code, space)
+
+    def builds():
+        for _ in space["makes"]():
+            time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
+        builds()
+    assert seen == ["made"]
+
+
 def test_processes_that_work_for_us_hear_of_no_interrupt():
     code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
     with batch._uninterrupted():

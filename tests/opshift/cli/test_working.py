@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import onnx
 import pytest
@@ -114,3 +115,71 @@ def test_no_thread_is_there_when_a_bar_is_drawn(monkeypatch):
         bar.advance("a step", 1, 3)
         assert threading.active_count() == before
         bar.stop()
+
+
+REWRITES = {
+    "convert_version": (lambda model, **told: opshift.convert_version(model, 18, **told), ["convert"]),
+    "modernize": (
+        lambda model, **told: opshift.convert_version(model, 18, modernize=True, **told),
+        ["convert", "fold"],
+    ),
+    "inline": (lambda model, **told: opshift.inline(model, ["Softplus"], **told), ["convert"]),
+    "fold": (lambda model, **told: opshift.fold(model, **told), ["fold"]),
+    "optimize": (lambda model, **told: opshift.optimize(model, **told), ["optimize"]),
+    "fix": (
+        lambda model, **told: opshift.convert_version(model, 18, fix_shape={"N": 2}, annotate=True, **told),
+        ["fix sizes and inputs", "convert", "annotate"],
+    ),
+    "plan": (lambda model, **told: opshift.plan(model, 18, **told), ["convert"]),
+}
+
+
+@pytest.mark.parametrize("verb", REWRITES)
+def test_each_verb_tells_what_it_does(source, verb, caplog):
+    call, steps = REWRITES[verb]
+    heard = []
+    onnx.save(model("a = Softplus(x) y = ReduceMax<axes=[1]>(a)", 13, **IO), source)
+    with caplog.at_level(logging.INFO, "opshift"):
+        call(source, progress=lambda *what: heard.append(what))
+    assert list(dict.fromkeys(what for what, _, _ in heard)) == ["read in.onnx", *steps]
+    assert [record.getMessage() for record in caplog.records if record.name == "opshift"] == [
+        what for what, _, _ in heard
+    ]
+    heard.clear()
+    call(onnx.load(source), progress=lambda *what: heard.append(what))
+    assert list(dict.fromkeys(what for what, _, _ in heard)) == steps, "what is in memory is not read"
+
+
+def test_a_search_for_the_nearest_opset_is_told():
+    heard = []
+    found = opshift.plan(
+        model("y = Gelu(x)", 20, **{**IO, "inputs": "bfloat16[2] x", "outputs": "bfloat16[2] y"}),
+        12,
+        progress=lambda *what: heard.append(what[0]),
+    )
+    assert found.refusals
+    assert f"look whether opset {found.nearest} can be reached" in heard
+
+
+def test_a_large_graph_tells_how_far_it_is():
+    names = [f"v{index}" for index in range(12_001)]
+    nodes = [onnx.helper.make_node("Softmax", [one], [two]) for one, two in pairwise(names)]
+    sizes = [onnx.helper.make_tensor_value_info(name, 1, [2, 3, 4]) for name in (names[0], names[-1])]
+    graph = onnx.helper.make_graph(nodes, "g", sizes[:1], sizes[1:])
+    large = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 12)], ir_version=7)
+    heard = []
+    opshift.convert_version(large, 13, progress=lambda *what: heard.append(what))
+    assert heard == [("convert", 0, 0), ("convert", 5_000, 12_000), ("convert", 10_000, 12_000)]
+
+
+def test_what_a_callback_raises_ends_the_work(source):
+    class Stopped(Exception):
+        pass
+
+    def stop(*_):
+        raise Stopped
+
+    for call, _ in REWRITES.values():
+        with pytest.raises(Stopped):
+            call(source, progress=stop)
+        assert call(source), "and nobody is told afterwards"

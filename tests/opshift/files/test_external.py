@@ -105,7 +105,7 @@ def test_consolidated_data_begin_at_pages_and_are_what_they_were_in_any_encoding
     variants = {
         "floats": TensorProto(dims=[40], data_type=TensorProto.FLOAT, float_data=map(float, range(40))),
         "doubles": TensorProto(dims=[40], data_type=TensorProto.DOUBLE, double_data=map(float, range(40))),
-        "ints": TensorProto(dims=[40], data_type=TensorProto.INT64, int64_data=range(-20, 20)),
+        "ints": TensorProto(dims=[2, 20], data_type=TensorProto.INT64, int64_data=range(-20, 20)),
         "halves": TensorProto(dims=[40], data_type=TensorProto.FLOAT16, int32_data=range(15360, 15400)),
         "bytes": TensorProto(dims=[80], data_type=TensorProto.INT8, int32_data=range(-40, 40)),
         "nibbles": TensorProto(dims=[161], data_type=TensorProto.UINT4, int32_data=[0x21] * 81),

@@ -117,6 +117,8 @@ def test_what_is_written(worker):
 def test_the_command_writes_a_target_file(tmp_path, capsys):
     path = tmp_path / "ort.toml"
     assert cli.main(["probe", "--backend", "onnxruntime", "--op", "Relu", "--op", "Det", "--output", str(path)]) == 0
+    assert "# Of these operators alone: Det, Relu.\n" in path.read_text()
+    assert "AveragePool" not in path.read_text()
     held = next(iter(parse(path.read_text(), "ort.toml").values()))
     assert held.opset >= 23
     assert held.functions

@@ -4,6 +4,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
+import opshift
 from opshift.verification.engines import OnnxRuntime, Reference
 from tests.support import model
 
@@ -36,3 +37,11 @@ def test_no_memory_is_planned_for_what_a_name_calls_as_large():
 def test_a_mean_of_nothing_is_no_number_and_no_warning(body):
     mean = model(body, 17, inputs="float[1,2,A,B] x", outputs="float[C,D,E,F] y")
     assert np.isnan(Reference(mean).run({"x": np.zeros((1, 2, 0, 3), np.float32)})[0]).all()
+
+
+def test_a_graph_without_outputs_runs_and_yields_none():
+    """onnxruntime takes no names for all of them."""
+    source = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => () { y = Relu(x) }')
+    session = OnnxRuntime(source, [])
+    assert session.run({"x": np.zeros(2, np.float32)}) == []
+    assert opshift.verify(source, opshift.convert_version(source, 13)).equal

@@ -24,8 +24,8 @@ def held(body="y = Relu(x)", opset=13, ir=8, **io):
 @pytest.mark.parametrize(
     ("opset", "domains", "targets", "asked", "wanted"),
     [
-        (7, "", {}, None, 3), (9, "", {}, None, 4), (13, "", {}, None, 7), (13, "", {"": 21}, None, 10), (21, "", {"": 9}, None, 4), (13, "", {"": 21}, 5, 5),
-        (13, '"own" : 1', {}, None, 7), (7, '"ai.onnx.ml" : 5', {}, None, 3), (7, '"ai.onnx.ml" : 5', {"ai.onnx.ml": 5}, None, 10),
+        (7, "", {"": 7}, None, 3), (9, "", {"": 9}, None, 4), (13, "", {"": 13}, None, 7), (13, "", {"": 21}, None, 10), (21, "", {"": 9}, None, 4), (13, "", {"": 21}, 5, 5),
+        (13, '"own" : 1', {"": 13}, None, 7), (7, '"ai.onnx.ml" : 5', {"": 7}, None, 3), (7, '"ai.onnx.ml" : 5', {"ai.onnx.ml": 5}, None, 10),
         (7, '"ai.onnx.ml" : 5', {"ai.onnx.ml": 1}, None, 3),
     ],
 )  # fmt: skip
@@ -35,14 +35,14 @@ def test_it_follows_from_opsets(opset, domains, targets, asked, wanted):
 
 def test_it_follows_from_domains_whose_operators_are_called():
     source = held("a = ai.onnx.ml.Scaler(x) y = Relu(a)", 7, domains='"ai.onnx.ml" : 5')
-    assert ir_versions.wanted(source, {}, None) == 10
+    assert ir_versions.wanted(source, {"": 7}, None) == 10
     del source.opset_import[:]
     assert ir_versions.wanted(held("", 7), {"own": 3}, None) == 3
-    assert ir_versions.wanted(source, {}, None) == 3
+    assert ir_versions.wanted(source, {"own": 3}, None) == 3
 
 
 def told(made, asked=None):
-    refused = ir_versions.write_ir_version(made, {}, asked, list(bodies(made)))
+    refused = ir_versions.write_ir_version(made, {"": 7}, asked, list(bodies(made)))
     return [refusal.why for refusal in refused]
 
 

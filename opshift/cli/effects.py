@@ -1,0 +1,30 @@
+"""Options that would be of no effect where they stand: they are told, and nothing is done."""
+
+from __future__ import annotations
+
+import argparse
+
+_RUN = ("inputs", "input_shape", "val_range", "runs", "seed", "save_inputs", "engine", "rtol", "atol", "repro")
+_ONE = ("save_inputs", "report", "repro")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise `ValueError` for what would be of no effect on how a result is proved and written."""
+    if options.threshold is not None and options.threshold < 0:
+        raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
+    if options.threshold is not None and options.external_data != "all":
+        raise ValueError("--threshold is of no effect without --external-data all")
+    if options.no_verify and not getattr(options, "try_", None):
+        for name in _RUN:
+            if getattr(options, name) is not None:
+                raise ValueError(f"{_typed(name)} is about a run of both forms, and --no-verify is none")
+    if options.out_dir is None and (options.jobs is not None or options.backend is not None):
+        raise ValueError("--jobs and --backend are for many models; give --out-dir")
+    if options.out_dir is not None:
+        for name in _ONE:
+            if getattr(options, name):
+                raise ValueError(f"{_typed(name)} is for one model; give no --out-dir")
+
+
+def _typed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

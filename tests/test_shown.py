@@ -1,0 +1,117 @@
+"""What is shown and not run as it stands: Python beside packages that `dev` does not hold, and commands in passing."""
+
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import onnx
+import pytest
+
+from opshift.cli.parser import Misuse, parsed
+from tests.test_docs import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ENCODER = ROOT / "examples" / "encoder.onnx"
+
+
+def fenced(page: Path, *languages: str) -> list[str]:
+    found = re.findall(r"^```(\w*)(?: title=.*)?$\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    return [text for language, text in found if language in languages]
+
+
+def torch() -> dict[str, object]:
+    """An exporter that yields the example."""
+    program = SimpleNamespace(model_proto=onnx.load(ENCODER))
+    module = ModuleType("torch")
+    module.onnx = SimpleNamespace(export=lambda network, inputs, *, dynamo, opset_version: program)
+    return {"torch": module}
+
+
+def olive() -> dict[str, object]:
+    """The names of Olive that a pass of one's own needs."""
+    names = {
+        "olive": {},
+        "olive.model": {"ONNXModelHandler": SimpleNamespace},
+        "olive.passes": {"Pass": object},
+        "olive.passes.pass_config": {"BasePassConfig": object, "PassConfigParam": SimpleNamespace},
+    }
+    made = {}
+    for name, held in names.items():
+        made[name] = ModuleType(name)
+        vars(made[name]).update(held)
+    return made
+
+
+def does_what_follows_an_export(space, folder):
+    assert onnx.load(folder / "network-11.onnx").opset_import[0].version == 11
+
+
+def does_what_olive_asks_of_a_pass(space, folder):
+    made = space["OpsetDown"]
+    given = {name: parameter.default_value for name, parameter in made._default_config(None).items()}
+    handler = SimpleNamespace(model_path=str(ENCODER))
+    done = made()._run_for_config(handler, SimpleNamespace(**given), str(folder / "out"))
+    assert onnx.load(done.model_path).opset_import[0].version == 13
+    unknown = SimpleNamespace(model_path=str(folder / "none.onnx"))
+    with pytest.raises(RuntimeError, match=r"none\.onnx: No such file"):
+        made()._run_for_config(unknown, SimpleNamespace(**given), str(folder / "out"))
+
+
+STAND_INS = {
+    "torch": (torch, {"network": None, "example": None}, does_what_follows_an_export),  # 900 MB
+    "olive": (olive, {}, does_what_olive_asks_of_a_pass),  # brings torch
+}
+"""What takes the place of packages that `dev` does not hold: their names, what a block finds, and what it has to do."""
+
+ELSEWHERE = [(page, text) for page in PAGES for text in fenced(page, "py")]
+
+
+def needed(text: str) -> str:
+    return next(name for name in STAND_INS if re.search(rf"^(import|from) {name}\b", text, re.M))
+
+
+@pytest.mark.parametrize(("page", "text"), ELSEWHERE, ids=[needed(text) for _, text in ELSEWHERE])
+def test_recipes_beside_other_packages_run_with_stand_ins(page, text, tmp_path, monkeypatch):
+    modules, names, check = STAND_INS[needed(text)]
+    for name, module in modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.chdir(tmp_path)
+    space = {"__name__": "docs", **names}
+    exec(compile(text, str(page), "exec"), space)
+    check(space, tmp_path)
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    for name in ("in", "a", "b"):
+        shutil.copy(ENCODER, tmp_path / f"{name}.onnx")
+    monkeypatch.chdir(tmp_path)
+    for text in fenced(ROOT / "README.md", "python"):
+        exec(compile(text, "README.md", "exec"), {"__name__": "readme"})
+    printed = capsys.readouterr().out
+    assert "equal" in printed
+    assert (tmp_path / "old" / "a.onnx").exists()
+
+
+def typed() -> list[tuple[str, str]]:
+    """The commands in blocks that are not run, and those in passing that name a model."""
+    found = []
+    for page in PAGES:
+        lines = [line for text in fenced(page, "", "sh") for line in text.splitlines()]
+        shown = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        lines += [
+            code.replace("\n", " ") for code in re.findall(r"`([^`]+)`", shown) if re.search(r"\.(onnx|xml)\b", code)
+        ]
+        found += [(page.stem, line.strip()) for line in lines if line.strip().startswith("opshift ")]
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), typed())
+def test_commands_in_passing_are_understood(page, line):
+    try:
+        options = parsed(shlex.split(line, comments=True)[1:])
+    except Misuse as misuse:
+        pytest.fail(f"{page}: {line}: {misuse}")
+    assert options.command
