@@ -6,11 +6,11 @@ the model's own inputs are what its callers keep to, and runtimes check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
-from math import prod
 from typing import Any
 
+from opshift.passes.analysis.shapes import Shapes, Sizes, graph_types
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.imports import opsets
@@ -27,7 +27,6 @@ from opshift.passes.model.traversal import Body, bodies, holding, subgraphs
 from opshift.passes.model.types import has_shape, tensor_type
 
 Path = tuple[Any, ...]
-_Dims = Sequence[int | str]
 
 
 def bare(kind: TypeProto) -> TypeProto:
@@ -49,14 +48,14 @@ def forget(kind: TypeProto) -> None:
         forget(kind.map_type.value_type)
 
 
-def withdraw(light: ModelProto) -> None:
+def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
     """Take back what a model declares of its values, but for its inputs and constants.
 
     Element types stay where inference cannot tell them: of what graphs are given, or yield as it was given, and of what
-    custom operators make.
+    custom operators make. `held` are the model's bodies, if they are known.
     """
     called = {(default_domain(function.domain), function.name) for function in light.functions}
-    for body in bodies(light):
+    for body in bodies(light) if held is None else held:
         custom = {name for node in body.node if node.domain and is_custom(node, called) for name in node.output}
         made = set(chain.from_iterable([node.output for node in body.node]))
         _retain(body.value_info, custom)
@@ -249,61 +248,11 @@ def is_made_up(symbol: str) -> bool:
     return symbol.startswith("unk__")
 
 
-def granted(inferred: ModelProto) -> set[str]:
-    """Values whose inferred shapes hold of sizes of 1 or more alone, and what hangs on them.
-
-    Inference reads a size as the number that a Reshape is asked for, where 0 would mean "as it was". A size that is
-    kept in its place is the same either way, and so is one that follows from all others.
-    """
-    if not any(_may_be_misread(body) for body in bodies(inferred)):
-        return set()
-    known = _shapes(inferred)
-    seen = {dim for value in inferred.graph.input for dim in known.get(value.name, ())}
-    found: set[str] = set()
-    for body in bodies(inferred):
-        held = _constants(body)
-        for node in body.node:
-            if _is_computed(node) and node.input[1] not in held and _misread(node, known, seen):
-                found.add(node.output[0])
-            seen.update(dim for name in node.output for dim in known.get(name, ()))
-    if found:
-        _spread(inferred.graph, known, found)
-    return found
-
-
-def _may_be_misread(body: Body) -> bool:
-    """Whether a body reshapes to what it computes."""
-    asked = [node.input[1] for node in body.node if _is_computed(node)]
-    return bool(asked) and not _constants(body).issuperset(asked)
-
-
-def _constants(body: Body) -> set[str]:
-    held = {tensor.name for tensor in getattr(body, "initializer", ())}
-    held.update(node.output[0] for node in body.node if node.op_type == "Constant")
-    return held
-
-
-def _spread(body: Body, known: Mapping[str, _Dims], found: set[str]) -> bool:
-    """Add what hangs on the values that were found, but for what has no sizes; returns whether the body reads any."""
-    reads = False
-    for node in body.node:
-        hangs = not found.isdisjoint(node.input)
-        for _, _, graph in subgraphs(node) if node.attribute else ():
-            hangs |= _spread(graph, known, found)
-        if hangs:
-            reads = True
-            found.update(name for name in node.output if any(isinstance(dim, str) for dim in known.get(name, [""])))
-    return reads
-
-
 def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
     """State that values which count from 0 to a size are as long, which inference does not see; False if none is."""
     found = False
-    types: dict[str, TypeProto] = {}
-
-    def sizes(name: str) -> _Dims | None:
-        types.update({} if types else _types(inferred))
-        return _sizes(types[name]) if name in types else None
+    graphs = [body for body in bodies(inferred) if isinstance(body, GraphProto)]
+    known = Shapes({name: kind for graph in graphs for name, kind in graph_types(graph).items()})
 
     for body, seen in zip(bodies(light), bodies(inferred), strict=True):
         ranges = [node for node in body.node if node.op_type == "Range" and not default_domain(node.domain)]
@@ -313,7 +262,7 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
         held = {tensor.name: tensor for tensor in body.initializer}
         kinds = {value.name: value.type.tensor_type.elem_type for value in getattr(seen, "value_info", ())}
         for node in ranges:
-            start, limit, step = (_number(name, makers, held, sizes) for name in node.input)
+            start, limit, step = (_number(name, makers, held, known.of) for name in node.input)
             if start == 0 and step == 1 and isinstance(limit, str) and limit and kinds.get(node.output[0]):
                 stated = body.value_info.add(name=node.output[0]).type.tensor_type
                 stated.elem_type = kinds[node.output[0]]
@@ -326,7 +275,7 @@ _ONE_OF_A_SHAPE = frozenset(["Cast", "CastLike", "Gather", "Identity", "Reshape"
 
 
 def _number(
-    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], sizes: Callable[[str], _Dims | None]
+    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], sizes: Callable[[str], Sizes | None]
 ) -> int | str | None:
     """The one number that a value holds, or the size that it is, if it is taken from a shape."""
     places = None
@@ -353,47 +302,3 @@ def _number(
         return None
     number = value.reshape(-1)[0]
     return int(number) if float(number).is_integer() else None
-
-
-def _is_computed(node: NodeProto) -> bool:
-    """Whether a node is a Reshape to a shape that is an input of it, in which 0 is not the size."""
-    reshapes = node.op_type == "Reshape" and not default_domain(node.domain) and len(node.input) == 2
-    return reshapes and not any(a.name == "allowzero" and a.i for a in node.attribute)
-
-
-def _shapes(inferred: ModelProto) -> dict[str, _Dims]:
-    return {name: _sizes(kind) for name, kind in _types(inferred).items()}
-
-
-def _sizes(kind: TypeProto) -> _Dims:
-    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in _dims(kind)]
-
-
-def _types(inferred: ModelProto) -> dict[str, TypeProto]:
-    """The types that have a shape, by the name of the value."""
-    return {
-        value.name: value.type
-        for body in bodies(inferred)
-        if isinstance(body, GraphProto)
-        for value in (*body.input, *body.value_info, *body.output)
-        if has_shape(value.type)
-    }
-
-
-def _misread(node: NodeProto, known: Mapping[str, _Dims], seen: Container[int | str]) -> bool:
-    before, after = known.get(node.input[0]), known.get(node.output[0], ())
-    numbers = [
-        axis
-        for axis, dim in enumerate(after)
-        if isinstance(dim, str) and dim in seen
-        if before is None or (axis < len(before) and dim != before[axis])
-    ]
-    if not numbers or before is None:
-        return bool(numbers)
-    alone = sum(isinstance(dim, str) for dim in after) == 1
-    return not (alone and _counted(before) == _counted(after))
-
-
-def _counted(dims: _Dims) -> tuple[int, list[str]]:
-    """How many elements a tensor has: a number, and the sizes that it is multiplied by."""
-    return prod(dim for dim in dims if isinstance(dim, int)), sorted(dim for dim in dims if isinstance(dim, str))

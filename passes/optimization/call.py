@@ -17,15 +17,12 @@ class Call:
     def __init__(self, proto: NodeProto, space: Workspace):
         self.proto = proto
         self.space = space
+        self.op = proto.op_type
         self._inputs: list[str] | None = None
         self._makers: dict[int, Call | None] = {}
         self.before: list[NodeProto] = []
         self.grade = "exact"
         self.remark = ""
-
-    @property
-    def op(self) -> str:
-        return self.proto.op_type
 
     @property
     def opset(self) -> int:
@@ -35,11 +32,16 @@ class Call:
     def output(self) -> str:
         return self.proto.output[0]
 
+    @property
+    def inputs(self) -> list[str]:
+        """The names of all inputs."""
+        if self._inputs is None:
+            self._inputs = self.proto.input[:]
+        return self._inputs
+
     def input(self, index: int) -> str:
         """The name of one input; the empty string where it is omitted."""
-        inputs = self._inputs
-        if inputs is None:
-            inputs = self._inputs = self.proto.input[:]
+        inputs = self.inputs
         return inputs[index] if index < len(inputs) else ""
 
     def attribute(self, name: str, default: Any = None) -> Any:

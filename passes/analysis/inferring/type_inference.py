@@ -13,8 +13,9 @@ from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.inferring import open_slices
 from opshift.passes.analysis.inferring.node_inference import infer_node, is_known
-from opshift.passes.analysis.inferring.weightless import without_weights
+from opshift.passes.analysis.inferring.weightless import surveyed, without_weights
 from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.shapes import Shapes, Sizes, granted, graph_types
 from opshift.passes.changes import Change
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, legality, schemas, tensors
@@ -29,7 +30,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies, holding, subgraphs, with_nested
+from opshift.passes.model.traversal import Calls, bodies, census, graphless, holding, subgraphs, with_nested
 from opshift.passes.model.types import elem_type_of, has_shape
 
 from opshift import functions
@@ -52,6 +53,7 @@ class Inference:
         self._source = source
         self._opened = opened
         self._types: dict[Path, dict[str, TypeProto]] | None = None
+        self._shapes: dict[Path, Shapes] = {}
         self._inferred: ModelProto | None = None
         self._granted: set[str] = set()
         self._contradictions: list[Change] | None = None
@@ -68,20 +70,34 @@ class Inference:
         """Infer the types of the model as it is now, which may be changed later."""
         if self._types is None:
             self._types, self._inferred = _infer(self._source, self._opened)
+            self._shapes = {path: Shapes(types) for path, types in self._types.items()}
             if installed.infers_less():
                 self.less = _known_less(self._source, self._types)
 
     def type(self, path: Path, name: str) -> TypeProto | None:
         """The inferred type of a value of the source graph at `path`."""
-        self.now()
-        return (self._types or {}).get(path, {}).get(name)
+        if self._types is None:
+            self.now()
+        found = (self._types or {}).get(path, {}).get(name)
+        return found if found is not None and _is_told(found) else None
+
+    def sizes(self, path: Path, name: str) -> Sizes | None:
+        """The sizes of that type; None where it has no shape."""
+        if self._types is None:
+            self.now()
+        found = self._shapes[path].of(name) if path in self._shapes else None
+        return found if found is not None and self.type(path, name) is not None else None
 
     @property
     def granted(self) -> set[str]:
         """Values whose inferred shapes hold of sizes of 1 or more alone, as far as anybody asked for types."""
         if self._inferred is not None:
-            self._granted, self._inferred = claims.granted(self._inferred), None
+            self._granted, self._inferred = granted(self._inferred, self._anywhere), None
         return self._granted
+
+    def _anywhere(self, name: str) -> Sizes | None:
+        """The sizes of a value of any graph."""
+        return next((found for shapes in self._shapes.values() if (found := shapes.of(name)) is not None), None)
 
     def contradictions(self) -> list[Change]:
         """What the model declares of shapes that is not so, as far as anybody asked for types."""
@@ -129,35 +145,45 @@ class Inference:
 
 
 def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], ModelProto | None]:
-    """The types of values by the path of their graph, and the model in which they were found."""
-    light = without_weights(source)
-    light.functions.extend(_definitions(source))
+    """The types of values by the path of their graph, and the model in which they were found, if it may be misread."""
+    light, (held, calls) = surveyed(source)
+    defined = _definitions(light, calls)
+    if defined:
+        light.functions.extend(defined)
+        held, calls = census([*reversed(light.functions), light.graph])
     _check_installed(light)
-    claims.withdraw(light)
+    claims.withdraw(light, held)
+    ops = {(default_domain(domain), op) for domain, op in calls}
     try:
-        with process.at_most(_room(light)):
-            inferred = open_slices.inferred(light)
-            silent = _is_silent(inferred.graph)
-            more = silent and _compute_constants(light, opened) | claims.state_lengths(light, inferred)
+        with process.at_most(lambda: _room(light)):
+            inferred = open_slices.inferred(light, ops)
+            types = graph_types(inferred.graph)
+            silent = _is_silent(inferred.graph, types)
+            more = silent and _compute_constants(light, opened)
+            if silent and ("", "Range") in ops:
+                more |= claims.state_lengths(light, inferred)
             for _ in range(_ROUNDS if silent else 0):
-                if not _add_ranks(light.graph, inferred.graph) | more:
+                if not _add_ranks(light.graph, inferred.graph, kinds=types) | more:
                     break
-                inferred = open_slices.inferred(light)
+                inferred = open_slices.inferred(light, ops)
+                types = graph_types(inferred.graph)
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types
         return {}, None
-    found: dict[Path, dict[str, TypeProto]] = {}
-    pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)]
+    found = {(): types}
+    pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)] if len(held) > 1 else []
     while pending:
         path, graph = pending.pop()
-        found[path] = {
-            value.name: value.type
-            for value in (*graph.value_info, *graph.output, *graph.input)
-            if elem_type_of(value.type) or value.type.WhichOneof("value") not in (None, "tensor_type")
-        }
         for index, node in holding(graph):
-            pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
-    return found, inferred
+            inner = [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
+            found.update((at, graph_types(g)) for at, g in inner)
+            pending += inner
+    return found, inferred if ("", "Reshape") in ops else None
+
+
+def _is_told(kind: TypeProto) -> bool:
+    """Whether a type says anything."""
+    return bool(elem_type_of(kind)) or kind.WhichOneof("value") not in (None, "tensor_type")
 
 
 _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormalization"])
@@ -184,11 +210,10 @@ def is_whole(kind: TypeProto | None) -> bool:
     return all(name and not claims.is_made_up(name) for name in named)
 
 
-def _is_silent(graph: GraphProto) -> bool:
+def _is_silent(graph: GraphProto, types: Mapping[str, TypeProto]) -> bool:
     """Whether inference left something open."""
-    kinds = {value.name: value.type for value in (*graph.value_info, *graph.output)}
     names = filter(None, chain.from_iterable([node.output for node in graph.node]))
-    return any(name not in kinds or claims.is_open(kinds[name]) for name in names)
+    return any(name not in types or claims.is_open(types[name]) for name in names)
 
 
 def _compute_constants(light: ModelProto, opened: Opened) -> bool:
@@ -217,12 +242,27 @@ def _compute_constants(light: ModelProto, opened: Opened) -> bool:
     return bool(computed)
 
 
-def _add_ranks(light: GraphProto, inferred: GraphProto, outer: Callable[[str], int | None] = lambda _: None) -> bool:
+def _add_ranks(
+    light: GraphProto,
+    inferred: GraphProto,
+    outer: Callable[[str], int | None] = lambda _: None,
+    kinds: Mapping[str, TypeProto] | None = None,
+) -> bool:
     """State in `light` the ranks that follow from the lengths of shapes that nodes compute; whether there were any.
 
-    `outer` tells the lengths of vectors that are known around the graphs.
+    `outer` tells the lengths of vectors that are known around the graphs, `kinds` what is `inferred`, if it was read.
     """
-    kinds = {value.name: value.type for value in (*inferred.input, *inferred.value_info, *inferred.output)}
+    shaped, nested = list[NodeProto](), list[tuple[int, NodeProto]]()
+    apart = graphless()
+    for index, node in enumerate(light.node):
+        op = node.op_type
+        if op in _SHAPES and not node.domain:
+            shaped.append(node)
+        elif op not in apart or node.domain:
+            nested.append((index, node))
+    if not shaped and not nested:
+        return False
+    kinds = graph_types(inferred) if kinds is None else kinds
     lengths = {tensor.name: tensor.dims[0] for tensor in inferred.initializer if len(tensor.dims) == 1}
 
     def length(name: str) -> int | None:
@@ -234,10 +274,10 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, outer: Callable[[str], i
 
     stated = {value.name: value for value in (*light.value_info, *light.output)}
     found = False
-    for index, node in holding(light):
+    for index, node in nested:
         for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(inferred.node[index]), strict=True):
             found |= _add_ranks(graph, other, length)
-    for node in [node for node in light.node if node.op_type in _SHAPES and not node.domain]:
+    for node in shaped:
         at, name = _SHAPES[node.op_type], node.output[0]
         known = kinds.get(name)
         if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
@@ -269,7 +309,7 @@ def contradiction(source: ModelProto) -> str:
     light = without_weights(source)
     _check_installed(light)
     try:
-        with process.at_most(_room(light)):
+        with process.at_most(lambda: _room(light)):
             onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
     except MemoryError:
         return "vectors that it computes are too long"
@@ -288,7 +328,7 @@ def inferred_beside(model: ModelProto, names: Container[str]) -> dict[str, TypeP
             if value.name in names:
                 claims.forget(value.type)
     try:
-        with process.at_most(_room(light)):
+        with process.at_most(lambda: _room(light)):
             inferred = onnx.shape_inference.infer_shapes(light)
     except Exception:  # what it cannot digest stays as it is declared
         return {}
@@ -333,15 +373,15 @@ def _room(light: ModelProto) -> int:
     return (1 << 29) + 64 * light.ByteSize()
 
 
-def _definitions(source: ModelProto) -> list[FunctionProto]:
+def _definitions(light: ModelProto, calls: Calls) -> list[FunctionProto]:
     """The definitions of what the model calls and ONNX does not know, so that its results have types."""
-    own = {(function.domain, function.name) for function in source.functions}
-    found: dict[tuple[str, str], FunctionProto] = {}
-    for body in bodies(source):
-        for op in dict.fromkeys([(node.domain, node.op_type) for node in body.node]):
-            if schemas.known_domain(op[0]) or op in own or op in found or not functions.defined(*op):
-                continue
-            function = found[op] = FunctionProto()
-            function.CopyFrom(functions.any_body(*op))
-            function.domain, function.name = op
-    return list(found.values())
+    own = {(function.domain, function.name) for function in light.functions}
+    found: list[FunctionProto] = []
+    for op in calls:
+        if schemas.known_domain(op[0]) or op in own or not functions.defined(*op):
+            continue
+        function = FunctionProto()
+        function.CopyFrom(functions.any_body(*op))
+        function.domain, function.name = op
+        found.append(function)
+    return found

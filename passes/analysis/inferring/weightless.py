@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, state
+from opshift.passes.analysis.inferring import inferred_defaults
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import (
     FunctionProto,
@@ -15,7 +15,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies
+from opshift.passes.model.traversal import Census, bodies, census
 
 OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
 _LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
@@ -26,6 +26,11 @@ def without_weights(source: ModelProto) -> ModelProto:
 
     Its large Constants have sizes, but no values.
     """
+    return surveyed(source)[0]
+
+
+def surveyed(source: ModelProto) -> tuple[ModelProto, Census]:
+    """The same with its bodies and calls."""
     light = ModelProto(ir_version=max(source.ir_version, 4))
     light.opset_import.extend(source.opset_import)
     light.functions.extend(source.functions)
@@ -56,9 +61,9 @@ def without_weights(source: ModelProto) -> ModelProto:
             value.type.tensor_type.shape.dim[0].Clear()
     if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
-    for node in [node for body in bodies(light) for node in body.node if is_mistaken(node)]:
-        state(node)
-    return light
+    found = census([*reversed(light.functions), light.graph])
+    inferred_defaults.state_all(*found)
+    return light, found
 
 
 def _is_large(constant: NodeProto) -> bool:

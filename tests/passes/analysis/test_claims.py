@@ -7,7 +7,7 @@ import onnx.parser
 import onnx.shape_inference
 import pytest
 from onnx import ModelProto, TypeProto
-from opshift.passes.analysis import claims
+from opshift.passes.analysis import claims, shapes
 from opshift.passes.analysis.claims import CONTRADICTED
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import GRANTED
@@ -344,7 +344,7 @@ def test_what_is_granted_of_a_computed_shape(body, inputs, dims, found):
     source.graph.value_info.append(onnx.helper.make_tensor_value_info("r", 1, dims))
     known = [2] if "Shape(r)" in body else dims
     source.graph.value_info.append(onnx.helper.make_tensor_value_info("y", 1, known))
-    assert claims.granted(source) == found
+    assert shapes.granted(source, shapes.Shapes(shapes.graph_types(source.graph)).of) == found
 
 
 def test_a_graph_that_is_given_a_value_does_not_take_it_for_a_constant_of_around():
