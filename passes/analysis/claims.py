@@ -23,7 +23,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Body, bodies, holding, subgraphs
+from opshift.passes.model.traversal import Body, bodies, graphless, holding, subgraphs
 from opshift.passes.model.types import has_shape, tensor_type
 
 Path = tuple[Any, ...]
@@ -57,7 +57,7 @@ def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
     called = {(default_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light) if held is None else held:
         custom = {name for node in body.node if node.domain and is_custom(node, called) for name in node.output}
-        made = set(chain.from_iterable([node.output for node in body.node]))
+        made = set(chain.from_iterable([node.output[:] for node in body.node]))
         _retain(body.value_info, custom)
         for value in body.output if isinstance(body, GraphProto) else ():
             if value.name in custom or value.name not in made:
@@ -176,33 +176,39 @@ def of_constants(model: ModelProto) -> Iterator[Change]:
         yield from _mended(body, {}, versions.get("", 1))
 
 
-def _mended(body: Body, outside: Mapping[str, TypeProto], opset: int) -> Iterator[Change]:
-    held, outputs = dict(outside), body.output if isinstance(body, GraphProto) else ()
+def _mended(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Iterator[Change]:
+    outputs = body.output if isinstance(body, GraphProto) else ()
+    declared = {v.name: v.type for v in (*getattr(body, "value_info", ()), *outputs) if has_shape(v.type)}
+    nested = [node for node in body.node if node.op_type not in graphless()]
+    if not declared and not nested:
+        return
+    held = dict(outside)
     if isinstance(body, GraphProto):
         for given in body.input:
             held.pop(given.name, None)
-        held.update((tensor.name, tensor_type(tensor.data_type, tensor.dims)) for tensor in body.initializer)
-    declared = {v.name: v.type for v in (*getattr(body, "value_info", ()), *outputs) if has_shape(v.type)}
+        held.update((tensor.name, tensor) for tensor in body.initializer)
     for node in body.node:
-        kind = None
-        if node.domain not in ("", "ai.onnx"):
+        if default_domain(node.domain):
             continue
-        if node.op_type == "Constant":
+        op = node.op_type
+        if op == "Constant":
             tensor = tensors.of_constant(node)
-            kind = None if tensor is None else tensor_type(tensor.data_type, tensor.dims)
-        elif node.op_type == "Identity":
-            kind = held.get(node.input[0])
-        if kind is None:
-            for _, _, graph in subgraphs(node):
+        elif op == "Identity":
+            tensor = held.get(node.input[0])
+        else:
+            for _, _, graph in subgraphs(node) if op not in graphless() else ():
                 yield from _mended(graph, held, opset)
             continue
+        if tensor is None:
+            continue
         name = node.output[0]
-        held[name] = kind
+        held[name] = tensor
+        kind = tensor_type(tensor.data_type, tensor.dims)
         if name in declared and contradict(declared[name], kind):
             said = f"{spelled(declared[name])} of {name!r}, which is {spelled(kind)}"
             declared[name].tensor_type.shape.CopyFrom(kind.tensor_type.shape)
-            since = schemas.since("", node.op_type, opset) or 0
-            yield Change(node.name or name, node.op_type, "", since, since, CONTRADICTED, "exact", said)
+            since = schemas.since("", op, opset) or 0
+            yield Change(node.name or name, op, "", since, since, CONTRADICTED, "exact", said)
 
 
 def spelled(kind: TypeProto) -> str:

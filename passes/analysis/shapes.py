@@ -53,18 +53,19 @@ def granted(inferred: ModelProto, known: Known) -> set[str]:
     kept in its place is the same either way, and so is one that follows from all others.
     """
     held = list(bodies(inferred))
-    asked = [_asked(body) for body in held]
-    if not any(asked):
-        return set()
-    if not any(_misread(body.node[index], known) for body, places in zip(held, asked, strict=True) for index in places):
-        return set()
-    seen = {dim for value in inferred.graph.input for dim in known(value.name) or ()}
+    asked = [{at for at in _asked(body) if _misread(body.node[at], known)} for body in held]
+    left = sum(map(len, asked))
+    seen = {dim for value in inferred.graph.input for dim in known(value.name) or ()} if left else set()
     found: set[str] = set()
     for body, places in zip(held, asked, strict=True):
-        for index, node in enumerate(body.node):
-            if index in places and _misread(node, known, seen):
-                found.add(node.output[0])
-            seen.update(dim for name in node.output for dim in known(name) or ())
+        for index, node in enumerate(body.node if left else ()):
+            if index in places:
+                left -= 1
+                if _misread(node, known, seen):
+                    found.add(node.output[0])
+            if not left:
+                break
+            seen.update(dim for name in node.output[:] for dim in known(name) or ())
     if found:
         _spread(inferred.graph, known, found)
     return found

@@ -97,7 +97,7 @@ class Visit:
         op, domain = node.op_type, node.domain
         if op not in self._graphless or domain:
             self._inside(node, index)
-        if (domain and default_domain(domain)) or not any(node.output) or space.is_open(node):
+        if (domain and default_domain(domain)) or not any(node.output[:]) or space.is_open(node):
             space.register(node)
             return [node]
         before: list[NodeProto] = []
@@ -126,10 +126,10 @@ class Visit:
 
     def resolve(self, node: NodeProto) -> None:
         """Let a node read what stands for its inputs."""
-        space = self._space
-        if space.parent is None and space.alias.keys().isdisjoint(node.input):
+        space, inputs = self._space, node.input[:]
+        if space.parent is None and space.alias.keys().isdisjoint(inputs):
             return
-        for k, name in enumerate(node.input):
+        for k, name in enumerate(inputs):
             if name and (value := space.resolve(name)) != name:
                 node.input[k] = value
 
@@ -251,7 +251,7 @@ class Visit:
             return False
         attributes = {a.name: attribute_value(a) for a in node.attribute}
         found = kernels.compute(call.op, space.opset, arrays, attributes)
-        if found is None or len(found[0]) < len(node.output):
+        if found is None or len(found[0]) < len(call.outputs):
             return False
         values, exact = found
         if sum(value.nbytes for value in values) > room or any(v.dtype.kind in "OUS" for v in values):
@@ -345,7 +345,7 @@ class Visit:
             return False
         if op in _COMMUTATIVE:
             inputs = sorted(inputs)
-        key = (op, *inputs, "", len(node.output), space.opset)
+        key = (op, *inputs, "", len(call.outputs), space.opset)
         place: Workspace | None = space
         while place is not None:
             for earlier in place.seen.get(key, ()):

@@ -144,9 +144,14 @@ class Workspace:
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
-        for space in self._around():
+        space: Workspace | None = self
+        while space is not None:
             if name in space.kinds:
                 return space.kinds[name]
+            space = space.parent
+        held = self.tensor(name)
+        if held is not None:
+            return held.data_type
         found = self.type(name)
         return elem_type_of(found) if found is not None else 0
 
@@ -173,7 +178,12 @@ class Workspace:
             if found is None or not has_shape(found):
                 return None
             sizes = shapes.read(found)
-        return tuple(_number(size, f"{name}\0{axis}") for axis, size in enumerate(sizes))
+        return tuple(
+            [
+                size if isinstance(size, int) and size >= 0 else _symbol(size, name, axis)
+                for axis, size in enumerate(sizes)
+            ]
+        )
 
     def inferred(self, name: str) -> shapes.Sizes | None:
         """The sizes that inference tells of a value that nodes make."""
@@ -184,10 +194,12 @@ class Workspace:
 
     def known(self, name: str) -> Numbers | None:
         """What is known of a small integer scalar or vector."""
-        for space in self._around():
+        space: Workspace | None = self
+        while space is not None:
             if name in space.numbers:
                 self.whole.leans |= name in space.granted
                 return space.numbers[name]
+            space = space.parent
         held = self.tensor(name)
         if held is None or held.data_type not in _INTEGERS:
             return None
@@ -296,7 +308,7 @@ class Workspace:
 
     def register(self, node: NodeProto) -> None:
         """A node is there to stay, for now."""
-        for name in node.output:
+        for name in node.output[:]:
             if name:
                 self.makers[name] = node
                 if self.parent is not None:
@@ -317,8 +329,6 @@ _CONSTANTS_OF_ALL_TYPES = 9  # the opset from which on a Constant node holds the
 _FIRST_CONSTANTS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE}
 
 
-def _number(size: int | str, own: str) -> Number:
-    """A size that inference tells: one without a name or a number is a symbol of its `own`."""
-    if isinstance(size, int) and size >= 0:
-        return size
-    return symbol(size if isinstance(size, str) and is_name(size) else own)
+def _symbol(size: int | str, name: str, axis: int) -> Number:
+    """What stands for a size that is no number; one without a name is a symbol of its own."""
+    return symbol(size if isinstance(size, str) and is_name(size) else f"{name}\0{axis}")

@@ -211,8 +211,8 @@ def is_whole(kind: TypeProto | None) -> bool:
 
 
 def _is_silent(graph: GraphProto, types: Mapping[str, TypeProto]) -> bool:
-    """Whether inference left something open."""
-    names = filter(None, chain.from_iterable([node.output for node in graph.node]))
+    """Whether inference left something open, which found these `types`."""
+    names = filter(None, chain.from_iterable([node.output[:] for node in graph.node]))
     return any(name not in types or claims.is_open(types[name]) for name in names)
 
 
@@ -220,12 +220,12 @@ def _compute_constants(light: ModelProto, opened: Opened) -> bool:
     """Let Constants take the place of nodes of the main graph that compute small ones; False if there are none."""
     opset = next((entry.version for entry in light.opset_import if not default_domain(entry.domain)), 1)
     scope = opened(light, opset)
-    held = set(scope.initializers)
+    held = {"", *scope.initializers}
     computed: dict[int, TensorProto] = {}
     for index, node in enumerate(light.graph.node):
         if node.op_type != "Constant":
-            named = [name for name in node.input if name]
-            if not named or not held.issuperset(named) or len(node.output) != 1:
+            named = node.input[:]
+            if not held.issuperset(named) or not any(named) or len(node.output) != 1:
                 continue
             tensor = scope.tensor(node.output[0], tensors.SMALL)
             if tensor is None or tensors.size(tensor) > tensors.SMALL:

@@ -154,7 +154,7 @@ def multiply_transposed(call: Call) -> Outcome:
         made = call.maker(index)
         if made is None or made.op != "Transpose" or made.attribute("perm", [1, 0]) != [1, 0]:
             continue
-        names = list(call.proto.input)
+        names = list(call.inputs)
         names[index] = made.input(0)
         call.read(*names)
         call.set(flag, 1 - call.attribute(flag, 0) or None)
@@ -173,7 +173,7 @@ def pad_in_convolution(call: Call) -> Outcome:
     own = call.attribute("pads") or [0] * len(pads)
     if call.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or len(own) != len(pads):
         return None
-    call.read(made.input(0), *list(call.proto.input)[1:])
+    call.read(made.input(0), *list(call.inputs)[1:])
     call.set("auto_pad", None)
     call.set("pads", [a + b for a, b in zip(own, pads, strict=True)])
     call.close("products with zeros may be left out")

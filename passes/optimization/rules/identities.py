@@ -34,7 +34,7 @@ def pass_on_inference_dropout(call: Call) -> Outcome:
 @says("An operator of any number of inputs that has one is gone.")
 @rule("Sum", "Max", "Min", "Mean", "Concat")
 def pass_on_only_input(call: Call) -> Outcome:
-    return call.input(0) if len(call.proto.input) == 1 else None
+    return call.input(0) if len(call.inputs) == 1 else None
 
 
 @says("A Split into one part is gone.")
