@@ -7,7 +7,6 @@ the model's own inputs are what its callers keep to, and runtimes check.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any
 
 from opshift.passes.analysis.shapes import Shapes, Sizes, graph_types
@@ -23,7 +22,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Body, bodies, graphless, holding, subgraphs
+from opshift.passes.model.traversal import Body, bodies, graphless, holding, results, subgraphs
 from opshift.passes.model.types import has_shape, tensor_type
 
 Path = tuple[Any, ...]
@@ -57,10 +56,10 @@ def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
     called = {(default_domain(function.domain), function.name) for function in light.functions}
     for body in bodies(light) if held is None else held:
         custom = {name for node in body.node if node.domain and is_custom(node, called) for name in node.output}
-        made = set(chain.from_iterable([node.output[:] for node in body.node]))
+        given = _unmade(body)
         _retain(body.value_info, custom)
         for value in body.output if isinstance(body, GraphProto) else ():
-            if value.name in custom or value.name not in made:
+            if value.name in custom or value.name in given:
                 forget(value.type)
             else:
                 value.ClearField("type")
@@ -72,14 +71,24 @@ def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
                 dim.Clear()
 
 
+def _unmade(body: Body) -> set[str]:
+    """What a body yields that no node of it makes; what is made is mostly made by its last nodes."""
+    missing = set(results(body))
+    for node in reversed(body.node):
+        if not missing:
+            break
+        missing.difference_update(node.output)
+    return missing
+
+
 def is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
     """Whether a node is a call of neither an operator that ONNX defines nor of a function in `called`."""
     domain = default_domain(node.domain)
     return not schemas.known_domain(domain) and (domain, node.op_type) not in called
 
 
-def _retain(stated: Any, names: Container[str]) -> None:
-    kept = [value for value in stated if value.name in names]
+def _retain(stated: Any, names: set[str]) -> None:
+    kept = [value for value in stated if value.name in names] if names else []
     for value in kept:
         forget(value.type)
     del stated[:]
@@ -233,11 +242,6 @@ def contradict(declared: TypeProto, inferred: TypeProto) -> bool:
 
 def _is_number(dim: Any) -> bool:
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
-
-
-def is_open(kind: TypeProto) -> bool:
-    """Whether a type has no shape, or one of sizes of which nothing is known."""
-    return not has_shape(kind) or any(is_made_up(dim.dim_param) for dim in _dims(kind))
 
 
 def symbols(kind: TypeProto) -> Iterator[str]:

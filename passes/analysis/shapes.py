@@ -20,10 +20,10 @@ def graph_types(graph: GraphProto) -> dict[str, TypeProto]:
 
 
 class Shapes:
-    """The shapes of values that have these types."""
+    """The shapes of values that have these `types`."""
 
     def __init__(self, types: Mapping[str, TypeProto]):
-        self._types = types
+        self.types = types
         self._read: dict[str, Sizes | None] = {}
 
     def of(self, name: str) -> Sizes | None:
@@ -31,7 +31,7 @@ class Shapes:
         try:
             return self._read[name]
         except KeyError:
-            kind = self._types.get(name)
+            kind = self.types.get(name)
             found = None if kind is None or not has_shape(kind) else read(kind)
             self._read[name] = found
             return found

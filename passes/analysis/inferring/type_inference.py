@@ -3,9 +3,8 @@ for what the conversion adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import process
@@ -52,8 +51,7 @@ class Inference:
     def __init__(self, source: ModelProto, opened: Opened):
         self._source = source
         self._opened = opened
-        self._types: dict[Path, dict[str, TypeProto]] | None = None
-        self._shapes: dict[Path, Shapes] = {}
+        self._shapes: dict[Path, Shapes] | None = None
         self._inferred: ModelProto | None = None
         self._granted: set[str] = set()
         self._contradictions: list[Change] | None = None
@@ -64,29 +62,31 @@ class Inference:
     @property
     def was_asked(self) -> bool:
         """Whether types were inferred, which happens at the first question."""
-        return self._types is not None
+        return self._shapes is not None
 
     def now(self) -> None:
         """Infer the types of the model as it is now, which may be changed later."""
-        if self._types is None:
-            self._types, self._inferred = _infer(self._source, self._opened)
-            self._shapes = {path: Shapes(types) for path, types in self._types.items()}
+        if self._shapes is None:
+            self._shapes, self._inferred = _infer(self._source, self._opened)
             if installed.infers_less():
-                self.less = _known_less(self._source, self._types)
+                self.less = _known_less(self._source, self._shapes.values())
 
     def type(self, path: Path, name: str) -> TypeProto | None:
         """The inferred type of a value of the source graph at `path`."""
-        if self._types is None:
-            self.now()
-        found = (self._types or {}).get(path, {}).get(name)
+        known = self._of(path)
+        found = None if known is None else known.types.get(name)
         return found if found is not None and _is_told(found) else None
 
     def sizes(self, path: Path, name: str) -> Sizes | None:
         """The sizes of that type; None where it has no shape."""
-        if self._types is None:
-            self.now()
-        found = self._shapes[path].of(name) if path in self._shapes else None
+        known = self._of(path)
+        found = None if known is None else known.of(name)
         return found if found is not None and self.type(path, name) is not None else None
+
+    def _of(self, path: Path) -> Shapes | None:
+        if self._shapes is None:
+            self.now()
+        return (self._shapes or {}).get(path)
 
     @property
     def granted(self) -> set[str]:
@@ -97,11 +97,12 @@ class Inference:
 
     def _anywhere(self, name: str) -> Sizes | None:
         """The sizes of a value of any graph."""
-        return next((found for shapes in self._shapes.values() if (found := shapes.of(name)) is not None), None)
+        held = (self._shapes or {}).values()
+        return next((found for shapes in held if (found := shapes.of(name)) is not None), None)
 
     def contradictions(self) -> list[Change]:
         """What the model declares of shapes that is not so, as far as anybody asked for types."""
-        if self._types is None:
+        if self._shapes is None:
             return []
         if self._contradictions is None:
             self._contradictions = list(claims.contradictions(self._source, self.type))
@@ -144,7 +145,7 @@ class Inference:
             told.add((scope, current.output[0]))
 
 
-def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], ModelProto | None]:
+def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], ModelProto | None]:
     """The types of values by the path of their graph, and the model in which they were found, if it may be misread."""
     light, (held, calls) = surveyed(source)
     defined = _definitions(light, calls)
@@ -157,26 +158,26 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, Typ
     try:
         with process.at_most(lambda: _room(light)):
             inferred = open_slices.inferred(light, ops)
-            types = graph_types(inferred.graph)
-            silent = _is_silent(inferred.graph, types)
+            known = Shapes(graph_types(inferred.graph))
+            silent = _is_silent(inferred.graph, known)
             more = silent and _compute_constants(light, opened)
             if silent and ("", "Range") in ops:
                 more |= claims.state_lengths(light, inferred)
             for _ in range(_ROUNDS if silent else 0):
-                if not _add_ranks(light.graph, inferred.graph, kinds=types) | more:
+                if not _add_ranks(light.graph, inferred.graph, kinds=known.types) | more:
                     break
                 inferred = open_slices.inferred(light, ops)
-                types = graph_types(inferred.graph)
+                known = Shapes(graph_types(inferred.graph))
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types
         return {}, None
-    found = {(): types}
+    found: dict[Path, Shapes] = {(): known}
     pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)] if len(held) > 1 else []
     while pending:
         path, graph = pending.pop()
         for index, node in holding(graph):
             inner = [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
-            found.update((at, graph_types(g)) for at, g in inner)
+            found.update((at, Shapes(graph_types(g))) for at, g in inner)
             pending += inner
     return found, inferred if ("", "Reshape") in ops else None
 
@@ -190,9 +191,9 @@ _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormaliz
 """The operators of which onnx has inferred more since 1.18."""
 
 
-def _known_less(source: ModelProto, types: Mapping[Path, Mapping[str, TypeProto]]) -> set[str]:
+def _known_less(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]:
     """What these make where sizes are left open, and what hangs on that."""
-    known = {name: kind for held in types.values() for name, kind in held.items()}
+    known = {name: kind for held in inferred for name, kind in held.types.items()}
     found: set[str] = set()
     for body in bodies(source):
         for node in body.node:
@@ -210,10 +211,12 @@ def is_whole(kind: TypeProto | None) -> bool:
     return all(name and not claims.is_made_up(name) for name in named)
 
 
-def _is_silent(graph: GraphProto, types: Mapping[str, TypeProto]) -> bool:
-    """Whether inference left something open, which found these `types`."""
-    names = filter(None, chain.from_iterable([node.output[:] for node in graph.node]))
-    return any(name not in types or claims.is_open(types[name]) for name in names)
+def _is_silent(graph: GraphProto, known: Shapes) -> bool:
+    """Whether inference left something open, by which these shapes are `known`."""
+    shapes = (known.of(name) for node in graph.node for name in node.output[:] if name)
+    return any(
+        sizes is None or any(isinstance(size, str) and claims.is_made_up(size) for size in sizes) for sizes in shapes
+    )
 
 
 def _compute_constants(light: ModelProto, opened: Opened) -> bool:
