@@ -29,7 +29,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Calls, bodies, census, graphless, holding, subgraphs, with_nested
+from opshift.passes.model.traversal import Calls, bodies, census, holding, subgraphs, with_nested
 from opshift.passes.model.types import elem_type_of, has_shape
 
 from opshift import functions
@@ -255,14 +255,8 @@ def _add_ranks(
 
     `outer` tells the lengths of vectors that are known around the graphs, `kinds` what is `inferred`, if it was read.
     """
-    shaped, nested = list[NodeProto](), list[tuple[int, NodeProto]]()
-    apart = graphless()
-    for index, node in enumerate(light.node):
-        op = node.op_type
-        if op in _SHAPES and not node.domain:
-            shaped.append(node)
-        elif op not in apart or node.domain:
-            nested.append((index, node))
+    shaped = [node for node in light.node if node.op_type in _SHAPES and not node.domain]
+    nested = holding(light)
     if not shaped and not nested:
         return False
     kinds = graph_types(inferred) if kinds is None else kinds
@@ -281,28 +275,32 @@ def _add_ranks(
         for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(inferred.node[index]), strict=True):
             found |= _add_ranks(graph, other, length)
     for node in shaped:
-        at, name = _SHAPES[node.op_type], node.output[0]
-        known = kinds.get(name)
-        if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
-            continue
-        rank = length(node.input[at])
+        name = node.output[0]
+        rank = _rank(node, kinds, length)
         if rank is None:
             continue
-        if node.op_type == "Expand":
-            data = kinds.get(node.input[0])
-            if data is None or not data.tensor_type.HasField("shape"):
-                continue
-            rank = max(rank, len(data.tensor_type.shape.dim))
-        if not 0 < rank <= _HIGHEST:
-            continue
         value = stated.get(name) or light.value_info.add(name=name)
-        if known is not None:
-            value.type.CopyFrom(known)
+        if name in kinds:
+            value.type.CopyFrom(kinds[name])
         value.type.tensor_type.shape.SetInParent()
         for _ in range(rank):
             value.type.tensor_type.shape.dim.add()
         found = True
     return found
+
+
+def _rank(node: NodeProto, kinds: Mapping[str, TypeProto], length: Callable[[str], int | None]) -> int | None:
+    """The rank of what a node makes by the length of the shape that it takes, if it is not among the `kinds`."""
+    at, known = _SHAPES[node.op_type], kinds.get(node.output[0])
+    if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
+        return None
+    rank = length(node.input[at])
+    if rank is not None and node.op_type == "Expand":
+        data = kinds.get(node.input[0])
+        if data is None or not data.tensor_type.HasField("shape"):
+            return None
+        rank = max(rank, len(data.tensor_type.shape.dim))
+    return rank if rank is not None and 0 < rank <= _HIGHEST else None
 
 
 def contradiction(source: ModelProto) -> str:
