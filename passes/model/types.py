@@ -161,4 +161,4 @@ def type_text(kind: TypeProto) -> str | None:
 
 
 def has_shape(kind: TypeProto) -> bool:
-    return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
+    return kind.tensor_type.HasField("shape")  # which is empty in a type of another kind

@@ -30,7 +30,7 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import Calls, bodies, census, holding, subgraphs, with_nested
-from opshift.passes.model.types import elem_type_of, has_shape
+from opshift.passes.model.types import has_shape
 
 from opshift import functions
 
@@ -184,7 +184,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Mode
 
 def _is_told(kind: TypeProto) -> bool:
     """Whether a type says anything."""
-    return bool(elem_type_of(kind)) or kind.WhichOneof("value") not in (None, "tensor_type")
+    return bool(kind.tensor_type.elem_type) or kind.WhichOneof("value") not in (None, "tensor_type")
 
 
 _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormalization"])
