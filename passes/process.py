@@ -24,12 +24,14 @@ def ours() -> Iterator[None]:
 
 
 @contextmanager
-def at_most(room: int) -> Iterator[None]:
+def at_most(room: int | Callable[[], int]) -> Iterator[None]:
     """Let what asks for more than `room` bytes of memory get a `MemoryError`, where the process is `ours`.
 
-    That holds for the main thread on Linux; elsewhere nothing is limited.
+    That holds for the main thread on Linux; elsewhere nothing is limited, nor is asked how much room there is.
     """
-    restore = _limit(room) if _LIMITED.get() and threading.current_thread() is threading.main_thread() else None
+    restore = None
+    if _LIMITED.get() and threading.current_thread() is threading.main_thread():
+        restore = _limit(room if isinstance(room, int) else room())
     try:
         yield
     finally:

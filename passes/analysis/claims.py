@@ -6,11 +6,10 @@ the model's own inputs are what its callers keep to, and runtimes check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from itertools import chain
-from math import prod
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
+from opshift.passes.analysis.shapes import Shapes, Sizes, graph_types
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.imports import opsets
@@ -23,11 +22,10 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Body, bodies, declarations, holding, subgraphs
+from opshift.passes.model.traversal import Body, bodies, declarations, graphless, holding, results, subgraphs
 from opshift.passes.model.types import has_shape, tensor_type
 
 Path = tuple[Any, ...]
-_Dims = Sequence[int | str]
 
 
 def bare(kind: TypeProto) -> TypeProto:
@@ -49,19 +47,19 @@ def forget(kind: TypeProto) -> None:
         forget(kind.map_type.value_type)
 
 
-def withdraw(light: ModelProto) -> None:
+def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
     """Take back what a model declares of its values, but for its inputs and constants.
 
     Element types stay where inference cannot tell them: of what graphs are given, or yield as it was given, and of what
-    custom operators make.
+    custom operators make. `held` are the model's bodies, if they are known.
     """
     called = {(default_domain(function.domain), function.name) for function in light.functions}
-    for body in bodies(light):
+    for body in bodies(light) if held is None else held:
         custom = {name for node in body.node if node.domain and is_custom(node, called) for name in node.output}
-        made = set(chain.from_iterable([node.output for node in body.node]))
+        given = _unmade(body)
         _retain(body.value_info, custom)
         for value in body.output if isinstance(body, GraphProto) else ():
-            if value.name in custom or value.name not in made:
+            if value.name in custom or value.name in given:
                 forget(value.type)
             else:
                 value.ClearField("type")
@@ -73,14 +71,24 @@ def withdraw(light: ModelProto) -> None:
                 dim.Clear()
 
 
+def _unmade(body: Body) -> set[str]:
+    """What a body yields that no node of it makes; what is made is mostly made by its last nodes."""
+    missing = set(results(body))
+    for node in reversed(body.node):
+        if not missing:
+            break
+        missing.difference_update(node.output)
+    return missing
+
+
 def is_custom(node: NodeProto, called: Container[tuple[str, str]]) -> bool:
     """Whether a node is a call of neither an operator that ONNX defines nor of a function in `called`."""
     domain = default_domain(node.domain)
     return not schemas.known_domain(domain) and (domain, node.op_type) not in called
 
 
-def _retain(stated: Any, names: Container[str]) -> None:
-    kept = [value for value in stated if value.name in names]
+def _retain(stated: Any, names: set[str]) -> None:
+    kept = [value for value in stated if value.name in names] if names else []
     for value in kept:
         forget(value.type)
     del stated[:]
@@ -171,33 +179,39 @@ def of_constants(model: ModelProto) -> Iterator[Change]:
         yield from _mended(body, {}, versions.get("", 1))
 
 
-def _mended(body: Body, outside: Mapping[str, TypeProto], opset: int) -> Iterator[Change]:
-    held, outputs = dict(outside), body.output if isinstance(body, GraphProto) else ()
+def _mended(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Iterator[Change]:
+    outputs = body.output if isinstance(body, GraphProto) else ()
+    declared = {v.name: v.type for v in (*getattr(body, "value_info", ()), *outputs) if has_shape(v.type)}
+    nested = [node for node in body.node if node.op_type not in graphless()]
+    if not declared and not nested:
+        return
+    held = dict(outside)
     if isinstance(body, GraphProto):
         for given in body.input:
             held.pop(given.name, None)
-        held.update((tensor.name, tensor_type(tensor.data_type, tensor.dims)) for tensor in body.initializer)
-    declared = {v.name: v.type for v in (*getattr(body, "value_info", ()), *outputs) if has_shape(v.type)}
+        held.update((tensor.name, tensor) for tensor in body.initializer)
     for node in body.node:
-        kind = None
-        if node.domain not in ("", "ai.onnx"):
+        if default_domain(node.domain):
             continue
-        if node.op_type == "Constant":
+        op = node.op_type
+        if op == "Constant":
             tensor = tensors.of_constant(node)
-            kind = None if tensor is None else tensor_type(tensor.data_type, tensor.dims)
-        elif node.op_type == "Identity":
-            kind = held.get(node.input[0])
-        if kind is None:
-            for _, _, graph in subgraphs(node):
+        elif op == "Identity":
+            tensor = held.get(node.input[0])
+        else:
+            for _, _, graph in subgraphs(node) if op not in graphless() else ():
                 yield from _mended(graph, held, opset)
             continue
+        if tensor is None:
+            continue
         name = node.output[0]
-        held[name] = kind
+        held[name] = tensor
+        kind = tensor_type(tensor.data_type, tensor.dims)
         if name in declared and contradict(declared[name], kind):
             said = f"{spelled(declared[name])} of {name!r}, which is {spelled(kind)}"
             declared[name].tensor_type.shape.CopyFrom(kind.tensor_type.shape)
-            since = schemas.since("", node.op_type, opset) or 0
-            yield Change(node.name or name, node.op_type, "", since, since, CONTRADICTED, "exact", said)
+            since = schemas.since("", op, opset) or 0
+            yield Change(node.name or name, op, "", since, since, CONTRADICTED, "exact", said)
 
 
 def spelled(kind: TypeProto) -> str:
@@ -224,11 +238,6 @@ def _is_number(dim: Any) -> bool:
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
-def is_open(kind: TypeProto) -> bool:
-    """Whether a type has no shape, or one of sizes of which nothing is known."""
-    return not has_shape(kind) or any(is_made_up(dim.dim_param) for dim in _dims(kind))
-
-
 def symbols(kind: TypeProto) -> Iterator[str]:
     """The names of the sizes that are no numbers."""
     return (dim.dim_param for dim in _dims(kind) if not dim.HasField("dim_value"))
@@ -243,61 +252,11 @@ def is_made_up(symbol: str) -> bool:
     return symbol.startswith("unk__")
 
 
-def granted(inferred: ModelProto) -> set[str]:
-    """Values whose inferred shapes hold of sizes of 1 or more alone, and what hangs on them.
-
-    Inference reads a size as the number that a Reshape is asked for, where 0 would mean "as it was". A size that is
-    kept in its place is the same either way, and so is one that follows from all others.
-    """
-    if not any(_may_be_misread(body) for body in bodies(inferred)):
-        return set()
-    known = _shapes(inferred)
-    seen = {dim for value in inferred.graph.input for dim in known.get(value.name, ())}
-    found: set[str] = set()
-    for body in bodies(inferred):
-        held = _constants(body)
-        for node in body.node:
-            if _is_computed(node) and node.input[1] not in held and _misread(node, known, seen):
-                found.add(node.output[0])
-            seen.update(dim for name in node.output for dim in known.get(name, ()))
-    if found:
-        _spread(inferred.graph, known, found)
-    return found
-
-
-def _may_be_misread(body: Body) -> bool:
-    """Whether a body reshapes to what it computes."""
-    asked = [node.input[1] for node in body.node if _is_computed(node)]
-    return bool(asked) and not _constants(body).issuperset(asked)
-
-
-def _constants(body: Body) -> set[str]:
-    held = {tensor.name for tensor in getattr(body, "initializer", ())}
-    held.update(node.output[0] for node in body.node if node.op_type == "Constant")
-    return held
-
-
-def _spread(body: Body, known: Mapping[str, _Dims], found: set[str]) -> bool:
-    """Add what hangs on the values that were found, but for what has no sizes; returns whether the body reads any."""
-    reads = False
-    for node in body.node:
-        hangs = not found.isdisjoint(node.input)
-        for _, _, graph in subgraphs(node) if node.attribute else ():
-            hangs |= _spread(graph, known, found)
-        if hangs:
-            reads = True
-            found.update(name for name in node.output if any(isinstance(dim, str) for dim in known.get(name, [""])))
-    return reads
-
-
 def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
     """State that values which count from 0 to a size are as long, which inference does not see; False if none is."""
     found = False
-    types: dict[str, TypeProto] = {}
-
-    def sizes(name: str) -> _Dims | None:
-        types.update({} if types else _types(inferred))
-        return _sizes(types[name]) if name in types else None
+    graphs = [body for body in bodies(inferred) if isinstance(body, GraphProto)]
+    known = Shapes({name: kind for graph in graphs for name, kind in graph_types(graph).items()})
 
     for body, seen in zip(bodies(light), bodies(inferred), strict=True):
         ranges = [node for node in body.node if node.op_type == "Range" and not default_domain(node.domain)]
@@ -307,7 +266,7 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
         held = {tensor.name: tensor for tensor in body.initializer}
         kinds = {value.name: value.type.tensor_type.elem_type for value in getattr(seen, "value_info", ())}
         for node in ranges:
-            start, limit, step = (_number(name, makers, held, sizes) for name in node.input)
+            start, limit, step = (_number(name, makers, held, known.of) for name in node.input)
             if start == 0 and step == 1 and isinstance(limit, str) and limit and kinds.get(node.output[0]):
                 stated = body.value_info.add(name=node.output[0]).type.tensor_type
                 stated.elem_type = kinds[node.output[0]]
@@ -320,7 +279,7 @@ _ONE_OF_A_SHAPE = frozenset(["Cast", "CastLike", "Gather", "Identity", "Reshape"
 
 
 def _number(
-    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], sizes: Callable[[str], _Dims | None]
+    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], sizes: Callable[[str], Sizes | None]
 ) -> int | str | None:
     """The one number that a value holds, or the size that it is, if it is taken from a shape."""
     places = None
@@ -347,47 +306,3 @@ def _number(
         return None
     number = value.reshape(-1)[0]
     return int(number) if float(number).is_integer() else None
-
-
-def _is_computed(node: NodeProto) -> bool:
-    """Whether a node is a Reshape to a shape that is an input of it, in which 0 is not the size."""
-    reshapes = node.op_type == "Reshape" and not default_domain(node.domain) and len(node.input) == 2
-    return reshapes and not any(a.name == "allowzero" and a.i for a in node.attribute)
-
-
-def _shapes(inferred: ModelProto) -> dict[str, _Dims]:
-    return {name: _sizes(kind) for name, kind in _types(inferred).items()}
-
-
-def _sizes(kind: TypeProto) -> _Dims:
-    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in _dims(kind)]
-
-
-def _types(inferred: ModelProto) -> dict[str, TypeProto]:
-    """The types that have a shape, by the name of the value."""
-    return {
-        value.name: value.type
-        for body in bodies(inferred)
-        if isinstance(body, GraphProto)
-        for value in (*body.input, *body.value_info, *body.output)
-        if has_shape(value.type)
-    }
-
-
-def _misread(node: NodeProto, known: Mapping[str, _Dims], seen: Container[int | str]) -> bool:
-    before, after = known.get(node.input[0]), known.get(node.output[0], ())
-    numbers = [
-        axis
-        for axis, dim in enumerate(after)
-        if isinstance(dim, str) and dim in seen
-        if before is None or (axis < len(before) and dim != before[axis])
-    ]
-    if not numbers or before is None:
-        return bool(numbers)
-    alone = sum(isinstance(dim, str) for dim in after) == 1
-    return not (alone and _counted(before) == _counted(after))
-
-
-def _counted(dims: _Dims) -> tuple[int, list[str]]:
-    """How many elements a tensor has: a number, and the sizes that it is multiplied by."""
-    return prod(dim for dim in dims if isinstance(dim, int)), sorted(dim for dim in dims if isinstance(dim, str))

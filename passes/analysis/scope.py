@@ -578,11 +578,13 @@ class Scope:
         added = self.graph.initializer.add()
         added.CopyFrom(tensor)
         added.name = name
-        for known in {"_tensors", "initializers"} & vars(self).keys():  # else it will be read with the others
-            vars(self)[known][name] = added
+        for known in ("_tensors", "initializers"):
+            if known in vars(self):  # else it will be read with the others
+                vars(self)[known][name] = added
         self._held_types.pop(name, None)
-        for kind in ("tensor", "small"):
-            self.answered.pop((kind, name), None)
+        if self.answered:
+            for kind in ("tensor", "small"):
+                self.answered.pop((kind, name), None)
 
 
 def of_model(model: ModelProto, opset: int) -> Scope:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import (
@@ -112,7 +113,7 @@ def results(body: Body) -> list[str]:
 
 
 def own_names(body: Body) -> set[str]:
-    found = {name for node in body.node for name in node.output}
+    found = set(chain.from_iterable([node.output[:] for node in body.node]))
     if isinstance(body, FunctionProto):
         found.update(body.input)
     else:
@@ -139,10 +140,13 @@ def shadowed(model: ModelProto) -> frozenset[str]:
     return frozenset(found)
 
 
-def referred(model: ModelProto) -> set[str]:
-    """Names that are spoken of outside of nodes: by quantization annotations and by the graphs of training."""
+def referred(model: ModelProto, held: Iterable[Body] | None = None) -> set[str]:
+    """Names that are spoken of outside of nodes: by quantization annotations and by the graphs of training.
+
+    `held` are the model's bodies, if they are known.
+    """
     found: set[str] = set()
-    for body in bodies(model):
+    for body in bodies(model) if held is None else held:
         for note in getattr(body, "quantization_annotation", ()):
             found.update([note.tensor_name, *(entry.value for entry in note.quant_parameter_tensor_names)])
     for info in model.training_info:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from onnx import TensorShapeProto
 
 Dim = int | str | None
-_NAMELESS = ("?", "None", "-1")
+_NAMELESS = ("", "?", "None", "-1")
 """What exporters write for a size that has no name: two of these need not be one size."""
 
 
@@ -110,7 +110,12 @@ def is_fixed(dim: TensorShapeProto.Dimension) -> bool:
 
 def symbol(dim: TensorShapeProto.Dimension) -> str:
     """The name of a size that is open; empty where it has none, for which exporters write a question mark, too."""
-    return "" if is_fixed(dim) or dim.dim_param in _NAMELESS else dim.dim_param
+    return "" if is_fixed(dim) or not is_name(dim.dim_param) else dim.dim_param
+
+
+def is_name(symbol: str) -> bool:
+    """Whether what a size is called tells it from others."""
+    return symbol not in _NAMELESS
 
 
 def elem_type_of(kind: TypeProto) -> int:
@@ -156,4 +161,4 @@ def type_text(kind: TypeProto) -> str | None:
 
 
 def has_shape(kind: TypeProto) -> bool:
-    return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape")
+    return kind.tensor_type.HasField("shape")  # which is empty in a type of another kind

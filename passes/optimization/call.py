@@ -17,29 +17,22 @@ class Call:
     def __init__(self, proto: NodeProto, space: Workspace):
         self.proto = proto
         self.space = space
-        self._inputs: list[str] | None = None
+        self.op = proto.op_type
+        self.inputs: list[str] = proto.input[:]
+        self.outputs: list[str] = proto.output[:]
+        self.output = self.outputs[0] if self.outputs else ""
         self._makers: dict[int, Call | None] = {}
         self.before: list[NodeProto] = []
         self.grade = "exact"
         self.remark = ""
 
     @property
-    def op(self) -> str:
-        return self.proto.op_type
-
-    @property
     def opset(self) -> int:
         return self.space.opset
 
-    @property
-    def output(self) -> str:
-        return self.proto.output[0]
-
     def input(self, index: int) -> str:
         """The name of one input; the empty string where it is omitted."""
-        inputs = self._inputs
-        if inputs is None:
-            inputs = self._inputs = self.proto.input[:]
+        inputs = self.inputs
         return inputs[index] if index < len(inputs) else ""
 
     def attribute(self, name: str, default: Any = None) -> Any:
@@ -60,7 +53,8 @@ class Call:
 
     def array(self, index: int, most: int = LARGEST) -> Any:
         """The constant at an input; None where it is none."""
-        return self.space.array(self.input(index), most) if self.input(index) else None
+        name = self.input(index)
+        return self.space.array(name, most) if name else None
 
     def ints(self, index: int) -> list[int] | None:
         """The integers of a small constant at an input."""
@@ -71,7 +65,8 @@ class Call:
 
     def known(self, index: int) -> Numbers | None:
         """The numbers of a small integer scalar or vector at an input."""
-        return self.space.known(self.input(index)) if self.input(index) else None
+        name = self.input(index)
+        return self.space.known(name) if name else None
 
     def axes(self, position: int = 1) -> list[int] | None:
         """The axes that an attribute or a constant input names; None where they are unknown or left out."""
@@ -79,14 +74,16 @@ class Call:
         return list(given) if given is not None else self.ints(position)
 
     def shape(self, index: int = 0) -> tuple[Number, ...] | None:
-        return self.space.shape(self.input(index)) if self.input(index) else None
+        name = self.input(index)
+        return self.space.shape(name) if name else None
 
     def shape_of(self, name: str) -> tuple[Number, ...] | None:
         """The dimensions of any value."""
         return self.space.shape(name)
 
     def elem_type(self, index: int = 0) -> int:
-        return self.space.elem_type(self.input(index)) if self.input(index) else 0
+        name = self.input(index)
+        return self.space.elem_type(name) if name else 0
 
     def maker(self, index: int = 0) -> Call | None:
         """The node of this very body that makes an input."""
@@ -110,7 +107,7 @@ class Call:
 
     def unused(self, index: int) -> bool:
         """Whether nobody reads an output, or it is left out."""
-        name = self.proto.output[index] if index < len(self.proto.output) else ""
+        name = self.outputs[index] if index < len(self.outputs) else ""
         return not name or self.space.whole.counted(name, 0)
 
     def read(self, *names: str) -> None:
@@ -118,7 +115,7 @@ class Call:
         kept = list(names)
         while kept and not kept[-1]:
             kept.pop()
-        self.proto.input[:] = self._inputs = kept
+        self.proto.input[:] = self.inputs = kept
         self._makers = {}
         self.space.whole.uses.update(kept)
 

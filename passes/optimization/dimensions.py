@@ -109,7 +109,7 @@ def _alike(call: Call) -> tuple[Number, ...] | None:
 
 
 def _broadcast(call: Call) -> tuple[Number, ...] | None:
-    shapes = [call.shape(index) for index in range(len(call.proto.input))]
+    shapes = [call.shape(index) for index in range(len(call.inputs))]
     if any(shape is None for shape in shapes):
         return None
     return broadcast([shape for shape in shapes if shape is not None])
@@ -185,7 +185,7 @@ def parts(call: Call) -> list[tuple[Number, ...]] | None:
 
 
 def _joined(call: Call) -> tuple[Number, ...] | None:
-    shapes = [call.shape(index) for index in range(len(call.proto.input))]
+    shapes = [call.shape(index) for index in range(len(call.inputs))]
     known = [shape for shape in shapes if shape]
     if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None

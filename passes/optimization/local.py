@@ -87,6 +87,9 @@ class _Piece(Workspace):
         held = self.tensor(name)
         return None if held is None else tensor_type(held.data_type, held.dims)
 
+    def inferred(self, name: str) -> None:
+        return None
+
     def is_open(self, node: NodeProto) -> bool:
         return refers(node)  # inputs that calls leave out were written as such before
 

@@ -150,7 +150,7 @@ def _reshape(call: Call) -> Numbers | None:
 
 
 def _concat(call: Call) -> Numbers | None:
-    parts = [call.known(index) for index in range(len(call.proto.input))]
+    parts = [call.known(index) for index in range(len(call.inputs))]
     numbers: list[Number] = []
     for part in parts:
         if part is None or part.scalar:
@@ -179,7 +179,7 @@ def _slice(call: Call) -> Numbers | None:
 def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], Numbers | None]:
     def rule(call: Call) -> Numbers | None:
         a, b = call.known(0), call.known(1)
-        if a is None or b is None or len(call.proto.input) > 2:
+        if a is None or b is None or len(call.inputs) > 2:
             return None
         length = max(len(a.values), len(b.values))
         if {len(a.values), len(b.values)} - {1, length}:

@@ -13,7 +13,7 @@ from opshift.passes.analysis.inferring.type_inference import is_whole
 from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
 from opshift.passes.model import tensors as constants
-from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.messages import NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import graphless, subgraphs
@@ -94,52 +94,54 @@ class Visit:
         """What takes the place of a node."""
         space = self._space
         self.resolve(node)
-        if node.op_type not in self._graphless or node.domain:
+        op, domain = node.op_type, node.domain
+        if op not in self._graphless or domain:
             self._inside(node, index)
-        if node.domain and default_domain(node.domain):
+        if (domain and default_domain(domain)) or not any(node.output[:]) or space.is_open(node):
             space.register(node)
             return [node]
         before: list[NodeProto] = []
-        plain = any(node.output) and not space.is_open(node)
-        for _ in range(_MOST_CHANGES if plain else 0):
-            op = node.op_type
+        for _ in range(_MOST_CHANGES):
             spliced = self._decided(node) if op in ("If", "Loop") else None
             if spliced is not None:
                 return [made for inner in spliced for made in self.node(inner, None)]
-            call, how = self._ruled(node)
+            call = Call(node, space)
+            how = self._ruled(call)
             before += call.before
             if how is None:
                 break
             if how == "":
                 return before
+            op = node.op_type
         else:
-            self._whole.stirred |= plain
+            self._whole.stirred = True
+            call = Call(node, space)
         followed = space.followed is node  # as a rule asked for it
-        if plain and self._whole.measures and space.opset >= 7 and shape_values.knows(node.op_type) and not followed:
-            shape_values.follow(Call(node, space))
-        if plain and node.output[0] and self._fold(node):
-            return before
-        if plain and self._merge(node):
+        if self._whole.measures and space.opset >= 7 and shape_values.knows(call.op) and not followed:
+            shape_values.follow(call)
+        if (call.output and self._fold(call)) or self._merge(call):
             return before
         space.register(node)
         return [*before, node]
 
     def resolve(self, node: NodeProto) -> None:
         """Let a node read what stands for its inputs."""
-        space = self._space
-        if space.alias or space.parent is not None:
-            for k, name in enumerate(node.input):
-                if name and (value := space.resolve(name)) != name:
-                    node.input[k] = value
+        space, inputs = self._space, node.input[:]
+        if space.parent is None and space.alias.keys().isdisjoint(inputs):
+            return
+        for k, name in enumerate(inputs):
+            if name and (value := space.resolve(name)) != name:
+                node.input[k] = value
 
-    def _ruled(self, node: NodeProto) -> tuple[Call, str | None]:
+    def _ruled(self, call: Call) -> str | None:
         """Apply the first rule that changes something: None if none did, "" if the node is gone."""
-        call = Call(node, self._space)
+        node, op = call.proto, call.op
         self._space.followed = None
-        for rule in self._rules.get(node.op_type, ()):
-            if self._binds and not self._may(node.name or call.output, node.op_type, sentence_of(rule)):
+        held = self._rules.get(op, ())
+        named = node.name or call.output if held else ""
+        for rule in held:
+            if self._binds and not self._may(named, op, sentence_of(rule)):
                 continue
-            op, named = node.op_type, node.name or call.output
             self._whole.leans = False
             outcome = rule(call)
             if not outcome or (outcome is not rules.EDITED and not call.output):
@@ -148,18 +150,18 @@ class Visit:
                 call.close(GRANTED)
             if outcome is rules.EDITED:
                 self._note_rule(call, named, op, rule)
-                return call, op
+                return op
             name = node.output[0]
             if self._space.stand_for(name, str(outcome)):
                 self._note_rule(call, named, op, rule, like=str(outcome))
-                return call, ""
+                return ""
             if op != "Identity":
                 node.op_type = "Identity"
                 del node.attribute[:], node.output[1:]
                 call.read(str(outcome))
                 self._note_rule(call, named, op, rule)
-                return call, op
-        return call, None
+                return op
+        return None
 
     def _note_rule(self, call: Call, named: str, op: str, rule: rules.Rule, like: str = "") -> None:
         """Note what a rule did; a value that stands for the output is `like` it."""
@@ -218,21 +220,21 @@ class Visit:
             self._whole.uses.update(inner.input)
         return made
 
-    def _fold(self, node: NodeProto) -> bool:
+    def _fold(self, call: Call) -> bool:
         """Compute and hold outputs that are constants; what has to be a node becomes a Constant. True if it goes."""
-        space = self._space
-        if node.op_type == "Constant":
+        space, node, output = self._space, call.proto, call.output
+        if call.op == "Constant":
             return self._hold(node)
-        if not kernels.can_compute(node.op_type) or space.opset < 7:
+        if not kernels.can_compute(call.op) or space.opset < 7:
             return False
         self._whole.leans = False
-        numbers = space.known(node.output[0]) if node.output[0] in space.numbers else None
+        numbers = space.known(output) if output in space.numbers else None
         if numbers is not None and all(isinstance(number, int) for number in numbers.values):
             tensor = constants.tensor(
-                list(numbers.values) if not numbers.scalar else numbers.values[0], space.kinds[node.output[0]]
+                list(numbers.values) if not numbers.scalar else numbers.values[0], space.kinds[output]
             )
-            return self._hold_outputs(node, [tensor], GRANTED if self._whole.leans else "")
-        named = [name for name in node.input if name]
+            return self._hold_outputs(call, [tensor], GRANTED if self._whole.leans else "")
+        named = [name for name in call.inputs if name]
         for name in named:
             if space.tensor(name) is None:
                 return False
@@ -240,16 +242,16 @@ class Visit:
             return False
         room = space.growth + sum(space.nbytes(n) for n in set(named) if self._whole.uses[n] <= named.count(n))
         largest = max(map(space.nbytes, named))
-        if largest > LARGEST or (largest > room and node.op_type not in ("Shape", "Size")):
+        if largest > LARGEST or (largest > room and call.op not in ("Shape", "Size")):
             return self._waits(named)
-        if node.op_type in _GROWING and not self._is_bounded(node, room):
+        if call.op in _GROWING and not self._is_bounded(call, room):
             return self._waits(named)
-        arrays = [space.array(name) if name else None for name in node.input]
-        if any(name and value is None for name, value in zip(node.input, arrays, strict=True)):
+        arrays = [space.array(name) if name else None for name in call.inputs]
+        if any(name and value is None for name, value in zip(call.inputs, arrays, strict=True)):
             return False
-        attributes = {a.name: Call(node, space).attribute(a.name) for a in node.attribute}
-        found = kernels.compute(node.op_type, space.opset, arrays, attributes)
-        if found is None or len(found[0]) < len(node.output):
+        attributes = {a.name: attribute_value(a) for a in node.attribute}
+        found = kernels.compute(call.op, space.opset, arrays, attributes)
+        if found is None or len(found[0]) < len(call.outputs):
             return False
         values, exact = found
         if sum(value.nbytes for value in values) > room or any(v.dtype.kind in "OUS" for v in values):
@@ -257,7 +259,7 @@ class Visit:
         import onnx.numpy_helper
 
         tensors = [onnx.numpy_helper.from_array(value) for value in values]
-        return self._hold_outputs(node, tensors, "" if exact else "computed in double precision and rounded once")
+        return self._hold_outputs(call, tensors, "" if exact else "computed in double precision and rounded once")
 
     def _waits(self, named: Sequence[str]) -> bool:
         """Note that what these make may be computed once nothing else reads them; False."""
@@ -265,25 +267,24 @@ class Visit:
             self._whole.counted(name, named.count(name))
         return False
 
-    def _is_bounded(self, node: NodeProto, most: int) -> bool:
+    def _is_bounded(self, call: Call, most: int) -> bool:
         """Whether what an operator that repeats values makes is small enough, told before it is made."""
-        call = Call(node, self._space)
-        if node.op_type == "Range":
+        if call.op == "Range":
             ends = [call.ints(k) for k in range(3)]
             return all(ends) and abs(ends[1][0] - ends[0][0]) * 8 <= most * max(abs(ends[2][0]), 1)  # type: ignore[index]
-        held = call.ints(0 if node.op_type == "ConstantOfShape" else 1)
+        held = call.ints(0 if call.op == "ConstantOfShape" else 1)
         if held is None:
             return False
         count = 8
         for number in held:
             count *= max(number, 1)
-        if node.op_type == "Tile":
-            count *= max(self._space.nbytes(node.input[0]) // 8, 1)
+        if call.op == "Tile":
+            count *= max(self._space.nbytes(call.input(0)) // 8, 1)
         return count <= most
 
-    def _hold_outputs(self, node: NodeProto, tensors: Sequence[TensorProto], remark: str) -> bool:
+    def _hold_outputs(self, call: Call, tensors: Sequence[TensorProto], remark: str) -> bool:
         """Hold the outputs of a node as constants; True if the node is needed no more. It is `close` for the remark."""
-        space, op = self._space, node.op_type
+        space, node, op = self._space, call.proto, call.op
         if space.exact and remark:
             return False
         pairs = zip(node.output, tensors, strict=False)
@@ -304,8 +305,9 @@ class Visit:
             if same is not None and output not in space.results and space.stand_for(output, same):
                 continue
             if not space.hold(output, tensor):
-                node.op_type = "Constant"
-                del node.input[:], node.attribute[:]
+                node.op_type = call.op = "Constant"
+                del node.attribute[:]
+                call.read()
                 node.attribute.append(make_attribute("value", tensor))
                 return self._hold(node)
             if key is not None:
@@ -336,15 +338,14 @@ class Visit:
         space.note_constant(name, tensor)
         return False
 
-    def _merge(self, node: NodeProto) -> bool:
+    def _merge(self, call: Call) -> bool:
         """Let the values of an earlier node that computes the same stand for those of this one. True if it goes."""
-        space = self._space
-        op, inputs = node.op_type, node.input[:]
-        if not _may_be_repeated(op) or not node.output or not self._whole.fixed.isdisjoint(inputs):
+        space, op, inputs, node = self._space, call.op, call.inputs, call.proto
+        if not _may_be_repeated(op) or not self._whole.fixed.isdisjoint(inputs):
             return False
         if op in _COMMUTATIVE:
-            inputs.sort()
-        key = (op, *inputs, "", len(node.output), space.opset)
+            inputs = sorted(inputs)
+        key = (op, *inputs, "", len(call.outputs), space.opset)
         place: Workspace | None = space
         while place is not None:
             for earlier in place.seen.get(key, ()):

@@ -10,7 +10,7 @@ from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.passes.model.traversal import bodies, referred, results, shadowed, updated
+from opshift.passes.model.traversal import Census, bodies, census, referred, results, shadowed, updated
 
 _MEASURING = frozenset(["ConstantOfShape", "Expand", "Flatten", "Reshape", "Shape", "Size"])
 
@@ -36,8 +36,12 @@ class Whole:
         self.context = Context(model, source, folder, survey, trusting=False)
         self.changes: list[Change] = []
         self.constants_are_nodes = model.ir_version < 4  # where each initializer is an input, too
-        self.fixed: frozenset[str] = shadowed(model) | referred(model) | updated(model)
-        self.hangs = bool(model.functions) or any(refers(node) for body in bodies(model) for node in body.node)
+        held, calls = self._held = self._census() if survey is None else survey.census(model)
+        nests, trains = len(held) > 1 + len(model.functions), any(op == "BatchNormalization" for _, op in calls)
+        self.fixed = frozenset(referred(model, held))
+        self.fixed |= shadowed(model) if nests else set()
+        self.fixed |= updated(model) if trains else set()
+        self.hangs = bool(model.functions) or any(refers(node) for body in held for node in body.node)
         """Whether what a node computes may hang on the calls of its function."""
         self.leans = False  # whether what was asked for since this was unset holds of sizes of 1 or more alone
         self.changed = 0
@@ -57,16 +61,21 @@ class Whole:
             self.context = Context(self.model, self.model, self.folder, trusting=False)
             if asked:
                 self.context.inference.now()
+        if self.rounds:
+            self._held = self._census()
         self.rounds += 1
         self.changed = 0
         self._count()
 
+    def _census(self) -> Census:
+        return census([*reversed(self.model.functions), self.model.graph])
+
     def _count(self) -> None:
-        self.uses, self.measures = Counter(), False
-        for body in bodies(self.model):
-            self.uses.update(chain.from_iterable([node.input for node in body.node]))
+        held, calls = self._held
+        self.uses, self.measures = Counter(), not _MEASURING.isdisjoint(op for _, op in calls)
+        for body in held:
+            self.uses.update(chain.from_iterable([node.input[:] for node in body.node]))
             self.uses.update(results(body))
-            self.measures = self.measures or not _MEASURING.isdisjoint([node.op_type for node in body.node])
         self.uses.update(self.fixed)
 
     def counted(self, name: str, count: int) -> bool:
@@ -80,6 +89,7 @@ class Whole:
         """Whether another round would change nothing; uses are counted again for it."""
         if not self.changed or self.stirred:
             return not self.changed
+        self._held = self._census()
         self._count()
         return not any(min(count, 1) <= self.uses[name] <= count for name, count in self._crowded.items())
 

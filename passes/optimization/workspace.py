@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from opshift.passes.analysis import shapes
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.polynomial import Number, symbol
 from opshift.passes.analysis.scope import Scope
@@ -14,7 +15,7 @@ from opshift.passes.model.editing.constants import in_nodes
 from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import Body, own_names, results
-from opshift.passes.model.types import dims_of, elem_type_of, has_shape, tensor_type
+from opshift.passes.model.types import elem_type_of, has_shape, is_name, tensor_type
 from opshift.passes.optimization.equal_constants import content
 from opshift.passes.optimization.whole import Whole
 
@@ -70,7 +71,8 @@ class Workspace:
         self.pieces: dict[tuple[str, int], dict[int, tuple[int, NodeProto]]] = {}
         self.splats: dict[str, Any] = {}  # the one value of small constants, or None, where it was asked for
         self.arrays: dict[str, Any] = {}
-        self._sizes: dict[str, tuple[Number, ...]] = {}
+        self._sizes: dict[str, tuple[Number, ...] | None] = {}
+        self._held_sizes: dict[str, tuple[Number, ...] | None] = {}  # of constants
         self._integers: dict[str, Numbers | None] = {}
         self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
@@ -124,7 +126,7 @@ class Workspace:
         held = self.tensor(name)
         if held is not None:
             return tensor_type(held.data_type, held.dims)
-        scope = self.scope.owner(name) or self.scope
+        scope = self._owner(name)
         if name in scope.typed:
             return scope.typed[name]
         if scope.path is not None:
@@ -133,11 +135,23 @@ class Workspace:
                 return found
         return scope.declared(name)
 
+    def _owner(self, name: str) -> Scope:
+        """The scope of the body whose value a name is."""
+        space = self
+        while space.parent is not None and name not in space.own:
+            space = space.parent
+        return space.scope
+
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
-        for space in self._around():
+        space: Workspace | None = self
+        while space is not None:
             if name in space.kinds:
                 return space.kinds[name]
+            space = space.parent
+        held = self.tensor(name)
+        if held is not None:
+            return held.data_type
         found = self.type(name)
         return elem_type_of(found) if found is not None else 0
 
@@ -150,24 +164,42 @@ class Workspace:
                 return space.shapes[name]
             space = space.parent
         held = self.tensor(name)
-        found = tuple(held.dims) if held is not None else self._sizes.get(name) or self._sizes_of(name)
+        sizes = self._sizes if held is None else self._held_sizes
+        if name not in sizes:
+            sizes[name] = self._sizes_of(name) if held is None else tuple(held.dims)
+        found = sizes[name]
         self.whole.leans |= found is not None and name in self.whole.context.inference.granted
         return found
 
     def _sizes_of(self, name: str) -> tuple[Number, ...] | None:
-        found = self.type(name)
-        if found is None or not has_shape(found):
+        sizes = self.inferred(name)
+        if sizes is None:
+            found = self.type(name)
+            if found is None or not has_shape(found):
+                return None
+            sizes = shapes.read(found)
+        return tuple(
+            [
+                size if isinstance(size, int) and size >= 0 else _symbol(size, name, axis)
+                for axis, size in enumerate(sizes)
+            ]
+        )
+
+    def inferred(self, name: str) -> shapes.Sizes | None:
+        """The sizes that inference tells of a value that nodes make."""
+        scope = self._owner(name)
+        if scope.path is None or name in scope.typed:
             return None
-        sizes = (dim if dim is not None else f"{name}\0{axis}" for axis, dim in enumerate(dims_of(found)))
-        self._sizes[name] = tuple(size if isinstance(size, int) else symbol(size) for size in sizes)
-        return self._sizes[name]
+        return self.whole.context.inference.sizes(scope.path, name)
 
     def known(self, name: str) -> Numbers | None:
         """What is known of a small integer scalar or vector."""
-        for space in self._around():
+        space: Workspace | None = self
+        while space is not None:
             if name in space.numbers:
                 self.whole.leans |= name in space.granted
                 return space.numbers[name]
+            space = space.parent
         held = self.tensor(name)
         if held is None or held.data_type not in _INTEGERS:
             return None
@@ -276,7 +308,7 @@ class Workspace:
 
     def register(self, node: NodeProto) -> None:
         """A node is there to stay, for now."""
-        for name in node.output:
+        for name in node.output[:]:
             if name:
                 self.makers[name] = node
                 if self.parent is not None:
@@ -295,3 +327,8 @@ class Workspace:
 _INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL}
 _CONSTANTS_OF_ALL_TYPES = 9  # the opset from which on a Constant node holds them
 _FIRST_CONSTANTS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE}
+
+
+def _symbol(size: int | str, name: str, axis: int) -> Number:
+    """What stands for a size that is no number; one without a name is a symbol of its own."""
+    return symbol(size if isinstance(size, str) and is_name(size) else f"{name}\0{axis}")

@@ -9,6 +9,7 @@ from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import shadowed
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules.axes import state_axes
 from opshift.passes.optimization.visitor import Visit
 from opshift.passes.optimization.whole import Whole
@@ -66,7 +67,7 @@ class _Follow(Visit):
     def _share_initializers(self) -> None:
         """Equal initializers stay apart."""
 
-    def _merge(self, node: NodeProto) -> bool:
+    def _merge(self, call: Call) -> bool:
         return False
 
     def node(self, node: NodeProto, index: int | None) -> list[NodeProto]:
@@ -80,15 +81,15 @@ class _Follow(Visit):
         self._is_own = own
         return made
 
-    def _fold(self, node: NodeProto) -> bool:
-        if node.op_type == "Constant":
-            return self._hold(node)
+    def _fold(self, call: Call) -> bool:
+        if call.op == "Constant":
+            return self._hold(call.proto)
         following = self._whole.following
-        if node.op_type in _MEASURING or not following.isdisjoint(node.input):
-            following.update(filter(None, node.output))
-        elif not all(map(self._is_parameter, filter(None, node.input))):
+        if call.op in _MEASURING or not following.isdisjoint(call.inputs):
+            following.update(filter(None, call.proto.output))
+        elif not all(map(self._is_parameter, filter(None, call.inputs))):
             return False
-        return super()._fold(node)
+        return super()._fold(call)
 
     def _is_parameter(self, name: str) -> bool:
         """Whether a value is a few constant integers, of which shapes, axes and pads are computed."""

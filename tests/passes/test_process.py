@@ -88,3 +88,12 @@ def test_nothing_is_left_that_holds_itself(verb):
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_nobody_counts_the_room_of_a_process_that_is_shared():
+    asked = []
+    with process.at_most(lambda: asked.append("shared") or ROOM):
+        pass
+    with process.ours(), process.at_most(lambda: asked.append("ours") or ROOM):
+        pass
+    assert asked == ["ours"]

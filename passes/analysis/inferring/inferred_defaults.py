@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from opshift.passes.model.attributes import make_attribute
-from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.passes.model.traversal import bodies
+from opshift.passes.model.messages import NodeProto
+from opshift.passes.model.traversal import Body, Calls
 
 _TAKEN_OTHERWISE = {"STFT": ("onesided", 1)}
 """By operator: of onnx 1.23.2, held against the outputs of all published cases with and without their defaults."""
@@ -31,7 +33,8 @@ def state(node: NodeProto) -> None:
     node.attribute.append(make_attribute(*_TAKEN_OTHERWISE[node.op_type]))
 
 
-def state_all(model: ModelProto) -> None:
-    """State it in every such node of a model."""
-    for node in [node for body in bodies(model) for node in body.node if is_mistaken(node)]:
-        state(node)
+def state_all(held: Iterable[Body], calls: Calls) -> None:
+    """State it in all nodes of these bodies, which call these operators."""
+    if any(not domain and op in _TAKEN_OTHERWISE for domain, op in calls):
+        for node in [node for body in held for node in body.node if is_mistaken(node)]:
+            state(node)

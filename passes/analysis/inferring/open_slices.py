@@ -3,24 +3,27 @@ the whole of it, while Slice of opset 11, which computes the same, leaves such a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.traversal import bodies, declarations
+from opshift.passes.model.traversal import Op, bodies, declarations
 
 WRONG, RIGHT = 10, 11
 """The version of Slice that is inferred wrong, and the one that it is taken for."""
 ASIDE = "opshift.slice"
 
 
-def inferred(model: ModelProto) -> ModelProto:
+def inferred(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
     """A copy with the types and shapes that follow from those of the inputs and of constants.
 
-    Of a call of Attention whose values have an unknown size, ONNX infers one of 0: nothing is asked of it then.
+    Of a call of Attention whose values have an unknown size, ONNX infers one of 0: nothing is asked of it then. `ops`
+    are those that the model calls, if they are known, by the empty name of the default domain.
     """
-    made = _inferred(model)
+    made = _inferred(model, ops)
+    if ops is not None and ("", "Attention") not in ops:
+        return made
     attentions = [node for body in bodies(model) for node in body.node if _is_attention(node)]
     empty = {
         value.name
@@ -33,7 +36,7 @@ def inferred(model: ModelProto) -> ModelProto:
     for node in wrong:
         node.op_type = ASIDE
     try:
-        made = _inferred(model)
+        made = _inferred(model, ops)
     finally:
         for node in wrong:
             node.op_type = "Attention"
@@ -52,10 +55,11 @@ def _is_attention(node: NodeProto) -> bool:
     return node.op_type == "Attention" and not default_domain(node.domain)
 
 
-def _inferred(model: ModelProto) -> ModelProto:
+def _inferred(model: ModelProto, ops: Container[Op] | None) -> ModelProto:
     import onnx.shape_inference
 
-    turned = list(_slices(model)) if opsets(model).get("") == WRONG else []
+    slices = opsets(model).get("") == WRONG and (ops is None or ("", "Slice") in ops)
+    turned = list(_slices(model)) if slices else []
     if not turned:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     spelled = [node.domain for node in turned]

@@ -3,9 +3,8 @@ for what the conversion adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import process
@@ -14,8 +13,9 @@ from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.inferring import open_slices
 from opshift.passes.analysis.inferring.inferred_defaults import state_all
 from opshift.passes.analysis.inferring.node_inference import infer_node, is_known
-from opshift.passes.analysis.inferring.weightless import without_weights
+from opshift.passes.analysis.inferring.weightless import surveyed, without_weights
 from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.shapes import Shapes, Sizes, granted, graph_types
 from opshift.passes.changes import Change
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, legality, schemas, tensors
@@ -30,8 +30,8 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies, declarations, holding, subgraphs, with_nested
-from opshift.passes.model.types import elem_type_of, has_shape
+from opshift.passes.model.traversal import Calls, bodies, census, declarations, holding, subgraphs, with_nested
+from opshift.passes.model.types import has_shape
 
 from opshift import functions
 
@@ -52,7 +52,7 @@ class Inference:
     def __init__(self, source: ModelProto, opened: Opened):
         self._source = source
         self._opened = opened
-        self._types: dict[Path, dict[str, TypeProto]] | None = None
+        self._shapes: dict[Path, Shapes] | None = None
         self._inferred: ModelProto | None = None
         self._granted: set[str] = set()
         self._contradictions: list[Change] | None = None
@@ -63,30 +63,47 @@ class Inference:
     @property
     def was_asked(self) -> bool:
         """Whether types were inferred, which happens at the first question."""
-        return self._types is not None
+        return self._shapes is not None
 
     def now(self) -> None:
         """Infer the types of the model as it is now, which may be changed later."""
-        if self._types is None:
-            self._types, self._inferred = _infer(self._source, self._opened)
+        if self._shapes is None:
+            self._shapes, self._inferred = _infer(self._source, self._opened)
             if installed.infers_less():
-                self.less = _known_less(self._source, self._types)
+                self.less = _known_less(self._source, self._shapes.values())
 
     def type(self, path: Path, name: str) -> TypeProto | None:
         """The inferred type of a value of the source graph at `path`."""
-        self.now()
-        return (self._types or {}).get(path, {}).get(name)
+        known = self._of(path)
+        found = None if known is None else known.types.get(name)
+        return found if found is not None and _is_told(found) else None
+
+    def sizes(self, path: Path, name: str) -> Sizes | None:
+        """The sizes of that type; None where it has no shape."""
+        known = self._of(path)
+        found = None if known is None else known.of(name)
+        return found if found is not None and self.type(path, name) is not None else None
+
+    def _of(self, path: Path) -> Shapes | None:
+        if self._shapes is None:
+            self.now()
+        return (self._shapes or {}).get(path)
 
     @property
     def granted(self) -> set[str]:
         """Values whose inferred shapes hold of sizes of 1 or more alone, as far as anybody asked for types."""
         if self._inferred is not None:
-            self._granted, self._inferred = claims.granted(self._inferred), None
+            self._granted, self._inferred = granted(self._inferred, self._anywhere), None
         return self._granted
+
+    def _anywhere(self, name: str) -> Sizes | None:
+        """The sizes of a value of any graph."""
+        held = (self._shapes or {}).values()
+        return next((found for shapes in held if (found := shapes.of(name)) is not None), None)
 
     def contradictions(self) -> list[Change]:
         """What the model declares of shapes that is not so, as far as anybody asked for types."""
-        if self._types is None:
+        if self._shapes is None:
             return []
         if self._contradictions is None:
             self._contradictions = list(claims.contradictions(self._source, self.type))
@@ -129,45 +146,55 @@ class Inference:
             told.add((scope, current.output[0]))
 
 
-def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, dict[str, TypeProto]], ModelProto | None]:
-    """The types of values by the path of their graph, and the model in which they were found."""
-    light = without_weights(source)
-    light.functions.extend(_definitions(source))
+def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], ModelProto | None]:
+    """The types of values by the path of their graph, and the model in which they were found, if it may be misread."""
+    light, (held, calls) = surveyed(source)
+    defined = _definitions(light, calls)
+    if defined:
+        light.functions.extend(defined)
+        held, calls = census([*reversed(light.functions), light.graph])
     _check_installed(light)
-    claims.withdraw(light)
+    claims.withdraw(light, held)
+    ops = {(default_domain(domain), op) for domain, op in calls}
     try:
-        with process.at_most(_room(light)):
-            inferred = open_slices.inferred(light)
-            silent = _is_silent(inferred.graph)
-            more = silent and _compute_constants(light, opened) | claims.state_lengths(light, inferred)
+        with process.at_most(lambda: _room(light)):
+            inferred = open_slices.inferred(light, ops)
+            known = Shapes(graph_types(inferred.graph))
+            silent = _is_silent(inferred.graph, known)
+            more = silent and _compute_constants(light, opened)
+            if silent and ("", "Range") in ops:
+                more |= claims.state_lengths(light, inferred)
             for _ in range(_ROUNDS if silent else 0):
-                if not _add_ranks(light.graph, inferred.graph) | more:
+                if not _add_ranks(light.graph, inferred.graph, kinds=known.types) | more:
                     break
-                inferred = open_slices.inferred(light)
+                inferred = open_slices.inferred(light, ops)
+                known = Shapes(graph_types(inferred.graph))
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types
         return {}, None
-    found: dict[Path, dict[str, TypeProto]] = {}
-    pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)]
+    found: dict[Path, Shapes] = {(): known}
+    pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)] if len(held) > 1 else []
     while pending:
         path, graph = pending.pop()
-        found[path] = {
-            value.name: value.type
-            for value in (*graph.value_info, *graph.output, *graph.input)
-            if elem_type_of(value.type) or value.type.WhichOneof("value") not in (None, "tensor_type")
-        }
         for index, node in holding(graph):
-            pending += [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
-    return found, inferred
+            inner = [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
+            found.update((at, Shapes(graph_types(g))) for at, g in inner)
+            pending += inner
+    return found, inferred if ("", "Reshape") in ops else None
+
+
+def _is_told(kind: TypeProto) -> bool:
+    """Whether a type says anything."""
+    return bool(kind.tensor_type.elem_type) or kind.WhichOneof("value") not in (None, "tensor_type")
 
 
 _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormalization"])
 """The operators of which onnx has inferred more since 1.18."""
 
 
-def _known_less(source: ModelProto, types: Mapping[Path, Mapping[str, TypeProto]]) -> set[str]:
+def _known_less(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]:
     """What these make where sizes are left open, and what hangs on that."""
-    known = {name: kind for held in types.values() for name, kind in held.items()}
+    known = {name: kind for held in inferred for name, kind in held.types.items()}
     found: set[str] = set()
     for body in bodies(source):
         for node in body.node:
@@ -185,23 +212,24 @@ def is_whole(kind: TypeProto | None) -> bool:
     return all(name and not claims.is_made_up(name) for name in named)
 
 
-def _is_silent(graph: GraphProto) -> bool:
-    """Whether inference left something open."""
-    kinds = {value.name: value.type for value in (*graph.value_info, *graph.output)}
-    names = filter(None, chain.from_iterable([node.output for node in graph.node]))
-    return any(name not in kinds or claims.is_open(kinds[name]) for name in names)
+def _is_silent(graph: GraphProto, known: Shapes) -> bool:
+    """Whether inference left something open, by which these shapes are `known`."""
+    shapes = (known.of(name) for node in graph.node for name in node.output[:] if name)
+    return any(
+        sizes is None or any(isinstance(size, str) and claims.is_made_up(size) for size in sizes) for sizes in shapes
+    )
 
 
 def _compute_constants(light: ModelProto, opened: Opened) -> bool:
     """Let Constants take the place of nodes of the main graph that compute small ones; False if there are none."""
     opset = next((entry.version for entry in light.opset_import if not default_domain(entry.domain)), 1)
     scope = opened(light, opset)
-    held = set(scope.initializers)
+    held = {"", *scope.initializers}
     computed: dict[int, TensorProto] = {}
     for index, node in enumerate(light.graph.node):
         if node.op_type != "Constant":
-            named = [name for name in node.input if name]
-            if not named or not held.issuperset(named) or len(node.output) != 1:
+            named = node.input[:]
+            if not held.issuperset(named) or not any(named) or len(node.output) != 1:
                 continue
             tensor = scope.tensor(node.output[0], tensors.SMALL)
             if tensor is None or tensors.size(tensor) > tensors.SMALL:
@@ -218,12 +246,21 @@ def _compute_constants(light: ModelProto, opened: Opened) -> bool:
     return bool(computed)
 
 
-def _add_ranks(light: GraphProto, inferred: GraphProto, outer: Callable[[str], int | None] = lambda _: None) -> bool:
+def _add_ranks(
+    light: GraphProto,
+    inferred: GraphProto,
+    outer: Callable[[str], int | None] = lambda _: None,
+    kinds: Mapping[str, TypeProto] | None = None,
+) -> bool:
     """State in `light` the ranks that follow from the lengths of shapes that nodes compute; whether there were any.
 
-    `outer` tells the lengths of vectors that are known around the graphs.
+    `outer` tells the lengths of vectors that are known around the graphs, `kinds` what is `inferred`, if it was read.
     """
-    kinds = {value.name: value.type for value in (*inferred.input, *inferred.value_info, *inferred.output)}
+    shaped = [node for node in light.node if node.op_type in _SHAPES and not node.domain]
+    nested = holding(light)
+    if not shaped and not nested:
+        return False
+    kinds = graph_types(inferred) if kinds is None else kinds
     lengths = {tensor.name: tensor.dims[0] for tensor in inferred.initializer if len(tensor.dims) == 1}
 
     def length(name: str) -> int | None:
@@ -235,32 +272,36 @@ def _add_ranks(light: GraphProto, inferred: GraphProto, outer: Callable[[str], i
 
     stated = {value.name: value for value in (*light.value_info, *light.output)}
     found = False
-    for index, node in holding(light):
+    for index, node in nested:
         for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(inferred.node[index]), strict=True):
             found |= _add_ranks(graph, other, length)
-    for node in [node for node in light.node if node.op_type in _SHAPES and not node.domain]:
-        at, name = _SHAPES[node.op_type], node.output[0]
-        known = kinds.get(name)
-        if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
-            continue
-        rank = length(node.input[at])
+    for node in shaped:
+        name = node.output[0]
+        rank = _rank(node, kinds, length)
         if rank is None:
             continue
-        if node.op_type == "Expand":
-            data = kinds.get(node.input[0])
-            if data is None or not data.tensor_type.HasField("shape"):
-                continue
-            rank = max(rank, len(data.tensor_type.shape.dim))
-        if not 0 < rank <= _HIGHEST:
-            continue
         value = stated.get(name) or light.value_info.add(name=name)
-        if known is not None:
-            value.type.CopyFrom(known)
+        if name in kinds:
+            value.type.CopyFrom(kinds[name])
         value.type.tensor_type.shape.SetInParent()
         for _ in range(rank):
             value.type.tensor_type.shape.dim.add()
         found = True
     return found
+
+
+def _rank(node: NodeProto, kinds: Mapping[str, TypeProto], length: Callable[[str], int | None]) -> int | None:
+    """The rank of what a node makes by the length of the shape that it takes, if it is not among the `kinds`."""
+    at, known = _SHAPES[node.op_type], kinds.get(node.output[0])
+    if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
+        return None
+    rank = length(node.input[at])
+    if rank is not None and node.op_type == "Expand":
+        data = kinds.get(node.input[0])
+        if data is None or not data.tensor_type.HasField("shape"):
+            return None
+        rank = max(rank, len(data.tensor_type.shape.dim))
+    return rank if rank is not None and 0 < rank <= _HIGHEST else None
 
 
 def contradiction(source: ModelProto, *, checked: bool = True) -> str:
@@ -270,7 +311,7 @@ def contradiction(source: ModelProto, *, checked: bool = True) -> str:
     light = without_weights(source, checked=checked)
     _check_installed(light)
     try:
-        with process.at_most(_room(light)):
+        with process.at_most(lambda: _room(light)):
             onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
     except MemoryError:
         return "vectors that it computes are too long"
@@ -288,7 +329,7 @@ def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
         if value.name in names:
             claims.forget(value.type)
     try:
-        with process.at_most(_room(light)):
+        with process.at_most(lambda: _room(light)):
             inferred = onnx.shape_inference.infer_shapes(light)
     except Exception:  # what it cannot digest stays as it is declared
         return {}
@@ -297,7 +338,7 @@ def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
 
 def mend(model: ModelProto, source: ModelProto) -> list[Change]:
     """Let `model` declare what ONNX's inference makes of its values, wherever `source` declares otherwise of them."""
-    state_all(model)
+    state_all(*census([*reversed(model.functions), model.graph]))
     known = _beside(model, claims.declared(source))
     claims.mend(model, known)
     return list(claims.contradictions(source, lambda _, name: known.get(name)))
@@ -336,15 +377,15 @@ def _room(light: ModelProto) -> int:
     return (1 << 29) + 64 * light.ByteSize()
 
 
-def _definitions(source: ModelProto) -> list[FunctionProto]:
+def _definitions(light: ModelProto, calls: Calls) -> list[FunctionProto]:
     """The definitions of what the model calls and ONNX does not know, so that its results have types."""
-    own = {(function.domain, function.name) for function in source.functions}
-    found: dict[tuple[str, str], FunctionProto] = {}
-    for body in bodies(source):
-        for op in dict.fromkeys([(node.domain, node.op_type) for node in body.node]):
-            if schemas.known_domain(op[0]) or op in own or op in found or not functions.defined(*op):
-                continue
-            function = found[op] = FunctionProto()
-            function.CopyFrom(functions.any_body(*op))
-            function.domain, function.name = op
-    return list(found.values())
+    own = {(function.domain, function.name) for function in light.functions}
+    found: list[FunctionProto] = []
+    for op in calls:
+        if schemas.known_domain(op[0]) or op in own or not functions.defined(*op):
+            continue
+        function = FunctionProto()
+        function.CopyFrom(functions.any_body(*op))
+        function.domain, function.name = op
+        found.append(function)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from opshift.passes.analysis.inferring.inferred_defaults import state_all
+from opshift.passes.analysis.inferring import inferred_defaults
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import (
     FunctionProto,
@@ -15,7 +15,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import bodies
+from opshift.passes.model.traversal import Census, bodies, census
 
 OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
 _LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
@@ -27,6 +27,11 @@ def without_weights(source: ModelProto, *, checked: bool = False) -> ModelProto:
     Its large Constants have sizes, but no values. Defaults of inputs count as values, and those of attributes are what
     `onnx.checker` takes them for, where a model is `checked`.
     """
+    return surveyed(source, checked=checked)[0]
+
+
+def surveyed(source: ModelProto, *, checked: bool = False) -> tuple[ModelProto, Census]:
+    """The same with its bodies and calls."""
     light = ModelProto(ir_version=max(source.ir_version, 4))
     light.opset_import.extend(source.opset_import)
     light.functions.extend(source.functions)
@@ -57,9 +62,10 @@ def without_weights(source: ModelProto, *, checked: bool = False) -> ModelProto:
             value.type.tensor_type.shape.dim[0].Clear()
     if any(default_domain(entry.domain) != entry.domain for entry in light.opset_import):
         _without_alias(light)
+    found = census([*reversed(light.functions), light.graph])
     if not checked:
-        state_all(light)
-    return light
+        inferred_defaults.state_all(*found)
+    return light, found
 
 
 def _is_large(constant: NodeProto) -> bool:

@@ -111,13 +111,13 @@ def live(
     The nodes stand in their order. `within` tells what the graphs read that a node holds.
     """
     kept = [False] * len(nodes)
-    for index in reversed(range(len(nodes))):
-        node = nodes[index]
-        if node.output and needed.isdisjoint(node.output):
+    for index, node in reversed([*enumerate(nodes)]):
+        outputs = node.output[:]
+        if outputs and needed.isdisjoint(outputs):
             continue
         kept[index] = True
-        needed.update(filter(None, node.input))
-        if node.attribute and may_hold(node):
+        needed.update(filter(None, node.input[:]))
+        if may_hold(node) and node.attribute:
             needed |= {name for body in _inside(node) for name in _reads(body)} if within is None else within(node)
     return kept
 
@@ -150,7 +150,7 @@ def _sweep_constants(graph: GraphProto, needed: set[str]) -> None:
     given = {value.name for value in graph.input}
     _retain(graph.initializer, [tensor.name in needed or tensor.name in given for tensor in graph.initializer])
     if graph.value_info:
-        there = {name for node in graph.node for name in node.output} | given
+        there = given.union(*[node.output[:] for node in graph.node])
         held = {tensor.name: tensor for tensor in graph.initializer}
         stated = [
             value.name in there or (value.name in held and is_stated(held[value.name], value))

@@ -16,7 +16,7 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 def _bounded(call: Call) -> tuple[str, Any] | None:
     """What a Max or Min bounds, and the bound."""
-    if len(call.proto.input) != 2 or call.elem_type(0) not in _FLOATS:
+    if len(call.inputs) != 2 or call.elem_type(0) not in _FLOATS:
         return None
     for value, other in ((0, 1), (1, 0)):
         bound = splat(call, other)
@@ -29,7 +29,7 @@ def _bounded(call: Call) -> tuple[str, Any] | None:
 @rule("Min", "Max", since=11)
 def clip_at_once(call: Call) -> Outcome:
     made, outer = call.maker(0) or call.maker(1), _bounded(call)
-    made = call.maker(list(call.proto.input).index(outer[0])) if outer is not None else made
+    made = call.maker(list(call.inputs).index(outer[0])) if outer is not None else made
     if made is None or outer is None or made.op != {"Min": "Max", "Max": "Min"}[call.op]:
         return None
     inner = _bounded(made)
@@ -55,7 +55,7 @@ def clip_before_relu(call: Call) -> Outcome:
     made, low = call.maker(), call.array(1) if call.input(1) else None
     if made is None or made.op != "Relu" or low is None or low.size != 1 or not (low >= 0).all():
         return None
-    call.read(made.input(0), *list(call.proto.input)[1:])
+    call.read(made.input(0), *list(call.inputs)[1:])
     return EDITED
 
 
@@ -63,7 +63,7 @@ def clip_before_relu(call: Call) -> Outcome:
 @rule("Min", since=11)
 def clip_relu(call: Call) -> Outcome:
     bounded = _bounded(call)
-    made = call.maker(list(call.proto.input).index(bounded[0])) if bounded is not None else None
+    made = call.maker(list(call.inputs).index(bounded[0])) if bounded is not None else None
     if made is None or bounded is None or made.op != "Relu" or not bounded[1] >= 0:
         return None
     call.proto.op_type = "Clip"

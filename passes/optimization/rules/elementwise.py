@@ -45,7 +45,7 @@ class _Between:
             return True
         if (made.op not in _OF_ONE and made.op not in _OF_SEVERAL) or len(self.nodes) >= _MOST:
             return False
-        indices = [k for k in range(len(made.proto.input)) if made.input(k)]
+        indices = [k for k in range(len(made.inputs)) if made.input(k)]
         if not all(self._is_scalar(made, k) or self._reach(made, k) for k in indices):
             return False
         self.nodes.append(made)

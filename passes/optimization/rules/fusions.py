@@ -64,7 +64,6 @@ def _channels(convolution: Call) -> int | None:
     return int(weights[1]) * int(convolution.attribute("group", 1))  # type: ignore[arg-type]
 
 
-@np.errstate(all="ignore")  # what overflows is looked at
 def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outcome:
     """Let a convolution that nothing else reads multiply and add for each channel."""
     made = call.maker(index)
@@ -78,9 +77,10 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
         return None  # others need them as they are
     if weights.dtype.kind != "f" or not (np.isfinite(factor).all() and np.isfinite(summand).all()):
         return None
-    scaled = weights if (factor == 1).all() else _scaled(made, weights, factor)
-    shifted = summand if bias is None else bias.astype(np.float64) * factor + summand
-    rounded = shifted.astype(weights.dtype)
+    with np.errstate(all="ignore"):  # what overflows is looked at
+        scaled = weights if (factor == 1).all() else _scaled(made, weights, factor)
+        shifted = summand if bias is None else bias.astype(np.float64) * factor + summand
+        rounded = shifted.astype(weights.dtype)
     if scaled is None or not np.isfinite(rounded).all():
         return None
     names = [made.input(0), made.input(1), made.input(2)]
@@ -95,7 +95,8 @@ def _into_convolution(call: Call, index: int, factor: Any, summand: Any) -> Outc
 
 def _scaled(made: Call, weights: Any, factor: Any) -> Any:
     """The weights of a convolution times a factor for each channel; None where they lose what makes them numbers."""
-    if _is_near_zero(weights, factor):
+    largest = max(float(weights.max(initial=0.0)), -float(weights.min(initial=0.0)))
+    if _is_near_zero(weights.dtype, largest, factor):
         return None
     if made.op == "Conv":
         scaled = weights * factor.reshape(-1, *(1,) * (weights.ndim - 1))
@@ -104,14 +105,14 @@ def _scaled(made: Call, weights: Any, factor: Any) -> Any:
         each = factor.reshape(len(grouped), 1, -1, *(1,) * (weights.ndim - 2))
         scaled = (grouped * each).reshape(weights.shape)
     rounded = scaled.astype(weights.dtype)
-    return rounded if np.isfinite(rounded).all() else None
+    fits = largest * np.abs(factor).max(initial=0.0) <= np.finfo(weights.dtype).max  # then all products do
+    return rounded if fits or np.isfinite(rounded).all() else None
 
 
-def _is_near_zero(weights: Any, factor: Any) -> bool:
+def _is_near_zero(kind: Any, largest: float, factor: Any) -> bool:
     """Whether a factor may leave weights with few bits, below the normal numbers of their type."""
-    largest = np.abs(weights).max(initial=0.0).astype(np.float64)
     products = np.abs(factor[factor != 0]) * largest
-    return bool(largest and (products < np.finfo(weights.dtype).tiny).any())
+    return bool(largest and (products < np.finfo(kind).tiny).any())
 
 
 def _become(call: Call, made: Call, names: list[str]) -> None:
@@ -154,7 +155,7 @@ def multiply_transposed(call: Call) -> Outcome:
         made = call.maker(index)
         if made is None or made.op != "Transpose" or made.attribute("perm", [1, 0]) != [1, 0]:
             continue
-        names = list(call.proto.input)
+        names = list(call.inputs)
         names[index] = made.input(0)
         call.read(*names)
         call.set(flag, 1 - call.attribute(flag, 0) or None)
@@ -173,7 +174,7 @@ def pad_in_convolution(call: Call) -> Outcome:
     own = call.attribute("pads") or [0] * len(pads)
     if call.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or len(own) != len(pads):
         return None
-    call.read(made.input(0), *list(call.proto.input)[1:])
+    call.read(made.input(0), *list(call.inputs)[1:])
     call.set("auto_pad", None)
     call.set("pads", [a + b for a, b in zip(own, pads, strict=True)])
     call.close("products with zeros may be left out")

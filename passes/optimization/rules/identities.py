@@ -34,7 +34,7 @@ def pass_on_inference_dropout(call: Call) -> Outcome:
 @says("An operator of any number of inputs that has one is gone.")
 @rule("Sum", "Max", "Min", "Mean", "Concat")
 def pass_on_only_input(call: Call) -> Outcome:
-    return call.input(0) if len(call.proto.input) == 1 else None
+    return call.input(0) if len(call.inputs) == 1 else None
 
 
 @says("A Split into one part is gone.")
@@ -48,10 +48,13 @@ def pass_on_only_part(call: Call) -> Outcome:
 
 def splat(call: Call, index: int) -> Any:
     """The one value, as an array without axes, that all elements of a small constant have; None if they differ."""
-    held, known = call.array(index, _SMALL), call.space.splats
-    if held is not None and (name := call.input(index)) not in known:
+    name, known = call.input(index), call.space.splats
+    if name not in known:
+        held = call.array(index, _SMALL)
+        if held is None:
+            return None
         known[name] = _only(held)
-    return None if held is None else known[call.input(index)]
+    return known[name]
 
 
 def _only(held: Any) -> Any:

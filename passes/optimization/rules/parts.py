@@ -207,7 +207,7 @@ def take_member(call: Call) -> Outcome:
     made, at = call.made_by("SequenceConstruct"), call.ints(1)
     if made is None or not at:
         return None
-    count = len(made.proto.input)
+    count = len(made.inputs)
     return made.input(at[0] % count) if -count <= at[0] < count else None
 
 

@@ -146,7 +146,7 @@ def read_off(call: Call) -> Outcome:
     if all(isinstance(number, int) for number in known.values) or _is_plain(call):
         return None
     parts = _parts(call.space, known.values)
-    if parts is None or (call.op == "Concat" and len(parts) >= len(call.proto.input)) or len(parts) > 3:
+    if parts is None or (call.op == "Concat" and len(parts) >= len(call.inputs)) or len(parts) > 3:
         return None
     if call.op != "Concat" and len(parts) > 1:
         return None
@@ -199,17 +199,17 @@ def state_expansion(call: Call) -> Outcome:
 @says("A value that is expanded to a shape that the other inputs have anyway is read before that.")
 @rule(*_ELEMENTWISE, since=8)
 def broadcast_at_once(call: Call) -> Outcome:
-    for index in range(len(call.proto.input)):
+    for index in range(len(call.inputs)):
         made = call.maker(index)
         if made is None or made.op != "Expand":
             continue
-        others = [call.shape(k) for k in range(len(call.proto.input)) if k != index]
+        others = [call.shape(k) for k in range(len(call.inputs)) if k != index]
         wide, bare = call.shape(index), made.shape()
         if wide is None or bare is None or any(shape is None for shape in others):
             continue
         rest = dimensions.broadcast([shape for shape in others if shape is not None])
         if rest is not None and dimensions.broadcast([bare, rest]) == dimensions.broadcast([wide, rest]) == rest:
-            call.read(*(made.input(0) if k == index else name for k, name in enumerate(call.proto.input)))
+            call.read(*(made.input(0) if k == index else name for k, name in enumerate(call.inputs)))
             return EDITED
     return None
 
@@ -217,7 +217,7 @@ def broadcast_at_once(call: Call) -> Outcome:
 @says("An initial state of zeros is left out, as that is what it is by default.")
 @rule("LSTM", "GRU", "RNN")
 def start_from_zero(call: Call) -> Outcome:
-    names = list(call.proto.input)
+    names = list(call.inputs)
     kept = [
         name if index not in (5, 6) or not name or not _is_zero(call, index) else "" for index, name in enumerate(names)
     ]
@@ -234,7 +234,7 @@ def _is_zero(call: Call, index: int) -> bool:
     """Whether an input is all zeros, whatever its shape."""
     held, made = call.array(index), call.maker(index)
     if held is None and made is not None and made.op == "Concat":
-        return all(_is_zero(made, k) for k in range(len(made.proto.input)))
+        return all(_is_zero(made, k) for k in range(len(made.inputs)))
     if held is None and made is not None and made.op in _MOVING:
         return _is_zero(made, 0)
     if held is None and made is not None and made.op == "ConstantOfShape":
@@ -258,7 +258,7 @@ def state_end(call: Call) -> Outcome:
     ]
     if not all(isinstance(end, int) for end in stated):
         return None
-    names = list(call.proto.input)
+    names = list(call.inputs)
     names[2] = call.constant(_ints(stated))
     call.read(*names)
     return EDITED

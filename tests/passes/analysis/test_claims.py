@@ -321,32 +321,6 @@ def test_what_counts_from_0_by_1_up_to_a_size_is_as_long(body):
     )
 
 
-GRANTED_OF = [
-    ("r = Reshape(x, t) y = Neg(r)", "float[2,N] x", ["A", 2], {"r", "y"}),
-    ("r = Reshape<allowzero=1>(x, t) y = Neg(r)", "float[2,N] x", ["A", 2], set()),
-    ("r = Reshape(x, held) y = Neg(r)", "float[2,N] x", ["N", 2], set()),
-    ("r = Reshape(x, t) y = Neg(r)", "float[2,N] x", ["N", 3], {"r", "y"}),
-    ("r = Reshape(x, t) y = Neg(r)", "float[2,N] x", ["N", 2], set()),
-    ("r = Reshape(x, t) y = Neg(r)", "float[2,N] x", [2, "N"], set()),
-    ("r = Reshape(x, t) y = Shape(r)", "float[2,N] x", ["N", 3], {"r"}),
-    ("r = Reshape(x, t) y = Neg(x)", "float[2,N] x", ["N", 3], {"r"}),
-]
-
-
-@pytest.mark.parametrize(("body", "inputs", "dims", "found"), GRANTED_OF)
-def test_what_is_granted_of_a_computed_shape(body, inputs, dims, found):
-    io = {
-        "inputs": f"{inputs}, int64[2] t, float[A] a",
-        "outputs": "float[B,C] out",
-        "constants": "int64[2] held = {-1, 2}",
-    }
-    source = model(f"{body} out = Identity(x)", 17, **io)
-    source.graph.value_info.append(onnx.helper.make_tensor_value_info("r", 1, dims))
-    known = [2] if "Shape(r)" in body else dims
-    source.graph.value_info.append(onnx.helper.make_tensor_value_info("y", 1, known))
-    assert claims.granted(source) == found
-
-
 def test_a_graph_that_is_given_a_value_does_not_take_it_for_a_constant_of_around():
     source = model(
         "y = Relu(x)",

@@ -82,7 +82,7 @@ def test_who_reads_what(space):
     top = call(space, 1)
     assert [top.unused(index) for index in range(4)] == [False, True, True, True]
     top.proto.output[0] = ""
-    assert top.unused(0)
+    assert call(space, 1).unused(0)
 
 
 def test_attributes_are_set_and_removed(space):

@@ -21,6 +21,7 @@ class Call:
         self._attributes, self.space, self.granted = attributes, SimpleNamespace(exact=exact), False
         inputs = [f"i{k}" for k in range(len(shapes))]
         self.proto, self.output = helper.make_node("Op", inputs, [f"o{k}" for k in range(outputs)]), "o0"
+        self.inputs = list(self.proto.input)
 
     def shape(self, index=0):
         return self._shapes[index] if index < len(self._shapes) else None

@@ -7,6 +7,7 @@ import onnx.parser
 import pytest
 from opshift.passes.changes import Allowance
 from opshift.passes.optimization import optimize
+from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.equal_constants import content, digest
 from opshift.passes.optimization.visitor import Visit
 from opshift.passes.optimization.whole import Whole
@@ -83,8 +84,8 @@ def test_how_large_what_repeats_values_is(op, inputs, most, fits):
         )
     whole = Whole(source, source, None)
     whole.begin()
-    visit = Visit(Workspace(source.graph, whole, 18, path=()))
-    assert visit._is_bounded(source.graph.node[0], most) is fits
+    space = Workspace(source.graph, whole, 18, path=())
+    assert Visit(space)._is_bounded(Call(source.graph.node[0], space), most) is fits
 
 
 REPEATED = [

@@ -38,6 +38,27 @@ def test_what_is_fixed_is_used():
     assert whole.uses["b"] == 2
 
 
+def test_a_later_round_counts_what_is_called_then():
+    source = model("y = Neg(x)", 17, inputs="float[2] x", outputs="float[2] y")
+    whole = begun(source)
+    source.graph.node.extend(model(BODY, 17, **IO).graph.node)
+    source.graph.node[0].op_type = "Flatten"
+    whole.begin()
+    assert (whole.measures, whole.uses["a"], whole.uses["b"]) == (True, 3, 1)
+
+
+def test_references_and_trained_means_are_seen_inside_of_graphs():
+    source = model(BODY, 17, **IO)
+    inner = source.graph.node[2].attribute[0].g.node[0]
+    assert (begun(source).hangs, begun(source).fixed) == (False, frozenset())
+    inner.op_type = "BatchNormalization"
+    inner.input.extend(["s", "z", "mean", "variance"])
+    inner.attribute.add(name="training_mode", i=1, type=2)
+    assert begun(source).fixed == {"mean", "variance"}
+    inner.attribute.add(name="epsilon", ref_attr_name="e", type=1)
+    assert begun(source).hangs
+
+
 def test_what_was_changed_is_inferred_anew():
     whole = begun(model(BODY, 17, **IO))
     context = whole.context

@@ -63,6 +63,13 @@ def types(source, name):
     return [value for value in open_slices.inferred(source).graph.value_info if value.name == name]
 
 
+@pytest.mark.parametrize("ops", [{("", "Slice")}, {("", "Slice"), ("", "Attention")}, None])
+def test_what_is_cut_is_open_whatever_else_is_called(ops):
+    (found,) = [v for v in open_slices.inferred(model(BODY, 10, **IO), ops).graph.value_info if v.name == "t"]
+    assert found == types(model(BODY, 10, **IO), "t")[0]
+    assert found.type.tensor_type.shape.dim[1].dim_param != "B"
+
+
 def test_an_unknown_size_of_values_is_not_0():
     """ONNX's inference reads the size of values as 0 where nothing tells it."""
     text = """<ir_version: 11, opset_import: ["" : 23]> g (float[a,b,c] q, float[2,6,24] k, float[d,e,f] v) => (float[2,4,72] y) {

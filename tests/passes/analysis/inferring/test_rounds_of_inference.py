@@ -10,6 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto
 from opshift.passes.analysis.inferring import type_inference
 from opshift.passes.analysis.scope import Context, Scope, of_model
+from opshift.passes.analysis.shapes import Shapes, graph_types
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.types import tensor_type
 from opshift.passes.rewrite.builder import Builder
@@ -101,10 +102,10 @@ def test_inference_is_silent_where_something_is_open(body, silent):
     source = onnx.shape_inference.infer_shapes(
         model(body, 18, inputs="float[2,N] x", outputs="float[2,N] y", domains='"my" : 1')
     )
-    assert type_inference._is_silent(source.graph) is silent
+    assert type_inference._is_silent(source.graph, Shapes(graph_types(source.graph))) is silent
     if body == "y = Relu(x)":
         source.graph.node[0].output.append("")
-        assert not type_inference._is_silent(source.graph)
+        assert not type_inference._is_silent(source.graph, Shapes(graph_types(source.graph)))
 
 
 def test_small_constants_are_computed_for_inference():
@@ -140,17 +141,15 @@ def test_what_an_older_onnx_knows_less_of():
         outputs="b",
     )
     types = {
-        (): {
-            "a": tensor_type(1, [None, 2]),
-            "b": tensor_type(1, ["N", 2]),
-            "d": tensor_type(1),
-            "e": tensor_type(1, ["unk__1"]),
-            "f": tensor_type(1, ["N", 3]),
-        }
+        "a": tensor_type(1, [None, 2]),
+        "b": tensor_type(1, ["N", 2]),
+        "d": tensor_type(1),
+        "e": tensor_type(1, ["unk__1"]),
+        "f": tensor_type(1, ["N", 3]),
     }
-    assert type_inference._known_less(source, types) == {"a", "e"}
-    types[()]["b"] = tensor_type(1, [None])
-    assert type_inference._known_less(source, types) == {"a", "b", "e"}
+    assert type_inference._known_less(source, [Shapes(types)]) == {"a", "e"}
+    types["b"] = tensor_type(1, [None])
+    assert type_inference._known_less(source, [Shapes(types)]) == {"a", "b", "e"}
 
 
 @pytest.mark.parametrize(

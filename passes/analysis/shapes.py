@@ -1,0 +1,124 @@
+"""The shapes that inference found, each of which is read once, and which of them hold of sizes of 1 or more alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import chain
+from math import prod
+
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.traversal import Body, bodies, subgraphs
+from opshift.passes.model.types import has_shape
+
+Sizes = Sequence[int | str]
+"""The sizes of a shape as its message holds them: a number, or a name, which is empty where there is none."""
+
+
+def graph_types(graph: GraphProto) -> dict[str, TypeProto]:
+    """What a graph says of its values, of what it is given before all else."""
+    return {value.name: value.type for value in chain(graph.value_info, graph.output, graph.input)}
+
+
+class Shapes:
+    """The shapes of values that have these `types`."""
+
+    def __init__(self, types: Mapping[str, TypeProto]):
+        self.types = types
+        self._read: dict[str, Sizes | None] = {}
+
+    def of(self, name: str) -> Sizes | None:
+        """The sizes of a value; None where nothing tells them."""
+        try:
+            return self._read[name]
+        except KeyError:
+            kind = self.types.get(name)
+            found = None if kind is None or not has_shape(kind) else read(kind)
+            self._read[name] = found
+            return found
+
+
+def read(kind: TypeProto) -> Sizes:
+    """The sizes of a type that has a shape."""
+    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.tensor_type.shape.dim]
+
+
+Known = Callable[[str], Sizes | None]
+"""What tells the sizes of a value, if they are known."""
+
+
+def granted(inferred: ModelProto, known: Known) -> set[str]:
+    """Values whose inferred shapes hold of sizes of 1 or more alone, and what hangs on them.
+
+    Inference reads a size as the number that a Reshape is asked for, where 0 would mean "as it was". A size that is
+    kept in its place is the same either way, and so is one that follows from all others.
+    """
+    held = list(bodies(inferred))
+    asked = [{at for at in _asked(body) if _misread(body.node[at], known)} for body in held]
+    left = sum(map(len, asked))
+    seen = {dim for value in inferred.graph.input for dim in known(value.name) or ()} if left else set()
+    found: set[str] = set()
+    for body, places in zip(held, asked, strict=True):
+        for index, node in enumerate(body.node if left else ()):
+            if index in places:
+                left -= 1
+                if _misread(node, known, seen):
+                    found.add(node.output[0])
+            if not left:
+                break
+            seen.update(dim for name in node.output[:] for dim in known(name) or ())
+    if found:
+        _spread(inferred.graph, known, found)
+    return found
+
+
+def _asked(body: Body) -> set[int]:
+    """Where the nodes of a body stand that reshape to what it computes."""
+    reshapes = [(at, node) for at, node in enumerate(body.node) if node.op_type == "Reshape" and _is_computed(node)]
+    held = _constants(body) if reshapes else set()
+    return {at for at, node in reshapes if node.input[1] not in held}
+
+
+def _constants(body: Body) -> set[str]:
+    held = {tensor.name for tensor in getattr(body, "initializer", ())}
+    held.update(node.output[0] for node in body.node if node.op_type == "Constant")
+    return held
+
+
+def _spread(body: Body, known: Known, found: set[str]) -> bool:
+    """Add what hangs on the values that were found, but for what has no sizes; returns whether the body reads any."""
+    reads = False
+    for node in body.node:
+        hangs = not found.isdisjoint(node.input)
+        for _, _, graph in subgraphs(node) if node.attribute else ():
+            hangs |= _spread(graph, known, found)
+        if hangs:
+            reads = True
+            sizes = [(name, known(name)) for name in node.output]
+            found.update(name for name, dims in sizes if dims is None or any(isinstance(dim, str) for dim in dims))
+    return reads
+
+
+def _is_computed(node: NodeProto) -> bool:
+    """Whether a node is a Reshape to a shape that is an input of it, in which 0 is not the size."""
+    reshapes = node.op_type == "Reshape" and not default_domain(node.domain) and len(node.input) == 2
+    return reshapes and not any(a.name == "allowzero" and a.i for a in node.attribute)
+
+
+def _misread(node: NodeProto, known: Known, seen: Container[int | str] | None = None) -> bool:
+    """Whether a Reshape is taken to make a size that may be 0: one of those that were `seen`, if that is known."""
+    before, after = known(node.input[0]), known(node.output[0]) or ()
+    numbers = [
+        axis
+        for axis, dim in enumerate(after)
+        if isinstance(dim, str) and (seen is None or dim in seen)
+        if before is None or (axis < len(before) and dim != before[axis])
+    ]
+    if not numbers or before is None:
+        return bool(numbers)
+    alone = sum(isinstance(dim, str) for dim in after) == 1
+    return not (alone and _counted(before) == _counted(after))
+
+
+def _counted(dims: Sizes) -> tuple[int, list[str]]:
+    """How many elements a tensor has: a number, and the sizes that it is multiplied by."""
+    return prod(dim for dim in dims if isinstance(dim, int)), sorted(dim for dim in dims if isinstance(dim, str))
