@@ -236,14 +236,6 @@ class Scope:
         node = self.producers.get(name)
         return None if node is None else (node, self.opset)
 
-    def is_new(self, name: str) -> bool:
-        """Whether the conversion made a value, of which the source says nothing."""
-        around: Scope | None = self
-        while around is not None and name not in around.made:
-            around = around.parent
-        owner = around and self.owner(name)
-        return owner is not None and name in owner.made and name not in owner.producers
-
     def is_opaque(self, name: str) -> bool:
         """Whether a value is known to be none that can be evaluated, without a look at the nodes that make it."""
         return name in self.later and self.later[name][0].opaque

@@ -125,23 +125,12 @@ def test_what_steps_made_is_remembered(scope):
         (node, 12),
         node,
     )
-    assert (scope.is_new("new"), scope.is_new("a"), scope.is_new("x"), scope.is_new("nothing")) == (
-        True,
-        False,
-        False,
-        False,
-    )
     assert (scope.opset_of(node), scope.opset_of(scope.body.node[0])) == (12, 18)
     assert scope.source_of("a") == (scope.body.node[0], 18)
     assert (scope.source_of("x"), scope.written("a")) == (None, None)
     again = onnx.helper.make_node("Abs", ["x"], ["a"])
     scope.record(again, 12)
-    assert (scope.maker("a"), scope.source_of("a"), scope.is_new("a"), scope.opset_of(scope.body.node[0])) == (
-        again,
-        (again, 12),
-        False,
-        18,
-    )
+    assert (scope.maker("a"), scope.source_of("a"), scope.opset_of(scope.body.node[0])) == (again, (again, 12), 18)
 
 
 class Script:
