@@ -49,7 +49,7 @@ from opshift.passes.model.messages import (
     ValueInfoProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Body, unread
+from opshift.passes.model.traversal import Body, holding, subgraphs, unread
 from opshift.passes.model.types import Dim, dims_of, elem_type_of, tensor_type
 from opshift.passes.model.types import has_shape as has_shape
 
@@ -160,6 +160,18 @@ class Scope:
         """The scope of a graph that the node at this index holds, here as in the source model."""
         path = None if self.path is None else (*self.path, (index, attribute, k))
         return Scope(body, self.context, self.opset, self, path)
+
+    def branches(self, node: NodeProto, opset: int) -> list[tuple[GraphProto, Scope]]:
+        """The graphs that a node holds, with their scopes: at their places, where the node is one of the source."""
+        place = None if self.path is None else self._places.get(node.output[0])
+        if place is None or self.body.node[place] is not node:
+            return [(graph, self.inside(graph, opset)) for _, _, graph in subgraphs(node)]
+        return [(graph, self.nested(graph, place, attribute, k)) for attribute, k, graph in subgraphs(node)]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where the nodes stand that may hold graphs, by the first value that they make."""
+        return {node.output[0]: index for index, node in holding(self.body) if node.output}
 
     @property
     def graph(self) -> GraphProto | None:
