@@ -204,6 +204,11 @@ def ir_version(domain: str, opset: int) -> int:
     return max(reached, default=3)
 
 
+def type_since(kind: str) -> int:
+    """The first opset at which some operator of the default domain takes a type that is known."""
+    return int(_table()["types_since"][kind])
+
+
 @cache
 def types_at(opset: int) -> frozenset[str]:
     """Every type that some operator of the default domain takes at `opset`."""

@@ -25,6 +25,11 @@ def test_the_types_of_an_opset_are_those_of_its_operators(opset):
     assert schemas.types_at(opset) == frozenset().union(*(formal.types for formal in formals))
 
 
+def test_when_a_type_begins():
+    for kind in ("tensor(float)", "tensor(bfloat16)", "tensor(uint4)", "seq(tensor(float))"):
+        assert schemas.type_since(kind) == min(o for o in range(1, 29) if kind in schemas.types_at(o))
+
+
 def test_what_holds_graphs_has_an_attribute_for_them():
     assert [op for op in schemas.operators("") if schemas.has_subgraphs("", op)] == [
         "If",
