@@ -49,7 +49,7 @@ from opshift.passes.model.messages import (
     ValueInfoProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Body, unread
+from opshift.passes.model.traversal import Body, holding, subgraphs, unread
 from opshift.passes.model.types import Dim, dims_of, elem_type_of, tensor_type
 from opshift.passes.model.types import has_shape as has_shape
 
@@ -161,6 +161,18 @@ class Scope:
         path = None if self.path is None else (*self.path, (index, attribute, k))
         return Scope(body, self.context, self.opset, self, path)
 
+    def branches(self, node: NodeProto, opset: int) -> list[tuple[GraphProto, Scope]]:
+        """The graphs that a node holds, with their scopes: at their places, where the node is one of the source."""
+        place = None if self.path is None else self._places.get(node.output[0])
+        if place is None or self.body.node[place] is not node:
+            return [(graph, self.inside(graph, opset)) for _, _, graph in subgraphs(node)]
+        return [(graph, self.nested(graph, place, attribute, k)) for attribute, k, graph in subgraphs(node)]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where the nodes stand that may hold graphs, by the first value that they make."""
+        return {node.output[0]: index for index, node in holding(self.body) if node.output}
+
     @property
     def graph(self) -> GraphProto | None:
         return self.body if isinstance(self.body, GraphProto) else None
@@ -235,14 +247,6 @@ class Scope:
             return self.written(name)
         node = self.producers.get(name)
         return None if node is None else (node, self.opset)
-
-    def is_new(self, name: str) -> bool:
-        """Whether the conversion made a value, of which the source says nothing."""
-        around: Scope | None = self
-        while around is not None and name not in around.made:
-            around = around.parent
-        owner = around and self.owner(name)
-        return owner is not None and name in owner.made and name not in owner.producers
 
     def is_opaque(self, name: str) -> bool:
         """Whether a value is known to be none that can be evaluated, without a look at the nodes that make it."""

@@ -22,7 +22,11 @@ from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import inherit, lost_plans, take_over
 from opshift.passes.rewrite.says import sentence_of
 
-_FIRST_INFERRED = 7  # many schemas below it infer no types or no broadcast shapes
+_TOLD_SINCE = {
+    **{"Compress": 11, "GreaterOrEqual": 16, "LessOrEqual": 16},  # of which schemas below infer nothing
+    "Where": 9,  # below which elements are gathered from places that are computed
+}
+"""The versions from which on calls tell their types; of other operators, schemas below 7 tell none, or no shapes."""
 
 
 def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
@@ -32,7 +36,7 @@ def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Led
     before, after = (older, move.edge) if move.up else (move.edge, older)
     arrived = {**work.versions, op[0]: move.edge if move.up else move.edge - 1}
     node = work.node(scope, before, arrived.get("", 1))
-    if move.edge <= _FIRST_INFERRED and not move.up and not op[0]:
+    if not move.up and not op[0] and move.edge <= _TOLD_SINCE.get(op[1], 7):
         keep_types(work, scope)
     pair = registry.step(*op, move.edge)
     step = None if pair is None else pair.up if move.up else pair.down
@@ -173,11 +177,8 @@ def _check_types(node: Node, before: int, after: int) -> None:
 
 
 def _type_text(name: str, scope: Scope) -> str | None:
-    """A type as schemas spell it: by the element type, which follows from schemas alone, where it is a tensor.
-
-    What is new is inferred as long as it is written at a version that tells more than an older one.
-    """
-    if not scope.is_new(name) and (elem_type := scope.elem_type(name)):
+    """A type as schemas spell it: by the element type, which follows from schemas alone, where it is a tensor."""
+    if elem_type := scope.elem_type(name):
         return tensor_text(elem_type)
     known = scope.type(name)
     return None if known is None else type_text(known)

@@ -37,7 +37,7 @@ class Narrow:
     @property
     def since(self) -> int:
         """The opset at which the type begins."""
-        return next(o for o in range(1, schemas.latest() + 1) if f"tensor({self.name})" in schemas.types_at(o))
+        return schemas.type_since(f"tensor({self.name})")
 
 
 # By name, because the installed onnx may be too old to know them all.

@@ -1,7 +1,7 @@
 """What is legal at which opset: the one place that knows operator schemas.
 
-Everything here is read from `schema_table.json`, which `opshift.passes.model.tabulate` writes from `onnx.defs`, and
-`vendor_table.json`, which `opshift.catalog.vendors` writes from onnxruntime's registry.
+Everything here is read from `schema_table.json` and `schema_rows.tsv`, which `opshift.passes.model.tabulate` writes
+from `onnx.defs`, and `vendor_table.json`, which `opshift.catalog.vendors` writes from onnxruntime's registry.
 """
 
 from __future__ import annotations
@@ -81,26 +81,35 @@ def _at(formals: tuple[Parameter, ...], index: int) -> Parameter | None:
     return formals[-1] if formals and formals[-1].option == "Variadic" else None
 
 
+def _text(name: str) -> str:
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return file.read()
+
+
 @cache
 def _table() -> Any:
-    with open(os.path.join(os.path.dirname(__file__), "schema_table.json"), encoding="utf-8") as file:
-        return json.load(file)
+    return json.loads(_text("schema_table.json"))
+
+
+@cache
+def _rows() -> dict[str, dict[str, dict[str, str]]]:
+    """What each version of each operator declares, in JSON, by domain and operator."""
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    for line in _text("schema_rows.tsv").splitlines():
+        domain, op, version, declared = line.split("\t")
+        rows.setdefault(domain, {}).setdefault(op, {})[version] = declared
+    return rows
 
 
 @cache
 def vendor_table() -> Any:
     """The same of operators that are not ONNX's, and of the kernels that onnxruntime has for them on the CPU."""
-    with open(os.path.join(os.path.dirname(__file__), "vendor_table.json"), encoding="utf-8") as file:
-        return json.load(file)
-
-
-def _table_of(domain: str) -> Any:
-    return vendor_table() if domain in VENDORS else _table()
+    return json.loads(_text("vendor_table.json"))
 
 
 def _operators(domain: str) -> Any:
     domain = default_domain(domain)
-    return _table_of(domain)["schemas"].get(domain, {})
+    return (vendor_table()["schemas"] if domain in VENDORS else _rows()).get(domain, {})
 
 
 @cache
@@ -124,8 +133,9 @@ def schema(domain: str, op: str, opset: int) -> Schema | None:
     if at is None:
         return None
     domain = default_domain(domain)
-    row = _operators(domain)[op][str(at)]
-    pool = _table_of(domain)["types"]
+    row, pool = _operators(domain)[op][str(at)], (vendor_table() if domain in VENDORS else _table())["types"]
+    if domain not in VENDORS:
+        row = json.loads(row)
 
     def parameter(name: str, kind: str, option: Any, types: int, homogeneous: bool) -> Parameter:
         return Parameter(name, kind, option, frozenset(pool[types]), homogeneous)
@@ -170,12 +180,12 @@ def kernels(domain: str, op: str) -> tuple[dict[str, frozenset[str]], ...]:
 
 def domains() -> tuple[str, ...]:
     """The domains whose operators ONNX itself defines."""
-    return tuple(_table()["schemas"])
+    return tuple(_rows())
 
 
 def known_domain(domain: str) -> bool:
     """Whether ONNX itself defines the operators of `domain`."""
-    return default_domain(domain) in _table()["schemas"]
+    return default_domain(domain) in _rows()
 
 
 @cache
@@ -194,31 +204,22 @@ def ir_version(domain: str, opset: int) -> int:
     return max(reached, default=3)
 
 
+def type_since(kind: str) -> int:
+    """The first opset at which some operator of the default domain takes a type that is known."""
+    return int(_table()["types_since"][kind])
+
+
 @cache
 def types_at(opset: int) -> frozenset[str]:
     """Every type that some operator of the default domain takes at `opset`."""
-    pool = _table()["types"]
-    return frozenset().union(*(pool[index] for index, opsets in _opsets_of_types().items() if opsets >> opset & 1))
-
-
-@cache
-def _opsets_of_types() -> dict[int, int]:
-    """By its place in the table, at which opsets some operator of the default domain takes a set of types, as bits."""
-    held: dict[int, int] = {}
-    for rows in _table()["schemas"][""].values():
-        ends = sorted(map(int, rows))
-        for first, end in zip(ends, (*ends[1:], 64), strict=True):
-            row, opsets = rows[str(first)], (1 << end) - (1 << first)
-            for formal in (*row["inputs"], *row["outputs"]):
-                held[formal[3]] = held.get(formal[3], 0) | opsets
-    return held
+    return frozenset(text for text, first in _table()["types_since"].items() if first <= opset)
 
 
 @cache
 def has_subgraphs(domain: str, op: str) -> bool:
     """Whether any version of `op` takes graphs as attributes; True for operators that ONNX does not define."""
-    rows = _table()["schemas"].get(default_domain(domain), {}).get(op)
-    return rows is None or any(a[0] in ("GRAPH", "GRAPHS") for row in rows.values() for a in row["attributes"].values())
+    domain = default_domain(domain)
+    return op not in _rows().get(domain, {}) or op in _table()["holding_graphs"][domain]
 
 
 Difference = Literal["none", "widened", "narrowed", "changed"]

@@ -1,7 +1,8 @@
-"""Write `schema_table.json`: what `onnx.defs` knows about every operator version.
+"""Write `schema_table.json` and `schema_rows.tsv`: what `onnx.defs` knows about every operator version.
 
-`python -m opshift.passes.model.tabulate [PATH]` regenerates the table from the installed onnx. Conversions read the
-table instead of importing onnx, which would cost more than converting a small model; a test keeps both equal.
+`python -m opshift.passes.model.tabulate [FOLDER]` regenerates them from the installed onnx. Conversions read them
+instead of importing onnx, which would cost more than converting a small model; a test keeps both equal. A row is one
+version of one operator, and is parsed when it is asked for: all of them take half as long as a small model.
 """
 
 from __future__ import annotations
@@ -78,11 +79,42 @@ def tabulate() -> dict[str, Any]:
     return {"ir": ir_versions(), "types": [list(types) for types in pool], "schemas": schemas}
 
 
-def render() -> str:
-    """The table as the JSON text that is committed."""
-    return json.dumps(tabulate(), indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n"
+def _types_since(table: dict[str, Any]) -> dict[str, int]:
+    """The first opset at which an operator of the default domain takes each type; none is taken back."""
+    since: dict[str, int] = {}
+    for versions in table["schemas"][""].values():
+        for version, row in versions.items():
+            for _, _, _, types, _ in (*row["inputs"], *row["outputs"]):
+                for text in table["types"][types]:
+                    since[text] = min(since.get(text, int(version)), int(version))
+    return dict(sorted(since.items()))
+
+
+def _holding_graphs(table: dict[str, Any]) -> dict[str, list[str]]:
+    """The operators that take graphs as attributes at any version, by domain."""
+
+    def holds(row: Row) -> bool:
+        return any(kind in ("GRAPH", "GRAPHS") for kind, _, _ in row["attributes"].values())
+
+    return {domain: [op for op in ops if any(map(holds, ops[op].values()))] for domain, ops in table["schemas"].items()}
+
+
+def render() -> dict[str, str]:
+    """The text of each file that is committed."""
+    table = tabulate()
+    shared = {key: table[key] for key in ("ir", "types")}
+    shared |= {"types_since": _types_since(table), "holding_graphs": _holding_graphs(table)}
+    rows = [
+        "\t".join([domain, op, version, json.dumps(row, separators=(",", ":"))])
+        for domain, ops in table["schemas"].items()
+        for op, versions in ops.items()
+        for version, row in versions.items()
+    ]
+    lines = [f"{json.dumps(key)}:{json.dumps(held, separators=(',', ':'))}" for key, held in shared.items()]
+    return {"schema_table.json": "{" + ",\n".join(lines) + "}\n", "schema_rows.tsv": "\n".join(rows) + "\n"}
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("schema_table.json")
-    target.write_text(render(), encoding="utf-8", newline="\n")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    for name, text in render().items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")

@@ -36,9 +36,9 @@ def may_hold(node: NodeProto) -> bool:
     return bool(node.domain) or node.op_type not in graphless()
 
 
-def holding(graph: GraphProto) -> list[tuple[int, NodeProto]]:
+def holding(body: Body) -> list[tuple[int, NodeProto]]:
     """The nodes that may hold graphs, with their places."""
-    return [(index, node) for index, node in enumerate(graph.node) if may_hold(node)]
+    return [(index, node) for index, node in enumerate(body.node) if may_hold(node)]
 
 
 def bodies(model: ModelProto) -> Iterator[Body]:

@@ -108,10 +108,9 @@ def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, T
 
 
 def _infer_branches(node: NodeProto, opset: int, scope: Known) -> None:
-    """What both branches of a made If agree upon: the element type, the rank, single dimensions."""
+    """What both branches of an If agree upon: the element type, the rank, single dimensions."""
     yielded = []
-    for _, _, graph in subgraphs(node):
-        inner = scope.inside(graph, opset)
+    for graph, inner in scope.branches(node, opset):
         yielded.append([(inner.elem_type(value.name), inner.shape(value.name)) for value in graph.output])
     for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
         kinds = {elem_type for elem_type, _ in found}

@@ -113,9 +113,6 @@ class Stage(Scope):
     def _defines(self, name: str) -> bool:
         return name in self._names or super()._defines(name)
 
-    def is_new(self, name: str) -> bool:
-        return name not in self._names and super().is_new(name)
-
     def producer(self, name: str) -> NodeProto | None:
         if name in self._names and name not in self.made:
             self._spoil()

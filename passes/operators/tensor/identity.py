@@ -14,6 +14,8 @@ T = TensorProto
 
 @says("Identity took no sequence: one is copied by inserting an element at the end and erasing it again.")
 def copy_sequence(node: Node) -> Replacement:
+    if node.scope.elem_type(node.input(0)):
+        return None
     kind = node.scope.type(node.input(0))
     if kind is None:
         raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown; a tensor could be expressed')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.types import Dim
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.carriers import MULTIPLIED
 from opshift.passes.operators.shared.flat_indices import Size
@@ -82,17 +81,18 @@ def _common_sizes(node: Node) -> list[Size] | None:
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes):
         return None
-    rank, found = max(map(len, known)), list[Size]()
-    for axis in range(-rank, 0):
-        along = [(k, shape[axis]) for k, shape in enumerate(known) if len(shape) >= -axis]
-        longer: set[Dim] = {dim for _, dim in along if dim != 1}
-        if len(longer) > 1 or None in longer:
-            return None
-        dim = next(iter(longer), 1)
+    rank = max(map(len, known))
+    along = [[(k, shape[axis]) for k, shape in enumerate(known) if len(shape) >= -axis] for axis in range(-rank, 0)]
+    longer = [{dim for _, dim in dims if dim != 1} for dims in along]
+    if any(len(dims) > 1 or None in dims for dims in longer):
+        return None
+    found = list[Size]()
+    for axis, dims, lengths in zip(range(-rank, 0), along, longer, strict=True):
+        dim = next(iter(lengths), 1)
         if isinstance(dim, int):
             found.append(dim)
             continue
-        k = next(k for k, other in along if other == dim)
+        k = next(k for k, other in dims if other == dim)
         found.append(node.build.Gather(node.build.Shape(node.inputs[k]), axis + len(known[k])))
     return found
 

@@ -116,6 +116,19 @@ def test_a_long_way_is_gone_once():
     assert (made.tensor("a"), made.array("b")) == (None, None)
 
 
+def test_graphs_of_the_source_are_at_their_places(scope, inner):
+    node = scope.body.node[-1]
+    paths = [((8, attribute, 0),) for attribute in ("else_branch", "then_branch")]
+    assert [(graph.name, held.path, held.parent) for graph, held in scope.branches(node, 18)] == [
+        ("g", path, scope) for path in paths
+    ]
+    made = NodeProto()
+    made.CopyFrom(node)
+    scope.record(made, 12)
+    assert [(held.path, held.opset) for _, held in scope.branches(made, 12)] == [(None, 12)] * 2
+    assert [held.path for _, held in scope.inside(scope.graph, 18).branches(node, 18)] == [None] * 2
+
+
 def test_what_steps_made_is_remembered(scope):
     node = onnx.helper.make_node("Neg", ["x"], ["new", "other"])
     scope.record(node, 12)
@@ -125,23 +138,12 @@ def test_what_steps_made_is_remembered(scope):
         (node, 12),
         node,
     )
-    assert (scope.is_new("new"), scope.is_new("a"), scope.is_new("x"), scope.is_new("nothing")) == (
-        True,
-        False,
-        False,
-        False,
-    )
     assert (scope.opset_of(node), scope.opset_of(scope.body.node[0])) == (12, 18)
     assert scope.source_of("a") == (scope.body.node[0], 18)
     assert (scope.source_of("x"), scope.written("a")) == (None, None)
     again = onnx.helper.make_node("Abs", ["x"], ["a"])
     scope.record(again, 12)
-    assert (scope.maker("a"), scope.source_of("a"), scope.is_new("a"), scope.opset_of(scope.body.node[0])) == (
-        again,
-        (again, 12),
-        False,
-        18,
-    )
+    assert (scope.maker("a"), scope.source_of("a"), scope.opset_of(scope.body.node[0])) == (again, (again, 12), 18)
 
 
 class Script:

@@ -1,6 +1,9 @@
 """What moves do to a node, and what of it is refused and noted."""
 
+import itertools
+
 import onnx
+import onnx.defs
 import onnx.helper
 import onnx.parser
 import pytest
@@ -8,6 +11,7 @@ from onnx import NodeProto, TensorProto
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Ledger
 from opshift.passes.conversion import moves
+from opshift.passes.conversion.convert import convert
 from opshift.passes.conversion.route import Arrived, Cross, Inline, Plan, Route
 from opshift.passes.conversion.work import Work
 from opshift.passes.errors import CannotConvert
@@ -340,3 +344,29 @@ def test_vectors_without_elements_are_refused_where_a_step_hangs_on_them():
     io = {"inputs": "float[2,3] x", "outputs": "float[A,B] y", "constants": "float[0] k = {}, float[1] one = {1}"}
     check_refused("y = Tile(x, k, one)", 1, 6, "no elements in input 1", **io)
     check_refused("y = Tile(x, one, k)", 1, 6, "0 elements in input 2", **io)
+
+
+def test_schemas_that_infer_less_below_a_version_are_known():
+    """Of calls that a step makes, types are kept at the boundaries below which nothing tells them."""
+    held: dict[str, dict[int, bool]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            held.setdefault(schema.name, {})[schema.since_version] = schema.has_type_and_shape_inference_function
+    lost = {
+        op: max(later for version, later in itertools.pairwise(sorted(told)) if told[later] and not told[version])
+        for op, told in held.items()
+        if any(told[later] and not told[version] for version, later in itertools.pairwise(sorted(told)))
+    }
+    later = {op: version for op, version in lost.items() if version > moves._TOLD_SINCE.get(op, 7)}
+    assert not later
+
+
+def test_sizes_of_a_made_call_are_known_after_it_was_gathered():
+    """The second Where knows the sizes of the first, and is gathered without Tile to a common shape."""
+    body = "y = Attention(q, k, v, m)"
+    inputs = "float[B,2,S,8] q, float[B,2,S,8] k, float[B,2,S,8] v, bool[S,S] m"
+    result = convert(model(body, 23, inputs=inputs, outputs="float[B,2,S,8] y"), {"": 8}).model
+    made = [node.op_type for node in result.graph.node]
+    assert made.count("Where") == 0 < made.count("Loop")
+    assert "Tile" not in made
+    assert "Expand" not in made

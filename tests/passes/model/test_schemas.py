@@ -1,5 +1,7 @@
 """The schema table says what the installed onnx says."""
 
+from pathlib import Path
+
 import onnx.defs
 import pytest
 from opshift.passes.model import schemas, tabulate
@@ -11,8 +13,37 @@ INSTALLED = [s for s in onnx.defs.get_all_schemas_with_history() if s.domain in 
 
 @pytest.mark.newest
 def test_the_table_is_what_the_installed_onnx_yields():
-    with open(tabulate.__file__.replace("tabulate.py", "schema_table.json"), encoding="utf-8") as file:
-        assert file.read() == tabulate.render()
+    folder = Path(tabulate.__file__).parent
+    rendered = tabulate.render()
+    assert {name: (folder / name).read_text(encoding="utf-8") for name in rendered} == rendered
+
+
+@pytest.mark.parametrize("opset", range(1, schemas.latest() + 1))
+def test_the_types_of_an_opset_are_those_of_its_operators(opset):
+    found = [schemas.schema("", op, opset) for op in schemas.operators("")]
+    formals = [formal for schema in found if schema is not None for formal in (*schema.inputs, *schema.outputs)]
+    assert schemas.types_at(opset) == frozenset().union(*(formal.types for formal in formals))
+
+
+def test_when_a_type_begins():
+    for kind in ("tensor(float)", "tensor(bfloat16)", "tensor(uint4)", "seq(tensor(float))"):
+        assert schemas.type_since(kind) == min(o for o in range(1, 29) if kind in schemas.types_at(o))
+
+
+def test_what_holds_graphs_has_an_attribute_for_them():
+    assert [op for op in schemas.operators("") if schemas.has_subgraphs("", op)] == [
+        "If",
+        "Loop",
+        "Scan",
+        "SequenceMap",
+    ]
+    assert not schemas.has_subgraphs("ai.onnx", "Relu")
+    assert not schemas.has_subgraphs("ai.onnx.ml", "Scaler")
+    assert schemas.has_subgraphs("", "Unheard")
+    assert schemas.has_subgraphs("com.microsoft", "FastGelu")
+    for schema in INSTALLED:
+        holds = any(a.type.name in ("GRAPH", "GRAPHS") for a in schema.attributes.values())
+        assert not holds or schemas.has_subgraphs(schema.domain, schema.name)
 
 
 @pytest.mark.parametrize("opset", range(1, min(NEWEST, schemas.latest()) + 1))

@@ -20,6 +20,9 @@ class Scope:
         found.opset = opset
         return found
 
+    def branches(self, node, opset):
+        return [(attribute.g, self.inside(attribute.g, opset)) for attribute in node.attribute]
+
     def elem_type(self, name):
         return self.held.get(name, (0, None))[0]
 

@@ -11,6 +11,7 @@ from onnx import ModelProto, TensorProto
 from opshift.passes.analysis.inferring import type_inference
 from opshift.passes.analysis.scope import Context, Scope, of_model
 from opshift.passes.analysis.shapes import Shapes, graph_types
+from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.types import tensor_type
 from opshift.passes.rewrite.builder import Builder
@@ -190,3 +191,23 @@ def test_what_fails_is_blamed_on_an_invalid_model():
             raise error
     assert type_inference.contradiction(right) == ""
     assert "Inferred" in type_inference.contradiction(wrong) or "inconsistent" in type_inference.contradiction(wrong)
+
+
+def test_branches_in_branches_are_inferred_from_what_is_known_of_the_source(monkeypatch):
+    """Of Ifs in each other, whose branches are of two ranks, no node is inferred by itself but the Ifs."""
+    depth = 6
+    text = "y0 = Reshape(x, s)"
+    for level in range(depth):
+        nested = f"then_branch = t{level} () => (float y{level}) {{ {text} }}"
+        other = f"else_branch = e{level} () => (float z{level}) {{ a{level} = Relu(x) z{level} = Neg(a{level}) }}"
+        text = f"y{level + 1} = If (c) <{nested}, {other}>"
+    body = text.replace(" => (float ", " => (")
+    source = model(body, 16, inputs="float[N,6] x, bool c", outputs=f"y{depth}", constants="int64[3] s = {0, 2, 3}")
+    inferred, infer = [], type_inference.infer_node
+    monkeypatch.setattr(
+        type_inference, "infer_node", lambda node, *of: inferred.append(node.op_type) or infer(node, *of)
+    )
+    result = convert.attempt(source, {"": 13})
+    assert result.model is not None, result.refusals
+    assert set(inferred) == {"If"}
+    assert len(inferred) <= depth * (depth + 1) / 2

@@ -41,6 +41,18 @@ def test_a_size_along_one_axis_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> 
     assert numbered == [size > 0 for size in sizes]
 
 
+@pytest.mark.parametrize(("op", "opset", "target"), [("HardSwish", 14, 13), ("Identity", 14, 13), ("Relu", 14, 6)])
+def test_what_hangs_on_the_element_type_is_learned_once_for_all_sizes(op, opset, target, monkeypatch):
+    sizes = range(3, 10)
+    body = " ".join(f"y{size} = {op}(x{size})" for size in sizes)
+    inputs, outputs = (", ".join(f"float[N,{size}] {v}{size}" for size in sizes) for v in "xy")
+    learned, learn = [], cache.Replays._learn
+    monkeypatch.setattr(cache.Replays, "_learn", lambda *given: learned.append(1) or learn(*given))
+    made = check_replayed(model(body, opset, inputs=inputs, outputs=outputs), target, monkeypatch, least=5)
+    assert len(learned) == 1
+    assert len(made.graph.node) % len(sizes) == 0
+
+
 def check_replayed(
     source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1, **asked: Any
 ) -> ModelProto:

@@ -117,7 +117,6 @@ def test_what_steps_made_is_theirs(real):
     made.record(node, 18)
     assert made.producer("own") is node
     assert made.origin("own") == (node, 18)
-    assert (made.is_new("own"), made.is_new(X[0])) == (True, False)
     assert made.shape("own") == [2, 3]
     assert made.elem_type("own") == 1
     assert made.elements("own") is None
@@ -198,7 +197,6 @@ def test_names_and_constants_are_events(real):
     assert (made.events[2].tensor, made.events[2].key) == (tensor, tensor.SerializeToString(deterministic=True))
     assert made.events[0] == Event(first, (Y[0], "/Abs"))
     assert made.ints(held) == [1]
-    assert made.is_new(held) is False
 
 
 def test_types_that_follow_ask_no_more(real):

@@ -130,3 +130,11 @@ def test_a_constant_condition_is_resolved_below_9():
     assert [line.split(" = ")[1].split("(")[0] for line in shown.splitlines()] == [
         *("Reshape", "Reshape", "Concat<axis=0>", "Gather<axis=0>")
     ]
+
+
+def test_sizes_that_differ_leave_nothing_behind_that_nobody_reads():
+    """The first axis is as long in all of them, the second is not."""
+    io = {"inputs": "bool[N,A] c, float[N,B] a, float b", "outputs": "float[N,C] y"}
+    made = convert.convert(model("y = Where(c, a, b)", 9, **io), {"": 8}).model
+    read = {name for node in made.graph.node for name in node.input} | {"y"}
+    assert [node.op_type for node in made.graph.node if read.isdisjoint(node.output)] == []
