@@ -167,7 +167,7 @@ class Judge:
             return Verdict(NEAR, engine=engine, result=result)
         if grade == "close" and _in_float32(self.source.model) and not _differ(_cut(expected), _cut(outputs), grade):
             return Verdict(NEAR, engine=engine, result=result)
-        if grade == "close" and as_unsteady(expected, outputs, *self._moved(engine)):
+        if as_unsteady(expected, outputs, *self._moved(engine), grade=grade):
             return Verdict(UNJUDGED, f"what a rounding of the inputs changes as much: {differs}", engine, result)
         models, judge, feeds = (flat(self.source.model), flat(result)), ENGINES[engine], self.source.feeds
         excuses = (quirks.excuse(judge.engine, model, feeds, differs, judge.own) for model in models)

@@ -1,0 +1,40 @@
+"""What a rounding of the inputs makes of an output excuses as much, and no more."""
+
+import numpy as np
+import pytest
+
+from tests.random.models import Source
+from tests.random.steadiness import as_unsteady, rocked
+from tests.runtime import Runtime
+from tests.support import model
+
+F = np.float32
+ZERO = np.zeros(1, F)
+
+
+@pytest.mark.parametrize(
+    ("grade", "expected", "output", "moved", "excused"),
+    [
+        ("exact", F([100]), F([100.5]), F([101]), True),
+        ("exact", F([100]), F([101.5]), F([101]), False),
+        ("close", F([100]), F([101.5]), F([101]), True),
+        ("exact", np.array([1]), np.array([2]), np.array([2]), False),
+        ("close", np.array([1]), np.array([2]), np.array([2]), True),
+        ("exact", F([np.nan]), F([1]), F([1]), False),
+        ("close", F([np.nan]), F([1]), F([1]), True),
+        ("exact", F([1, 2]), F([1]), F([1]), False),
+        ("close", F([1, 2]), F([1]), F([1]), True),
+        ("exact", ZERO, -ZERO, F([5]), False),
+        ("exact", ZERO, ZERO, F([5]), True),
+        ("exact", np.array([1]), np.array([1]), np.array([2]), True),
+    ],
+)
+def test_an_exact_result_is_excused_for_numbers_alone(grade, expected, output, moved, excused):
+    assert as_unsteady([expected], [output], [moved], grade=grade) is excused
+
+
+def test_what_a_sum_leaves_of_numbers_of_both_signs_moves():
+    of = model("y = ReduceSum(x)", 13, inputs="float[4] x", outputs="float[1] y")
+    source = Source(of, {"x": F([0.60270768, -0.59464979, 0.62251914, -0.63119197])}, "graph")
+    (still,), *moved = (Runtime(of).run(one.feeds) for one in (source, rocked(source, 1), rocked(source, -1)))
+    assert all(run[0] != still for run in moved)
