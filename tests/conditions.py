@@ -263,6 +263,14 @@ def exponentials_beyond_doubles(call: Call) -> bool:
     return bool((np.isfinite(largest) & ((largest > 709) | (largest < -708))).any())
 
 
+def unsorted_behind_the_first_axis(call: Call) -> bool:
+    """Whether a Unique keeps the order of what is not along the first axis, and says where it was."""
+    x, axis = call.shape(0), call.attribute("axis")
+    if call.attribute("sorted", 1) or len(call.node.output) < 2:
+        return False
+    return x is None or (len(x) > 1 and (axis is None or axis % len(x) != 0))
+
+
 def many_by_nothing(call: Call) -> bool:
     """Whether vectors or a matrix are multiplied by many matrices, or these by a vector, of no inner size."""
     a, b = call.shape(0), call.shape(1)

@@ -28,17 +28,15 @@ def reshape(of: Layer) -> Made:
 
 def _beside_copies(of: Layer, wanted: list[int]) -> str:
     """A -1 is what the other sizes leave, those aside that are copied; ONNX has none beside a copied size of 0."""
-    dims, copied = of.dims(), [place for place, size in enumerate(wanted) if size == 0]
-    if dims is None or max(copied, default=-1) >= len(dims) or all(dims[place] > 0 for place in copied):
+    dims, copied = of.dims() or [], [place for place, size in enumerate(wanted) if size == 0]
+    if max(copied, default=-1) >= len(dims) or all(dims[place] > 0 for place in copied):
         return str(of.build.Reshape(of.input(0), of.vector(1)))
     rest, others = [place for place in range(len(dims)) if place not in copied], prod(s for s in wanted if s > 0)
-    if all(dims[place] > 0 for place in rest):
-        left = prod(dims[place] for place in rest) // others
-        return str(of.build.Reshape(of.input(0), [left if size == -1 else size for size in wanted]))
-    held = sizes.dims(of)
-    told = sizes.over(of, sizes.times(of, *(held[place] for place in rest)), others)
-    made = [held[place] if size == 0 else told if size == -1 else size for place, size in enumerate(wanted)]
-    return sizes.reshaped(of, of.input(0), made)
+    known = all(dims[place] > 0 for place in rest)
+    held: list[Size] = [dim if place in rest else 0 for place, dim in enumerate(dims)] if known else sizes.dims(of)
+    left = sizes.over(of, sizes.times(of, *(held[place] for place in rest)), others)
+    made = [held[place] if size == 0 else left if size == -1 else size for place, size in enumerate(wanted)]
+    return str(of.build.Reshape(of.input(0), sizes.vector(of, made), allowzero=None if known else 1))
 
 
 @layer("Transpose")
