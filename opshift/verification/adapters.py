@@ -29,9 +29,6 @@ KNOWN = {
 }
 """Every backend that can be probed, and the session class that opens models in it, as `module:class`."""
 
-AS_WRITTEN = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "LP_TRANSFORMS_MODE": "NO"}
-"""How OpenVINO computes what a model says: else it takes 255 levels of a FakeQuantize for 256 where integers pay."""
-
 _TELEMETRY = "openvino_telemetry"
 
 DISTRIBUTIONS = {"opencv": ("opencv-python-headless", "opencv-python")}
@@ -55,6 +52,11 @@ def _openvino() -> Any:
     return openvino
 
 
+def literally() -> dict[str, object]:
+    """What has OpenVINO compute what a model says: it takes 255 levels of a FakeQuantize for 256 where integers pay."""
+    return {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "LP_TRANSFORMS_MODE": "NO"}
+
+
 class OpenVino:
     """OpenVINO on the CPU, in the precision that the model is written in, on one thread."""
 
@@ -66,7 +68,7 @@ class OpenVino:
             if folder is not None:
                 model = external.runnable(model, folder, embedded=True)
             core = openvino.Core()
-            self._compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", AS_WRITTEN)
+            self._compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", literally())
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._inputs = _inputs(model)  # by place: a port has every name that its value has, or had
@@ -98,7 +100,7 @@ class OpenVinoNetwork(OpenVino):
                 "OpenVINO is not installed, which runs the network (pip install opshift[openvino])"
             ) from None
         try:
-            self._compiled = openvino.Core().compile_model(network, "CPU", AS_WRITTEN)
+            self._compiled = openvino.Core().compile_model(network, "CPU", literally())
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._inputs = _inputs(model)

@@ -18,6 +18,7 @@ from opshift.passes.model.schemas import legal_types
 from opshift.passes.model.types import Dim, tensor_type, type_text
 from opshift.passes.openvino import (  # noqa: F401 (each registers what it maps)
     bags,
+    blocks,
     colors,
     control,
     decoding,

@@ -23,7 +23,7 @@ from opshift.passes.errors import Refused
 import opshift
 from opshift.files import openvino_ir
 from opshift.verification import isolation
-from opshift.verification.adapters import AS_WRITTEN
+from opshift.verification.adapters import literally
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, OnnxRuntime
 from tests import quirks
@@ -149,7 +149,7 @@ def _expected(model: Any, path: Path, feeds: Sequence[Any]) -> list[Any]:
     """What OpenVINO computes of a network, which lies at a path; raises what it says of one that it does not run."""
     import openvino
 
-    compiled = openvino.Core().compile_model(path, "CPU", AS_WRITTEN)
+    compiled = openvino.Core().compile_model(path, "CPU", literally())
     found = compiled(list(feeds))
     expected = [np.array(found[index]) for index in range(len(compiled.outputs))]
     if not all(map(_is_sane, expected)):
@@ -180,7 +180,7 @@ def _contradicts_itself(model: Any, feeds: Sequence[Any], place: int | None = No
         if left is None or place is None:
             continue
         try:
-            found = openvino.Core().compile_model(made, "CPU", AS_WRITTEN)(left)
+            found = openvino.Core().compile_model(made, "CPU", literally())(left)
         except RuntimeError:  # of a network that is one: it lacks something
             continue
         if compare(np.array(found[place]), actual, "close").equal:
