@@ -32,7 +32,7 @@ from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, c
 from opshift.verification.judgement import Verification
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
-from opshift.verification.verify import verify_sides
+from opshift.verification.verify import verify_apart
 
 if TYPE_CHECKING:
     import onnx
@@ -318,9 +318,9 @@ def verify(
 ) -> Verification:
     """Run two models on the same inputs and compare their outputs.
 
-    Both run in onnxruntime with graph optimizations off; what it cannot load runs in onnx.reference. Inputs that are
-    not given are drawn from a seed: symbolic dimensions take several sizes that the first model runs on, integer inputs
-    values that are valid where they are used.
+    Both run in onnxruntime with graph optimizations off, in a process of their own, which a model may end; what
+    onnxruntime cannot load runs in onnx.reference. Inputs that are not given are drawn from a seed: symbolic dimensions
+    take several sizes that the first model runs on, integer inputs values that are valid where they are used.
 
     Args:
         before: the model that counts as right; as for `convert_version`.
@@ -362,7 +362,7 @@ def verify(
         one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
         convert.checked(one.model)
         convert.checked(other.model)
-        return verify_sides(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
+        return verify_apart(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
 
 
 def _graded(grade: str) -> str:

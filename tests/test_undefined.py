@@ -57,6 +57,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
     ("beyond their type", "y = ReduceL2(x)", 13, "int64[A] y", {"x": np.array([-(2**63)])}, {"x": np.array([-5])}),
     ("whole powers", "y = Pow(x, p)", 12, "int64[A] y", {"x": np.array([-(2**63)]), "p": np.array([4], F)}, {"x": np.array([-5])}),
+    ("no variance", "v = MeanVarianceNormalization(x) y = GlobalMaxPool(v)", 13, "float[A,B,C,D] y", {"x": np.ones((1, 2, 1, 1), F)},
+     {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
     ("no variance", "y = MeanVarianceNormalization(x)", 13, "float[A,B,C,D] y", {"x": np.ones((1, 2, 1, 1), F)},
      {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
     ("statistics of channels", "y = BatchNormalization(x, s, s, s, v)", 9, "float[A,B] y",

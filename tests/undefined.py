@@ -25,7 +25,12 @@ class Undefined:
     operators: tuple[str, ...]
     what: str
     applies: Callable[[Call], bool]
-    only: str = ""  # the difference that is left open, where it is not the whole result
+    only: str | tuple[str, ...] = ""  # the differences that are left open, where it is not the whole result
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The same, one or several."""
+        return (self.only,) if isinstance(self.only, str) else self.only
 
     def of(self, call: Call) -> bool:
         """Whether it is such a call; one that is not even well-formed is left to onnx.checker."""
@@ -40,7 +45,7 @@ def undefined(of: ModelProto, feeds: Mapping[str, Any], differs: str = "") -> st
 
     Of some calls it leaves open no more than some difference, which counts where it is what `differs`.
     """
-    rows = [row for row in ROWS if not row.only or (row.only in differs)]
+    rows = [row for row in ROWS if not row.only or any(only in differs for only in row.shown)]
     found = (f"{call.node.op_type}: {row.what}" for call in calls(of, feeds) for row in rows if row.of(call))
     return next(found, "")
 
@@ -403,6 +408,7 @@ def _stacks_nothing(call: Call) -> bool:
     return (trips is not None and not np.any(trips > 0)) or (goes_on is not None and not np.any(goes_on))
 
 
+LOWEST = str(float(np.finfo(np.float32).min))  # which onnxruntime takes for the greatest of what is no number
 REDUCTIONS = tuple(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Prod", "Sum", "SumSquare", "Mean"))
 ROWS: tuple[Undefined, ...] = (
     Undefined(("Dropout",), "what is dropped is chance", _trains),
@@ -430,7 +436,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined((*REDUCTIONS, "ReduceMax", "ReduceMin"), "an axis is none of the data", _reduces_no_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", _out_of_range),
     Undefined(("Pow",), "whole powers go beyond their type", _powers_out_of_range),
-    Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, "nan"),
+    Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, ("nan", LOWEST)),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
     Undefined(("Attention",), "the scale is not positive, which onnxruntime refuses",

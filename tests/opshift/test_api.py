@@ -1,6 +1,8 @@
 """The Python API: what goes in comes out in the same kind, and nothing that was given is changed."""
 
 import inspect
+import os
+import signal
 
 import onnx
 import onnx.version_converter
@@ -8,6 +10,7 @@ import onnx_ir
 import pytest
 
 import opshift
+from opshift.verification.engines import OnnxRuntime
 from tests.support import model, show
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -133,3 +136,11 @@ def test_anything_else_is_no_model(given):
 def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="nonsense"):
         opshift.nonsense  # noqa: B018
+
+
+@pytest.mark.posix
+def test_a_model_that_ends_the_process_of_a_proof_is_unverified(source, monkeypatch):
+    monkeypatch.setattr(OnnxRuntime, "run", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))
+    found = opshift.verify(source, source)
+    assert found.status == "unverified"
+    assert "ended" in found.why
