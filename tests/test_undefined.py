@@ -83,6 +83,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("beside the axis", "y = Concat<axis=0>(x, z)", 13, "float[A,B] y", {"x": np.ones((1, 0), F), "z": np.ones((1, 1), F)},
      {"x": np.ones((2, 1), F)}),
     ("no window", "y = HannWindow(n)", 17, "float[A] y", {"n": np.array(0)}, {"n": np.array(1)}),
+    ("the rows hang on", "y = Det(x)", 11, "float y", {"x": np.ones((2, 2), F)}, {"x": np.eye(2, dtype=F)}),
     ("a rounding", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(1)}, {"n": np.array(2)}),
     ("heads are told", "y = Attention<q_num_heads=1, kv_num_heads=1>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)},
      {"q": np.ones((1, 1, 1), F)}),

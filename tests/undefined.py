@@ -138,6 +138,16 @@ def _no_variance(call: Call) -> bool:
     return x is None or not np.ptp(x, axis=tuple({axis % x.ndim for axis in call.attribute("axes", [0, 2, 3])})).all()
 
 
+def _singular(call: Call) -> bool:
+    """Whether a determinant is no more than roundings of the products that it sums."""
+    x = call.given(0)
+    if x is None or not x.size or not np.isfinite(x.astype(np.float64)).all():
+        return False
+    rows = x.astype(np.float64)
+    most = np.linalg.norm(rows, axis=-1).prod(-1)
+    return bool((np.abs(np.linalg.det(rows)) <= 8 * np.finfo(np.float32).eps * most).any())
+
+
 def _no_window(call: Call) -> bool:
     """Whether all of a window are ends, which are 0.42 - 0.5 + 0.08: what is left is rounding."""
     size = call.given(0)
@@ -438,6 +448,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Pow",), "whole powers go beyond their type", _powers_out_of_range),
     Undefined(("MeanVarianceNormalization",), "there is no variance", _no_variance, ("nan", LOWEST)),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", _no_window, "elements differ"),
+    Undefined(("Det",), "the rows hang on each other, so that nothing is left but a rounding", _singular, "elements differ"),
     Undefined(("Attention",), "heads are told beside an axis of them", _heads_twice),
     Undefined(("Attention",), "the scale is not positive, which onnxruntime refuses",
               lambda call: call.attribute("scale", 1.0) <= 0, "scale must be greater than 0"),
