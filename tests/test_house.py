@@ -37,7 +37,6 @@ LONG_FUNCTIONS = {
 LONG_FILES = {
     "passes/analysis/scope.py": "one class, each of whose answers is made of the others'",
     "tests/scenarios/random_models.py": "one class, a method for each kind of node",
-    "tests/undefined.py": "one table, behind the conditions that it is made of",
 }
 FULL_FOLDERS = {
     "passes/openvino": "a file for each kind of layer",

@@ -8,7 +8,8 @@ import onnx
 import pytest
 
 from tests.support import model
-from tests.undefined import ROWS, undefined
+from tests.undefined import undefined
+from tests.undefined.rows import ROWS
 
 F = np.float32
 SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative"

@@ -75,7 +75,7 @@ with optional ones left out, and with unknown sizes.
 TAKEN = """\
 {cases} cases that some engine runs go to the nearest opset of each other version of their operator, and from its first one to a
 few opsets below: {pairs} pairs. What is expected is what the engines compute from the source, where no known quirk of theirs
-(`tests/quirks`) says otherwise; calls of which the text of the operator says nothing (`tests/undefined.py`) are no cases.
+(`tests/quirks`) says otherwise; calls of which the text of the operator says nothing (`tests/undefined`) are no cases.
 What onnxruntime runs before, but not afterwards, though it lacks nothing, is **wrong**, too. **ok by source** and **unjudged**
 are also those about whose source the engines differ.
 """

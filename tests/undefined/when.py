@@ -1,0 +1,382 @@
+"""When a call is one of which the text of its operator says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tests.conditions import encoded, left_out, origin
+from tests.node_calls import Call
+
+Place = tuple[int, int]  # an input and an axis of it
+
+
+def whole(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+
+
+def divides_by_zero(call: Call) -> bool:
+    by = call.given(1)
+    return whole(by) and not by.all()
+
+
+def one_number(*indices: int) -> Callable[[Call], bool]:
+    """Whether an input that is to be one number is none or many."""
+    return lambda call: any(shape is not None and prod(shape) != 1 for shape in map(call.shape, indices))
+
+
+def of_a_higher_rank(*places: int) -> Callable[[Call], bool]:
+    return lambda call: any(
+        len(call.shape(place) or ()) > len(call.shape(0) or call.shape(place) or ()) for place in places
+    )
+
+
+def no_vector(index: int) -> Callable[[Call], bool]:
+    return lambda call: (shape := call.shape(index)) is not None and len(shape) != 1
+
+
+def negative(index: int) -> Callable[[Call], bool]:
+    return lambda call: call.given(index) is not None and bool((call.given(index) < 0).any())
+
+
+def unequal(*places: tuple[Place, ...]) -> Callable[[Call], bool]:
+    """Whether sizes differ that are to be equal, and that inference does not compare."""
+
+    def applies(call: Call) -> bool:
+        shapes = [[(call.shape(index), axis) for index, axis in equal] for equal in places]
+        sizes = [
+            {shape[axis] for shape, axis in equal if shape is not None and -len(shape) <= axis < len(shape)}
+            for equal in shapes
+        ]
+        return any(len(equal) > 1 for equal in sizes)
+
+    return applies
+
+
+def unequal_batch(call: Call) -> bool:
+    return unequal(((0, call.attribute("batch_axis", 1)), (1, 0)))(call)
+
+
+def no_such_length(call: Call) -> bool:
+    x, lengths, axis = call.shape(0), call.given(1), call.attribute("time_axis", 0)
+    return x is not None and lengths is not None and bool(((lengths < 0) | (lengths > x[axis])).any())
+
+
+def no_such_axis(call: Call) -> bool:
+    shape = call.shape(0)
+    axes = call.attribute("axes", [0, 2, 3])
+    return shape is not None and any(not -len(shape) <= axis < len(shape) for axis in axes)
+
+
+def axis_twice(call: Call) -> bool:
+    held = call.node.op_type in ("Pad", "Slice")
+    x, axes = call.shape(0), call.given(3) if held else call.attribute("axes")
+    return bool(x) and axes is not None and len({int(axis) % len(x) for axis in axes}) < len(axes)
+
+
+def no_angles(call: Call) -> bool:
+    rank = 3 if left_out(3)(call) else 2
+    return any((shape := call.shape(at)) is not None and len(shape) != rank for at in (1, 2))
+
+
+def misplaced(call: Call) -> bool:
+    """Whether positions are no table of batches and places in a sequence."""
+    x, places = call.shape(0), call.shape(3)
+    return x is not None and places is not None and places != (x[0], x[-2])
+
+
+def no_class(call: Call) -> bool:
+    """Whether a target that counts is none of the scores, or counted from the end."""
+    scores, targets, ignored = call.shape(0), call.given(1), call.attribute("ignore_index")
+    if scores is None or targets is None or len(scores) < 2:
+        return False
+    return bool((((targets < 0) | (targets >= scores[1])) & (True if ignored is None else targets != ignored)).any())
+
+
+def no_variance(call: Call) -> bool:
+    """Whether numbers are all equal: 0 / 0 by the formula, as in onnxruntime, and 0 / 1e-9 by the body."""
+    x = call.given(0)
+    return x is None or not np.ptp(x, axis=tuple({axis % x.ndim for axis in call.attribute("axes", [0, 2, 3])})).all()
+
+
+def singular(call: Call) -> bool:
+    """Whether a determinant is no more than roundings of the products that it sums."""
+    x = call.given(0)
+    if x is None or not x.size or not np.isfinite(x.astype(np.float64)).all():
+        return False
+    rows = x.astype(np.float64)
+    most = np.linalg.norm(rows, axis=-1).prod(-1)
+    return bool((np.abs(np.linalg.det(rows)) <= 8 * np.finfo(np.float32).eps * most).any())
+
+
+def no_window(call: Call) -> bool:
+    """Whether all of a window are ends, which are 0.42 - 0.5 + 0.08: what is left is rounding."""
+    size = call.given(0)
+    return size is not None and 0 < int(size) <= (1 if call.attribute("periodic", 1) else 2)
+
+
+def heads_twice(call: Call) -> bool:
+    return bool(call.attribute("q_num_heads")) and any(len(call.shape(at) or ()) == 4 for at in range(3))
+
+
+def out_of_range(call: Call) -> bool:
+    x = call.given(0)
+    return whole(x) and bool((np.abs(x.astype(np.float64)) > 2.0 ** (8 * x.itemsize - 2)).any())
+
+
+def powers_out_of_range(call: Call) -> bool:
+    x, by = call.given(0), call.given(1)
+    if not whole(x) or by is None:
+        return False
+    with np.errstate(all="ignore"):
+        powers = np.abs(np.power(np.abs(x.astype(np.float64)), by.astype(np.float64)))
+    return bool((powers > np.iinfo(x.dtype).max).any())
+
+
+def beyond(call: Call) -> bool:
+    x, chosen, axis = call.shape(0), call.given(1), call.attribute("axis")
+    if x is None or chosen is None or (axis is not None and not -len(x) <= axis < len(x)):
+        return False
+    return bool(np.size(chosen) > (int(np.prod(x)) if axis is None else x[axis]))
+
+
+def broadcasts_data(call: Call) -> bool:
+    x, slope = call.shape(0), call.shape(1)
+    if x is None or slope is None:
+        return False
+    if call.opset < 7:  # one for all, or one for each channel
+        return (x, slope) == ((), (1,))
+    try:
+        return np.broadcast_shapes(x, slope) != x
+    except ValueError:
+        return True
+
+
+def not_finite(call: Call) -> bool:
+    x = call.given(0)
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f" and not np.isfinite(x).all()
+
+
+def zeros_of_both_signs(call: Call) -> bool:
+    values = [call.given(at) for at, name in enumerate(call.node.input) if name]
+    if any(value is None for value in values):
+        return True
+    values += [np.float32(call.attribute(name)) for name in ("min", "max") if call.attribute(name) is not None]
+    arrays = [np.asarray(v) for v in values if v is not None and np.asarray(v).dtype.kind == "f"]
+    signs = {bool(sign) for v in arrays for sign in np.signbit(v[v == 0]).reshape(-1)}
+    return len(signs) > 1
+
+
+def negative_zero(call: Call) -> bool:
+    x = call.given(0)
+    return x is None or (x.dtype.kind == "f" and bool((np.signbit(x) & (x == 0)).any()))
+
+
+def not_one_size_an_axis(call: Call) -> bool:
+    x, sizes = call.shape(0), call.shape(1)
+    return x is not None and sizes is not None and sizes != (len(call.attribute("axes", x)),)
+
+
+def no_region(call: Call) -> bool:
+    crops = call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    left_out = len(call.node.input) < 2 or not call.node.input[1]
+    return crops and (left_out or 0 in (call.shape(1) or ()))
+
+
+def crops_beyond_all(call: Call) -> bool:
+    region = call.given(1)
+    crops = call.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return crops and region is not None and not np.isfinite(region.astype(np.float64)).all()
+
+
+def trains(call: Call) -> bool:
+    return bool(np.any(call.given(2))) if call.opset >= 12 else call.opset < 7 and not call.attribute("is_test", 0)
+
+
+def unscaled(call: Call) -> bool:
+    """Whether the sizes of a scale are not those of what it scales, and those of a zero point not those of the scale."""
+    x, scale, zero = (call.shape(at) for at in range(3))
+    if x is None or scale is None:
+        return False
+    if zero is not None and zero != scale and not {zero, scale} <= {(), (1,)}:
+        return True
+    axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
+    if call.opset < 13 or not scale or not x or not -len(x) <= axis < len(x):
+        return bool(scale) and scale != (1,)
+    if not block:
+        return scale not in ((1,), (x[axis],))
+    blocks = [*x]
+    blocks[axis] = -(-x[axis] // block)
+    return list(scale) != blocks
+
+
+def other_batches(call: Call) -> bool:
+    x, indices, count = call.shape(0), call.shape(1), call.attribute("batch_dims", 0)
+    return x is not None and indices is not None and x[:count] != indices[:count]
+
+
+def outside_of_data(call: Call) -> bool:
+    x, indices, count = call.shape(0), call.given(1), call.attribute("batch_dims", 0)
+    if x is None or indices is None or not indices.ndim:
+        return False
+    dims = x[count : count + indices.shape[-1]]
+    return len(dims) == indices.shape[-1] and bool(((indices < -np.array(dims)) | (indices >= dims)).any())
+
+
+def no_parts(call: Call) -> bool:
+    """Whether there is not one size for each part, or they are not those of a whole."""
+    sizes, parts, x, axis = call.shape(1), call.given(1), call.shape(0), call.attribute("axis", 0)
+    if sizes is not None and sizes != (len(call.node.output),):
+        return True
+    return parts is not None and x is not None and sum(map(int, parts.reshape(-1))) != x[axis]
+
+
+def no_pixel(call: Call) -> bool:
+    return 0 in (call.shape(0) or ())[2:]
+
+
+def labels_apart(call: Call) -> bool:
+    """Whether a letter of an equation stands for sizes that differ."""
+    terms = encoded(call.attribute("equation", "")).decode().replace(" ", "").split("->")[0].split(",")
+    sizes: dict[str, set[int]] = {}
+    for at, term in enumerate(terms):
+        ahead, _, behind = term.partition("...")
+        shape = call.shape(at) or ()
+        for letters, dims in ((ahead, shape), (behind[::-1], shape[::-1])):
+            for letter, size in zip(letters, dims, strict=False):
+                sizes.setdefault(letter, set()).add(size)
+    return any(len(found) > 1 for found in sizes.values())
+
+
+def no_query_head(call: Call) -> bool:
+    q, k = call.shape(0) or (), call.shape(1) or ()
+    return len(q) == 4 and len(k) == 4 and q[1] == 0 != k[1]
+
+
+def more_than_there_are(call: Call) -> bool:
+    lengths, keys = call.given(6), call.shape(1)
+    return lengths is not None and keys is not None and bool(((lengths < 0) | (lengths > keys[-2])).any())
+
+
+def no_number(value: Any) -> bool:
+    return value is not None and bool(np.isnan(value.astype(np.float64)).any())
+
+
+def axis_outside(call: Call) -> bool:
+    x, axis = call.shape(0), call.attribute("axis", 0)
+    return x is not None and not -len(x) <= axis < len(x)
+
+
+def reduces_no_axis(call: Call) -> bool:
+    x, told = call.shape(0), call.given(1)
+    axes = call.attribute("axes", []) if told is None else told.reshape(-1).tolist()
+    return x is not None and any(not -len(x) <= axis < len(x) for axis in axes)
+
+
+def transforms_no_axis(call: Call) -> bool:
+    x, axis = call.shape(0), call.given(2)
+    return x is not None and axis is not None and (not -len(x) <= axis < len(x) or int(axis) % len(x) == len(x) - 1)
+
+
+def joins_others(call: Call) -> bool:
+    """Whether what is joined has other sizes beside the axis; some runtimes look at none that are empty."""
+    shapes, axis = [call.shape(at) for at in range(len(call.node.input))], call.attribute("axis", 1)
+    known = [[*shape] for shape in shapes if shape is not None]
+    if not known or not all(-len(shape) <= axis < len(shape) for shape in known):
+        return False
+    return len({tuple(size for at, size in enumerate(shape) if at != axis % len(shape)) for shape in known}) > 1
+
+
+def nothing_along(call: Call) -> bool:
+    x, axis = call.shape(0), call.attribute("axis", 0)
+    return x is not None and -len(x) <= axis < len(x) and x[axis] == 0
+
+
+def larger_kernel(call: Call) -> bool:
+    x, kernel = call.shape(0), call.attribute("kernel_shape")
+    if x is None or kernel is None or encoded(call.attribute("auto_pad", "NOTSET")) not in (b"NOTSET", b"VALID"):
+        return False
+    sides, count = x[2:], len(kernel)
+    pads, dilations = call.attribute("pads", [0] * 2 * count), call.attribute("dilations", [1] * count)
+    return len(sides) == count and any(
+        size + pads[k] + pads[k + count] < dilations[k] * (kernel[k] - 1) + 1 for k, size in enumerate(sides)
+    )
+
+
+def found_beside_none(call: Call) -> bool:
+    sizes = call.given(1)
+    return sizes is not None and bool(call.attribute("allowzero", 0)) and {0, -1} <= set(sizes.reshape(-1).tolist())
+
+
+def broadcasts_early(call: Call) -> bool:
+    shapes = {call.shape(at) for at in range(len(call.node.input))} - {None}
+    return call.opset < 8 and len(shapes) > 1
+
+
+def broadcasts_first(call: Call) -> bool:
+    x, z = call.shape(0), call.shape(1)
+    return (
+        call.opset < 7 and bool(call.attribute("broadcast", 0)) and x is not None and z is not None and len(z) > len(x)
+    )
+
+
+def broadcasts_unasked(call: Call) -> bool:
+    shapes = {call.shape(at) for at in range(2)} - {None}
+    return call.opset < 7 and len(shapes) > 1 and not call.attribute("broadcast", 0)
+
+
+def other_kernel(call: Call) -> bool:
+    x, told = call.shape(0), (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 2))
+    given = [(call.attribute(name), each) for name, each in told]
+    return x is not None and any(of is not None and len(of) != each * (len(x) - 2) for of, each in given)
+
+
+def other_weights(call: Call) -> bool:
+    """Whether an input has other sizes than the data, the direction and the hidden size ask for; engines may broadcast it."""
+    x, r = call.shape(0), call.shape(2)
+    if x is None or r is None or len(x) != 3:
+        return False
+    if len(r) != 3:
+        return True
+    gates, turned = {"RNN": 1, "GRU": 3, "LSTM": 4}[call.node.op_type], call.attribute("layout", 0)
+    size = call.attribute("hidden_size", r[2])
+    ways = 2 if encoded(call.attribute("direction", "forward")) == b"bidirectional" else 1
+    batch = x[0] if turned else x[1]
+    first = (batch, ways, size) if turned else (ways, batch, size)
+    asked: dict[int, tuple[int, ...]] = {
+        1: (ways, gates * size, x[2]), 2: (ways, gates * size, size), 3: (ways, 2 * gates * size), 4: (batch,), 5: first,
+        6: first, 7: (ways, 3 * size),
+    }  # fmt: skip
+    return any(call.shape(at) not in (None, sizes) for at, sizes in asked.items())
+
+
+def moved_float8(call: Call) -> bool:
+    zero = call.given(2)
+    return (
+        zero is not None
+        and zero.dtype.name.startswith(("float8", "float4"))
+        and bool((zero.astype(np.float32) != 0).any())
+    )
+
+
+def never_ends(call: Call) -> bool:
+    """Whether no number of trips is given, and the condition is true and stays so."""
+    body = call.attribute("body")
+    if body is None or not left_out(0)(call):
+        return False
+    stays = origin(body, body.output[0].name)
+    held = {tensor.name for tensor in body.initializer}
+    held |= {name for node in body.node if node.op_type == "Constant" for name in node.output}
+    true = stays == body.input[1].name or (stays in held and bool(np.any(call.values.get(stays))))
+    return true and (left_out(1)(call) or bool(np.any(call.given(1))))
+
+
+def stacks_nothing(call: Call) -> bool:
+    """Whether there is no trip, or there may be none, and values are stacked, of which nothing tells the sizes."""
+    body, trips, goes_on = call.attribute("body"), call.given(0), call.given(1)
+    if body is None or len(body.output) <= len(body.input) - 1:
+        return False
+    return (trips is not None and not np.any(trips > 0)) or (goes_on is not None and not np.any(goes_on))
