@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from opshift.passes.model import tensors
+from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing import branches
-from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
+from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto
+from opshift.passes.model.schemas import legal_types
 from opshift.passes.model.traversal import subgraphs
-from opshift.passes.model.types import dims_of, elem_type_of, has_shape
+from opshift.passes.model.types import dims_of, elem_type_of, has_shape, type_text
 from opshift.passes.optimization.workspace import Workspace
 
 TAKEN = "The branch that a constant condition takes takes its place"
@@ -74,6 +75,9 @@ def _loop(node: NodeProto, space: Workspace) -> Course | None:
     yields = [value.name for value in body.output[1:]]
     if not (goes_in and ends) or not _may_echo(body, yields, node.output, space):
         return None
+    stacked = zip(body.output[1 + carried :], node.output[carried:], strict=False)
+    if not all(_may_be_stacked(space.type(name) or value.type, space) for value, name in stacked if name):
+        return None
     return Course(ONCE, lambda: _once(node, body, carried, space))
 
 
@@ -123,6 +127,12 @@ def _once(node: NodeProto, body: GraphProto, carried: int, space: Workspace) -> 
             yields.append((value.name, single))
             after += _unsqueezed(single, name, space)
     return [*made, *branches.inlined(body, yields, dict(names), fresh), *after]
+
+
+def _may_be_stacked(kind: TypeProto, space: Workspace) -> bool:
+    """Whether Unsqueeze takes values of a type."""
+    takes = schemas.schema("", "Unsqueeze", space.opset)
+    return takes is not None and legal_types(type_text(kind), takes.inputs[0])
 
 
 def _unsqueezed(value: str, name: str, space: Workspace) -> list[NodeProto]:

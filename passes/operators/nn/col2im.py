@@ -14,6 +14,7 @@ from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.operators.shared.recipes import check_positive
 from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -83,6 +84,7 @@ def _channels_apart(node: Node, x: str, elements: Size, columns: Size) -> str:
 
 def _axes(node: Node) -> list[Axis]:
     build, image, block = node.build, node.scope.ints(node.input(1)), node.scope.ints(node.input(2))
+    check_positive(node, "strides", "dilations")
     rank = _spatial_rank(node)
     strides, dilations = (node.attributes.get(name) or [1] * rank for name in ("strides", "dilations"))
     pads = node.attributes.get("pads") or [0] * (2 * rank)

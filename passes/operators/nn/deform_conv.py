@@ -9,6 +9,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.carriers import bfloat16_in_float
 from opshift.passes.operators.shared.flat_indices import Size
+from opshift.passes.operators.shared.recipes import check_positive
 from opshift.passes.operators.shared.shapes import reshaped_behind, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -28,6 +29,7 @@ def sampled_and_multiplied(node: Node) -> str:
     x, weights, offset, bias, mask = (
         build.Cast(node.input(k), to=wide) if node.input(k) and kind != wide else node.input(k) for k in range(5)
     )
+    check_positive(node, "group", "offset_group", "strides", "dilations")
     groups, parts = node.attributes.get("group", 1), node.attributes.get("offset_group", 1)
     offset = reshaped_behind(node, offset, 1, [parts, *kernel, rank, *result])
     axes = [_neighbours(node, offset, [*kernel, *result], axis, wide) for axis in range(rank)]

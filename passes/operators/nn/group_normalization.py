@@ -6,7 +6,7 @@ from math import prod
 
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.recipes import along_channels, recast, wider
+from opshift.passes.operators.shared.recipes import along_channels, check_positive, recast, wider
 from opshift.passes.operators.shared.shapes import in_shape_of_data, reshaped_behind
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
@@ -32,6 +32,7 @@ def groups_of_channels(node: Node) -> str:
 
 @says("scale and bias were given per group and are given per channel; statistics keep the type of the data.")
 def scale_per_channel(node: Node) -> None:
+    check_positive(node, "num_groups")
     build, groups = node.build, node.attributes["num_groups"]
     if node.elem_type() != T.FLOAT:
         node.attributes["stash_type"] = node.elem_type()
@@ -70,6 +71,7 @@ def group_statistics(node: Node) -> str:
 
 def _grouped(node: Node, x: str) -> str:
     """(batch, groups, elements of a group); what is not known to be filled is divided among the groups."""
+    check_positive(node, "num_groups")
     build, groups = node.build, node.attributes["num_groups"]
     batch, *rest = node.scope.shape(node.input(0)) or [None, None]
     if all(isinstance(dim, int) for dim in rest):

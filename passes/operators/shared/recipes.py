@@ -47,6 +47,14 @@ def constant_axes(node: Node, index: int = 1) -> list[int] | None:
     return [] if not name else node.scope.ints(name)
 
 
+def check_positive(node: Node, *names: str) -> None:
+    """Raise `CannotConvert` where an attribute holds a number below 1, which counts or divides nothing."""
+    for name in names:
+        held = node.attributes.get(name, 1)
+        if any(number < 1 for number in (held if isinstance(held, Sequence) else [held])):
+            raise CannotConvert(node, f"{name}={held}; positive numbers could be expressed")
+
+
 def axis_within(node: Node, rank: int, default: int = 0) -> int:
     """The axis in an attribute, counted from the front."""
     axis = node.attributes.get("axis", default)

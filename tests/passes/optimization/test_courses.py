@@ -126,3 +126,15 @@ def test_a_loop_in_a_function():
     made = optimize.attempt(source).model
     assert "Loop" not in [node.op_type for node in made.functions[0].node]
     check_values(source, made, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("opset", "kept"), [(20, True), (21, False)])
+def test_a_loop_is_kept_that_stacks_what_unsqueeze_does_not_take(opset, kept):
+    body = "y = Loop(n, go) <body = b (int64 i, bool c) => (bool k, float8e4m3fnuz[2] t) { k = Identity(c) t = CastLike(x, e) }>"
+    source = model(
+        body, opset, inputs="float[2] x, float8e4m3fnuz[0] e", outputs="float8e4m3fnuz[A,B] y",
+        constants="int64 n = {1}, bool go = {1}",
+    )  # fmt: skip
+    made = optimize.attempt(source).model
+    onnx.checker.check_model(made, full_check=True)
+    assert any(node.op_type == "Loop" for node in made.graph.node) is kept

@@ -156,3 +156,13 @@ def test_an_empty_batch(dims, known):
         inputs=f"float[{dims}] x" + ("" if known else ", int64[2] i, int64[2] k"), outputs="float[A,B,C,D] y",
         constants=held if known else "",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["strides", "dilations"])
+def test_what_leads_nowhere_is_refused(name):
+    io = {
+        "inputs": "float[1,4,5] x",
+        "outputs": "float[A,B,C,D] y",
+        "constants": "int64[2] i = {6, 6}, int64[2] b = {2, 2}",
+    }
+    check_refused(f"y = Col2Im<{name}=[1,0]>(x, i, b)", 18, 17, f"{name}=[1, 0]", **io)

@@ -144,3 +144,9 @@ def test_no_image_and_no_sample(x, w, shape):
         feeds={name: np.zeros(size, np.float32) for name, size in feeds.items()},
         inputs=f"float[{x}] x, float[{w}] w, float[N,8,P,Q] o", outputs="float[A,B,C,D] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["group", "offset_group"])
+def test_no_groups_are_refused(name):
+    io = {"inputs": "float[1,2,6,6] x, float[2,2,3,3] w, float[1,18,4,4] o", "outputs": "float[A,B,C,D] y"}
+    check_refused(f"y = DeformConv<{name}=0>(x, w, o)", 19, 18, f"{name}=0", **io)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from opshift.passes.conversion import convert
 
-from tests.support import check, check_computes, check_values, model, show
+from tests.support import check, check_computes, check_refused, check_values, model, show
 
 GROUPS = {
     "x": np.arange(54, dtype=np.float32).reshape(3, 6, 3) ** 1.5,
@@ -107,3 +107,8 @@ def test_groups_are_normalized_in_the_stash_type():
         rtol=1e-6, inputs="float[1,2,6] x, float[2] s, float[2] b", outputs="float[1,2,6] y",
     )  # fmt: skip
     assert "Cast<to=11>(x)" in show(made)
+
+
+def test_no_groups_are_refused():
+    io = {"inputs": "float[1,2,3] x, float[2] s", "outputs": "float[1,2,3] y"}
+    check_refused("y = GroupNormalization<num_groups=0>(x, s, s)", 21, 20, "num_groups=0", **io)
