@@ -56,6 +56,18 @@ def unequal(*places: tuple[Place, ...]) -> Callable[[Call], bool]:
     return applies
 
 
+def unequal_shapes(one: int, other: int) -> Callable[[Call], bool]:
+    """Whether two inputs are known to have other sizes."""
+    return lambda call: None not in (call.shape(one), call.shape(other)) and call.shape(one) != call.shape(other)
+
+
+def updates_apart(call: Call) -> bool:
+    data, indices, updates = map(call.shape, range(3))
+    return (
+        data is not None and bool(indices) and updates is not None and updates != (*indices[:-1], *data[indices[-1] :])
+    )
+
+
 def unequal_batch(call: Call) -> bool:
     return unequal(((0, call.attribute("batch_axis", 1)), (1, 0)))(call)
 

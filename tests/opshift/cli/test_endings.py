@@ -248,14 +248,13 @@ def test_an_interrupt_while_we_are_imported_is_quiet(monkeypatch):
 def test_an_interrupt_is_quiet_from_our_first_line():
     """Nothing of ours or of Python's library is imported before."""
     code = """if True:
-        import runpy, signal, sys
+        import atexit, runpy, signal, sys
         class Watch:
             def find_spec(self, name, *_):
                 seen.append((name, signal.getsignal(signal.SIGINT) is signal.SIG_DFL))
         seen = []
         sys.meta_path.insert(0, Watch())
         sys.argv[1:] = ["--version"]
-        import atexit
         atexit.register(lambda: print([name for name, quiet in seen[:[*dict(seen)].index("opshift.cli.main")] if not quiet]))
         runpy.run_module("opshift", run_name="__main__", alter_sys=True)"""
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
