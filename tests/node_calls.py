@@ -175,6 +175,9 @@ class Known(Mapping[str, Any]):
 
 def _runs(node: NodeProto, graph: str, known: Mapping[str, Any]) -> bool:
     """Whether a graph of a node may run: what runs only elsewhere may end the process, as a division by 0 does."""
+    if node.op_type == "Loop":
+        trips, goes_on = (known.get(name) if name else None for name in node.input[:2])
+        return (trips is None or bool(np.any(trips > 0))) and (goes_on is None or bool(np.any(goes_on)))
     condition = known.get(node.input[0]) if node.op_type == "If" else None
     return condition is None or graph == ("then_branch" if np.any(condition) else "else_branch")
 

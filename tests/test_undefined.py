@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.node_calls import calls
 from tests.support import model
 from tests.undefined import undefined
 from tests.undefined.rows import ROWS
@@ -263,3 +264,14 @@ def test_values_of_what_is_computed_inside_of_graphs_count():
     fed = {"x": np.array([1, 2]), "c": np.array(True), "z": np.array([0, 1], np.int32)}
     assert "divided by 0" in undefined(of, fed)
     assert not undefined(of, {**fed, "z": np.ones(2, np.int32)})
+
+
+@pytest.mark.parametrize(("trips", "goes_on", "known"), [(1, 1, True), (0, 1, False), (1, 0, False)])
+def test_what_a_loop_computes_that_never_runs_is_not_known(trips, goes_on, known):
+    """It may end the process, as a Scan of other sizes does, in the place of an If below its first version."""
+    body = "y = Loop(n, go, x) <body = b (int64 i, bool c, float[2] s) => (bool k, float[2] t) { k = Identity(c) t = Neg(s) }>"
+    of = model(
+        body, 13, inputs="float[2] x", outputs="float[2] y", constants=f"int64 n = {{{trips}}}, bool go = {{{goes_on}}}"
+    )
+    values = next(calls(of, {"x": np.ones(2, F)})).values
+    assert (values.get("t") is not None) is known
