@@ -66,6 +66,18 @@ def left_out(index: int) -> Callable[[Call], bool]:
     return lambda call: index >= len(call.node.input) or not call.node.input[index]
 
 
+def one_query_of_a_past(call: Call) -> bool:
+    """Whether one query comes beside several new keys and older ones, of which it may see those up to its own."""
+    q, k, past = (call.shape(at) for at in (0, 1, 4))
+    new = past is not None and past[-2] > 0 and q is not None and q[-2] == 1 and k is not None and k[-2] > 1
+    return bool(new and call.attribute("is_causal", 0))
+
+
+def one_row_under_another_mask(call: Call) -> bool:
+    masks = ("is_causal", "left_window_size", "right_window_size")
+    return one_row_of_a_mask(call) and any(call.attribute(name) is not None for name in masks)
+
+
 def one_row_of_a_mask(call: Call) -> bool:
     q, mask = call.shape(0), call.shape(3)
     return q is not None and mask is not None and len(mask) > 1 and mask[-2] == 1 != q[-2]

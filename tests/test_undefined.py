@@ -115,6 +115,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("no pixel", "y = GlobalMaxPool(x)", 20, "float[A,B,C] y", {"x": np.ones((1, 1, 0), F)}, {"x": np.ones((1, 1, 2), F)}),
     ("a letter has", 'y = Einsum<equation="...ij, jk">(x, z)', 12, "float[A,B] y", {"x": np.ones((2, 1), F), "z": np.ones((3, 2), F)},
      {"x": np.ones((2, 3), F)}),
+    ("heads of queries and", "y = Attention<q_num_heads=1, kv_num_heads=1>(q, k, k)", 23, "float[A,B,C] y",
+     {"q": np.ones((1, 1, 2), F), "k": np.ones((1, 1, 1), F)}, {"k": np.ones((1, 1, 2), F)}),
     ("keys for no head", "y = Attention(q, k, v)", 23, "float[A,B,C,D] y",
      {"q": np.ones((1, 0, 1, 1), F), "k": np.ones((1, 1, 1, 1), F), "v": np.ones((1, 1, 1, 1), F)}, {"q": np.ones((1, 1, 1, 1), F)}),
     ("sizes differ", "y = Attention(q, q, q, , , , l)", 24, "float[A,B,C,D] y",

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.conditions import nothing_to_sum
 from tests.quirks.entry import ALONG_AXIS
-from tests.undefined import when
+from tests.undefined import attention, when
 from tests.undefined.entry import Undefined
 
 LOWEST = str(float(np.finfo(np.float32).min))  # which onnxruntime takes for the greatest of what is no number
@@ -42,7 +42,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MeanVarianceNormalization",), "there is no variance", when.no_variance, ("nan", LOWEST)),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", when.no_window, "elements differ"),
     Undefined(("Det",), "the rows hang on each other, so that nothing is left but a rounding", when.singular, "elements differ"),
-    Undefined(("Attention",), "heads are told beside an axis of them", when.heads_twice),
+    Undefined(("Attention",), "heads of queries and keys have other sizes", attention.heads_apart),
+    Undefined(("Attention",), "heads are told beside an axis of them", attention.heads_twice),
     Undefined(("Attention",), "the scale is not positive, which onnxruntime refuses",
               lambda call: call.attribute("scale", 1.0) <= 0, "scale must be greater than 0"),
     Undefined(("Attention",), "a softcap is negative, which a kernel of onnxruntime leaves out, and its own expansion does not",
@@ -69,8 +70,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Split",), "there is not one size for each part", when.no_parts),
     Undefined(("RoiAlign", "MaxRoiPool", "GlobalMaxPool"), "there is no pixel", when.no_pixel),
     Undefined(("Einsum",), "a letter has sizes that differ", when.labels_apart),
-    Undefined(("Attention",), "there are keys for no head", when.no_query_head),
-    Undefined(("Attention",), "more keys count than there are", when.more_than_there_are),
+    Undefined(("Attention",), "there are keys for no head", attention.no_query_head),
+    Undefined(("Attention",), "more keys count than there are", attention.more_than_there_are),
     Undefined(("MelWeightMatrix",), "a frequency is negative",
               lambda call: any(held is not None and bool((held < 0).any()) for held in map(call.given, (2, 3, 4)))),
     Undefined(("GridSample",), "a place is no number", lambda call: when.no_number(call.given(1))),

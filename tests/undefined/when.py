@@ -130,10 +130,6 @@ def no_window(call: Call) -> bool:
     return size is not None and 0 < int(size) <= (1 if call.attribute("periodic", 1) else 2)
 
 
-def heads_twice(call: Call) -> bool:
-    return bool(call.attribute("q_num_heads")) and any(len(call.shape(at) or ()) == 4 for at in range(3))
-
-
 def out_of_range(call: Call) -> bool:
     x = call.given(0)
     return whole(x) and bool((np.abs(x.astype(np.float64)) > 2.0 ** (8 * x.itemsize - 2)).any())
@@ -261,16 +257,6 @@ def labels_apart(call: Call) -> bool:
             for letter, size in zip(letters, dims, strict=False):
                 sizes.setdefault(letter, set()).add(size)
     return any(len(found) > 1 for found in sizes.values())
-
-
-def no_query_head(call: Call) -> bool:
-    q, k = call.shape(0) or (), call.shape(1) or ()
-    return len(q) == 4 and len(k) == 4 and q[1] == 0 != k[1]
-
-
-def more_than_there_are(call: Call) -> bool:
-    lengths, keys = call.given(6), call.shape(1)
-    return lengths is not None and keys is not None and bool(((lengths < 0) | (lengths > keys[-2])).any())
 
 
 def no_number(value: Any) -> bool:

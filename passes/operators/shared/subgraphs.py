@@ -19,11 +19,13 @@ def carried_in_float(first_in: int | None, first_out: int) -> Step:
     def bfloat16_in_float(node: Node) -> Replacement:
         inputs = node.inputs
         own = range(len(inputs) if first_in is None else first_in, len(inputs))
-        taken = [k for k in own if _is_bfloat16(node, inputs[k])]
-        given = [k for k, name in enumerate(node.outputs) if name and _is_bfloat16(node, name)]
+        graphs = [graph for _, _, graph in subgraphs(node.proto)]
+        taken = [k for k in own if _is_bfloat16(node, inputs[k], *(graph.input[k] for graph in graphs))]
+        made = [(k, [graph.output[k + first_out] for graph in graphs]) for k, name in enumerate(node.outputs) if name]
+        given = [k for k, yielded in made if _is_bfloat16(node, node.outputs[k], *yielded)]
         if not taken and not given:
             return None
-        for _, _, graph in subgraphs(node.proto):
+        for graph in graphs:
             for k in taken:
                 _cast_on_entry(node, graph, k)
             for k in given:
@@ -40,8 +42,10 @@ def carried_in_float(first_in: int | None, first_out: int) -> Step:
     return bfloat16_in_float
 
 
-def _is_bfloat16(node: Node, name: str) -> bool:
-    return node.scope.elem_type(name) == T.BFLOAT16
+def _is_bfloat16(node: Node, name: str, *inside: ValueInfoProto) -> bool:
+    """Whether a value is known to be so, or, where nothing is known of it, what a graph has for it must be so."""
+    known = node.scope.elem_type(name)
+    return T.BFLOAT16 in ([known] if known else [value.type.tensor_type.elem_type for value in inside])
 
 
 def _cast_on_entry(node: Node, graph: GraphProto, index: int) -> None:

@@ -2,6 +2,7 @@
 
 import onnx
 import onnx.checker
+import onnx.parser
 from opshift.passes.conversion import convert
 
 from tests.passes.operators.controlflow.test_conditional import branches
@@ -35,3 +36,19 @@ def test_bfloat16_goes_in_and_out_of_graphs_as_float32_below_16():
         onnx.checker.check_model(made, full_check=True)
         assert made.graph.node[-1].op_type == "Cast"
     check_refused(body, 16, 12, "bfloat16", **io)
+
+
+def test_what_a_function_is_given_goes_in_as_the_graph_wants_it():
+    """Nothing but the graph says there of what type the value is."""
+    source = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 16, "own" : 1]>
+        g (bfloat16[3] x, int64 m) => (bfloat16[3] v, bfloat16[A,3] s) { v, s = own.F(x, m) }
+        <domain: "own", opset_import: ["" : 16]> F (x, m) => (v, s) {
+            v, s = Loop(m, "", x) <body = b (int64 i, bool go, bfloat16[3] old) => (bool go2, bfloat16[3] new, bfloat16[3] row) {
+                go2 = Identity(go) new = Identity(old) row = Identity(old)
+            }>
+        }
+    """)
+    made = convert.attempt(source, {"": 15}).model
+    onnx.checker.check_model(made, full_check=True)
+    assert [node.op_type for node in made.functions[0].node] == ["Cast", "Loop", "Cast", "Cast"]
