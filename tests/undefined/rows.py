@@ -90,6 +90,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("CenterCropPad",), "a size is negative", when.negative(1)),
     Undefined(("Resize",), "there is no region to crop", when.no_region),
     Undefined(("Resize",), "an end of the region is no number or infinite", when.crops_beyond_all),
+    Undefined(("TopK",), "more are asked for than there are, which onnx refuses where it sees it", when.asks_for_more),
     Undefined(("TopK",), "no order holds NaN", lambda call: when.no_number(call.given(0))),
     Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
     Undefined(("CenterCropPad",), "there is not one size for each axis", when.not_one_size_an_axis),

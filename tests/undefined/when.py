@@ -68,6 +68,12 @@ def updates_apart(call: Call) -> bool:
     )
 
 
+def asks_for_more(call: Call) -> bool:
+    x, k = call.shape(0), call.attribute("k") if call.opset < 10 else call.given(1)
+    axis = call.attribute("axis", -1)
+    return x is not None and k is not None and -len(x) <= axis < len(x) and bool(np.any(np.asarray(k) > x[axis]))
+
+
 def unequal_batch(call: Call) -> bool:
     return unequal(((0, call.attribute("batch_axis", 1)), (1, 0)))(call)
 
