@@ -125,6 +125,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 3), F), "i": np.zeros((0, 1), int), "u": np.ones((0, 2), F)}, {"u": np.ones((0, 3), F)}),
     ("one update for each", "y = ScatterElements(x, i, u)", 18, "float[A,B] y",
      {"x": np.ones((2, 3), F), "i": np.zeros((0, 3), int), "u": np.ones((0, 2), F)}, {"u": np.ones((0, 3), F)}),
+    ("told twice", "y = Slice<axes=[0,0], starts=[0,0], ends=[1,1]>(x)", 9, "float[A,B] y", {"x": np.ones((2, 2), F)}, {}),
     ("asked for than there are", "y, i = TopK(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([3])}, {"k": np.array([2])}),
     ("asked for than there are", "y, i = TopK<k=3>(x)", 5, "float[N] y", {"x": np.ones(2, F)}, {"x": np.ones(3, F)}),
     ("more keys count", "y = Attention(q, q, q, , , , l)", 24, "float[A,B,C,D] y",

@@ -116,5 +116,5 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),
     Undefined(("Loop",), "no trip is the last one", when.never_ends),
-    Undefined(("Loop",), "there is no trip whose values have a size", when.stacks_nothing, "shape ["),
+    Undefined(("Loop",), "there is no trip whose values have a size", when.stacks_nothing, ("shape [", "expected shape and shape from first")),
 )  # fmt: skip

@@ -90,7 +90,7 @@ def no_such_axis(call: Call) -> bool:
 
 
 def axis_twice(call: Call) -> bool:
-    held = call.node.op_type in ("Pad", "Slice")
+    held = call.node.op_type in ("Pad", "Slice") and call.opset > 9
     x, axes = call.shape(0), call.given(3) if held else call.attribute("axes")
     return bool(x) and axes is not None and len({int(axis) % len(x) for axis in axes}) < len(axes)
 
