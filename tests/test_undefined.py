@@ -233,6 +233,12 @@ def test_each_row_is_tried():
     assert {row.what for row in ROWS} == {row.what for row in ROWS if any(what in row.what for what, *_ in CASES)}
 
 
+def test_a_call_that_is_not_well_formed_is_left_to_the_checker():
+    feeds = {"x": np.ones((1, 1, 2), F)}
+    of = model("y = Attention<q_num_heads=0, kv_num_heads=1>(x, x, x)", 23, outputs="float[A,B,C] y", **io(**feeds))
+    assert not undefined(of, feeds)
+
+
 def test_a_difference_that_is_not_left_open_counts():
     feeds = {"x": np.zeros(1, F), "z": -np.zeros(1, F)}
     of = model("y = Max(x, z)", 13, outputs="float[N] y", **io(**feeds))

@@ -26,5 +26,5 @@ class Undefined:
         """Whether it is such a call; one that is not even well-formed is left to onnx.checker."""
         try:
             return call.node.op_type in self.operators and self.applies(call)
-        except (IndexError, TypeError, ValueError):
+        except (ArithmeticError, IndexError, TypeError, ValueError):
             return False
