@@ -209,6 +209,10 @@ QUIRKS: tuple[Quirk, ...] = (
                        (f(NAN, NAN, shape=(1, 1, 2)),)), "nan")
         for engine, seen in ((RUNTIME, "1.32.0"), (REFERENCE, "1.23.2"))
     ),
+    Quirk(REFERENCE, "1.23.2", ("MaxPool",), "nothing but NaN may be in a window", "refuses it", "the maximum, which ReduceMax and Max keep NaN for",
+          lambda call: call.given(0) is None or when.nan(0)(call),
+          Evidence("y = MaxPool<kernel_shape=[1]>(x)", 12, "float[1,1,1] x", "float[1,1,1] y", {"x": f(NAN, shape=(1, 1, 1))},
+                   (f(NAN, shape=(1, 1, 1)),)), "zero-size array to reduction operation maximum"),
     # what onnx.reference leaves out
     Quirk(REFERENCE, "1.23.2", RECURRENT, "sequences have lengths of their own", "runs all of them to the end",
           "each runs as many steps as it has", when.shorter, RUN),

@@ -284,6 +284,17 @@ def test_who_makes_of_the_source_what_others_make_of_the_result_alone_is_in_disp
     assert judge._by("onnxruntime", plain, "exact").status == status
 
 
+def test_what_an_engine_refuses_of_its_own_accord_is_not_found(engines: Engines):
+    """A window of nothing but NaN, which onnx.reference takes where a kernel has gaps alone."""
+    text = f"{HEAD} g (float[1,1,3] x) => (float[1,1,N] y) {{ y = MaxPool<kernel_shape=[2], dilations=[2]>(x) }}"
+    held = replace(source(text), feeds={"x": np.float32([[[np.nan, np.nan, 1]]])})
+    plain = onnx.parser.parse_model(text.replace(", dilations=[2]", ""))
+    verdict = Judge(engines, held)._by("onnx.reference", plain, "exact")
+    assert (verdict.status, "zero-size" in verdict.why) == (UNJUDGED, True)
+    wider = onnx.parser.parse_model(text.replace("kernel_shape=[2], dilations=[2]", "kernel_shape=[4]"))
+    assert Judge(engines, held)._by("onnx.reference", wider, "exact").status == FAILS
+
+
 def test_what_is_left_where_a_transform_is_0_is_a_rounding(engines: Engines):
     """The imaginary part of a sum of real numbers is 0, or some rounding, whose logarithm is no number, or any."""
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,10,1] x) => (float[1,10,2] y) { d = DFT(x) y = Log(d) }"""

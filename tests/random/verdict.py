@@ -159,7 +159,7 @@ class Judge:
         if why.startswith(LATE):
             outputs, why = self.engines.run(engine, result, self.source.feeds, SECONDS)
         if outputs is None:
-            excused = _limit(engine, result, why) or self._alone(engine)
+            excused = _limit(engine, result, why) or self._alone(engine) or self._excuse(engine, result, why)
             return Verdict(UNJUDGED if excused else FAILS, why, engine, result)
         if all(map(_identical, expected, outputs)):
             return Verdict(OK, engine=engine, result=result)
@@ -169,12 +169,16 @@ class Judge:
             return Verdict(NEAR, engine=engine, result=result)
         if as_unsteady(expected, outputs, *self._moved(engine), grade=grade):
             return Verdict(UNJUDGED, f"what a rounding of the inputs changes as much: {differs}", engine, result)
-        models, judge, feeds = (flat(self.source.model), flat(result)), ENGINES[engine], self.source.feeds
-        excuses = (quirks.excuse(judge.engine, model, feeds, differs, judge.own) for model in models)
-        excuse = next(filter(None, excuses), "") or self._another_source(engine, outputs, grade)
+        excuse = self._excuse(engine, result, differs) or self._another_source(engine, outputs, grade)
         return Verdict(
             UNJUDGED if excuse else WRONG, f"{excuse}; {differs}" if excuse else f"{grade}: {differs}", engine, result
         )
+
+    def _excuse(self, engine: str, result: ModelProto, differs: str) -> str:
+        """Why an engine is no judge of what differs, or of what it says against the result."""
+        models, judge = (flat(self.source.model), flat(result)), ENGINES[engine]
+        found = (quirks.excuse(judge.engine, model, self.source.feeds, differs, judge.own) for model in models)
+        return next(filter(None, found), "")
 
     def _another_source(self, engine: str, outputs: list[Any], grade: str) -> str:
         """Which engine of another house makes of the source, wherever that is in dispute, what this one makes of the result."""
