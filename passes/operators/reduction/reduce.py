@@ -58,6 +58,8 @@ def _single(node: Node) -> str:
     x, kind = node.input(0), SINGLE[node.op_type]
     if kind == "Square":
         return str(node.build.Mul(x, x))
+    if node.op_type == "ReduceLogSumExp" and node.elem_type() not in WITH_INTEGERS:
+        return str(node.build.Add(x, node.build.constant(0.0, node.elem_type())))  # log(exp(-0.0)) is 0.0
     if kind == "Log" and node.elem_type() in WITH_INTEGERS:
         wide = node.build.Log(node.build.Cast(x, to=T.DOUBLE))
         return str(node.build.Cast(wide, to=node.elem_type()))

@@ -7,6 +7,7 @@ from opshift.passes.conversion import convert
 
 from tests.passes.operators.on_request import INF, computed, same_bits
 from tests.passes.operators.on_request import X as SPECIAL
+from tests.runtime import Runtime
 from tests.support import check, check_refused, check_unchanged, check_values, evaluate, model
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -63,6 +64,7 @@ SINGLE = {
     "ReduceL1": "y = Abs(x)",
     "ReduceL2": "y = Abs(x)",
     "ReduceLogSum": "y = Log(x)",
+    "ReduceLogSumExp": "y = Add(x, 0.0)",
     "ReduceSumSquare": "y = Mul(x, x)",
 }
 
@@ -76,6 +78,20 @@ def test_noop_with_no_axes_leaves_what_the_operator_does_to_one_element(op, axes
     before = f"y = {op}<noop_with_empty_axes=1>(x{axes})"
     grade = "close" if op == "ReduceL2" else "exact"  # squares may be infinite
     check(before, newer, SINGLE.get(op, "y = Identity(x)"), newer - 1, grade=grade, **io)
+
+
+@pytest.mark.parametrize("target", [17, 7])
+def test_the_logarithm_of_a_single_exponential_is_no_negative_zero(target):
+    of = model("y = ReduceLogSumExp<noop_with_empty_axes=1>(x)", 18, inputs="float[3] x", outputs="float[3] y")
+    result = convert.attempt(of, {"": target}).model
+    assert result is not None
+    for made in (of, result):
+        (y,) = Runtime(made).run({"x": np.array([-0.0, 0, -1], np.float32)})
+        assert np.signbit(y).tolist() == [False, False, True]
+    whole = model("y = ReduceLogSumExp<noop_with_empty_axes=1>(x)", 18, inputs="int64[3] x", outputs="int64[3] y")
+    result = convert.attempt(whole, {"": target}).model
+    assert result is not None
+    assert [node.op_type for node in result.graph.node] == ["Identity"]
 
 
 @pytest.mark.parametrize("op", OPS)
