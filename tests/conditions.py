@@ -289,6 +289,12 @@ def many_by_nothing(call: Call) -> bool:
     return bool(a and b) and a[-1] == 0 and (len(a) <= 2 < len(b) or len(b) == 1 < 2 < len(a))
 
 
+def axes_in_no_order(call: Call) -> bool:
+    """Whether several axes are not those of the result from the first to the last."""
+    axes = list(call.attribute("axes", ()))
+    return len(axes) > 1 and (axes != sorted(axes) or axes[0] < 0)
+
+
 def pads_mixed_up(call: Call) -> bool:
     """Whether there are pads that are not four of which the inner ones are equal, or are counted where sizes are rounded up."""
     pads = call.attribute("pads", ())

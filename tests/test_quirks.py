@@ -88,6 +88,12 @@ def test_another_engine_and_another_opset_are_not_excused():
     assert not excuse("onnx.reference", new, FED)
 
 
+@pytest.mark.parametrize(("axes", "excused"), [("-2, -1", True), ("0, 2, 1", True), ("0, 2", False), ("-1", False)])
+def test_several_axes_from_the_end_are_told_from_one(axes: str, excused: bool):
+    of = model(f"y = Unsqueeze<axes=[{axes}]>(x)", 11, inputs="float[2] x", outputs="float[N] y")
+    assert bool(excuse("onnx.reference", of, {"x": np.ones(2, np.float32)})) is excused
+
+
 def test_an_engine_by_a_longer_name_is_the_same_engine():
     assert excuse("onnxruntime, rounding as written", model(ROOTS, 13, **UNIQUE), FED)
 
