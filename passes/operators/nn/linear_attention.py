@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import inf, sqrt
 from types import EllipsisType
 
 from opshift.passes.errors import CannotConvert
@@ -34,7 +34,7 @@ def attention_token_by_token(node: Node) -> list[str]:
     wide = [recast(build, name, node.elem_type(i), T.FLOAT) if name else "" for i, name in enumerate(node.inputs)]
     wide += [""] * (6 - len(wide))
     query, key, value, decay, beta = (  # each with the shape that one token takes: [B, heads, rows, columns]
-        _apart(node, build.Mul(wide[0], _scale(node, queries)), [heads, queries // heads, ...], queries),
+        _apart(node, wide[0], [heads, queries // heads, ...], queries),
         _apart(node, wide[1], [heads, ..., 1], heads),
         _apart(node, wide[2], [heads, 1, ...], heads),
         _apart(node, wide[4], [heads, ..., 1], heads) if gated else "",
@@ -42,7 +42,7 @@ def attention_token_by_token(node: Node) -> list[str]:
     )
 
     def token(inner: Builder, at: str, states: list[str]) -> list[str]:
-        """state = exp(g) * state + k * (v, or beta * (v - k' * state));  y = q * state"""
+        """state = exp(g) * state + k * (v, or beta * (v - k' * state));  y = q * state, to be scaled"""
         (state,), (q, k, v, g, b) = (
             states,
             (name and inner.Gather(name, at, axis=1) for name in (query, key, value, decay, beta)),
@@ -57,7 +57,8 @@ def attention_token_by_token(node: Node) -> list[str]:
     start = wide[3] or _empty_state(node, key, value)
     length = share_along(node, node.input(0), 1, 1)
     state, y = build.loop(length, [(start, tensor_type(T.FLOAT, [None] * 4))], token)
-    y = build.Transpose(build.typed(y, T.FLOAT, [None] * 5), perm=[1, 0, 2, 3, 4])
+    y = build.Mul(build.typed(y, T.FLOAT, [None] * 5), _scale(node, queries))
+    y = build.Transpose(y, perm=[1, 0, 2, 3, 4])
     width = flat_indices.times(build, share_along(node, node.input(2), 2, heads), queries)
     if isinstance(length, int) and length:
         y = reshaped_behind(node, y, 2, [width])
@@ -82,9 +83,10 @@ def _scale(node: Node, queries: int) -> str:
         return str(build.constant(given, T.FLOAT))
     dims = node.scope.shape(node.input(0))
     if dims and isinstance(dims[-1], int):
-        return str(build.constant(1 / sqrt(max(dims[-1] // queries, 1)), T.FLOAT))
-    size = build.Div(build.Gather(build.Shape(node.input(0)), 2), queries)
-    return str(build.Reciprocal(build.Sqrt(build.Cast(size, to=T.FLOAT))))
+        size = dims[-1] // queries
+        return str(build.constant(1 / sqrt(size) if size else inf, T.FLOAT))  # no feature: y = inf * 0
+    features = build.Div(build.Gather(build.Shape(node.input(0)), 2), queries)
+    return str(build.Reciprocal(build.Sqrt(build.Cast(features, to=T.FLOAT))))
 
 
 def _empty_state(node: Node, keys: str, values: str) -> str:

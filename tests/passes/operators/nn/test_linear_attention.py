@@ -67,6 +67,18 @@ def test_calls_that_are_not_defined_are_refused(rule, why):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("width", ["0", "K"])
+@pytest.mark.parametrize("scale", [0.0, 0.5])
+def test_without_a_feature_there_is_an_infinite_scale_of_nothing_unless_one_is_given(width, scale):
+    feeds = {"q": normal(1, 3, 0), "k": normal(1, 3, 0), "v": normal(1, 3, 4)}
+    y = np.full((1, 3, 4), 0 if scale else np.nan, np.float32)
+    check_computes(
+        f'y, t = LinearAttention<q_num_heads=2, kv_num_heads=2, update_rule="linear", scale={scale}>(q, k, v)', 27, 13,
+        [y, np.zeros((1, 2, 0, 2), np.float32)], feeds=feeds, grade="close",
+        inputs=f"float[B,T,{width}] q, float[B,T,{width}] k, float[B,T,4] v", outputs="float[B,T,4] y, float[A,B,C,D] t",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("batch", "length"), [(0, 3), (2, 0), (0, 0)])
 @pytest.mark.parametrize("widths", [("8", "12"), ("K", "V")])
 @pytest.mark.parametrize("target", [pytest.param(26, marks=pytest.mark.newest), 13])  # no older engine runs it there
