@@ -160,6 +160,13 @@ QUIRKS: tuple[Quirk, ...] = (
                    "w = Where(d, n, v) a = Reciprocal(w) }>", 14, "int64 k, bool c, bool[1] d, float[1] x", "float[L,1] y",
                    {"k": np.array(1), "c": np.array(True), "d": np.array([True]), "x": f(0)}, (f(-INF, shape=(1, 1)),)),
           "the sign of a zero"),
+    *(
+        Quirk(RUNTIME, "1.32.0", (op,), "numbers are not of 32 bits from 16 on, for which it has no kernel", "loses the sign of a product that is -0.0",
+              "the slope times x", lambda call: call.opset >= 16 and getattr(call.given(0), "dtype", np.float16) != np.float32,
+              Evidence(f"p = {call} y = Reciprocal(p)", 16, "double[1] x, double[1] s", "double[1] y", {"x": np.array([-1.0]), "s": np.array([0.0])},
+                       (np.array([-INF]),)), "the sign of a zero")
+        for op, call in (("PRelu", "PRelu(x, s)"), ("LeakyRelu", "LeakyRelu<alpha=0.0>(x)"))
+    ),
     Quirk(RUNTIME, "1.32.0", ("Dropout",), "the opset is below 12 and the mask is asked for", "says that all is dropped",
           "nothing is dropped where nothing is trained", lambda call: call.opset < 12 and len(call.node.output) > 1, DROPPED),
     Quirk(RUNTIME, "1.32.0", ("NegativeLogLikelihoodLoss",), "a target is ignored", "has a loss of -0.0 there", "0",
