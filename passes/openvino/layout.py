@@ -209,6 +209,8 @@ def reverse_sequence(of: Layer) -> Made:
     batch, time = of.integer("batch_axis", 0), of.integer("seq_axis", 1)
     rank = of.rank()
     batch, time = of.normal(batch, rank), of.normal(time, rank)
+    if 0 in (of.dims() or ()):  # where no length is one of the lengths that ONNX takes
+        return of.input(0)
     if {batch, time} == {0, 1}:
         return str(of.build.ReverseSequence(of.input(0), of.vector(1), batch_axis=batch, time_axis=time))
     order = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]

@@ -42,3 +42,10 @@ def test_a_rest_is_computed_where_it_has_to_be(sizes, nodes, tmp_path):
     x = opset15.parameter(sizes, np.float32)
     openvino.serialize(openvino.Model([opset15.reshape(x, ints(0, -1), True)], [x], "net"), tmp_path / "net.xml")
     assert len(openvino_ir.read(tmp_path / "net.xml").model.graph.node) == nodes
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((2, 0, 3), (0, 1)), ((0, 3, 2), (1, 0)), ((2, 4, 0), (0, 2))])
+def test_no_sequence_is_reversed(shape, axes, tmp_path):
+    """Whose least length is 1."""
+    lengths = ints(*[1] * shape[axes[0]], dtype=np.int32)
+    check(lambda x: opset15.reverse_sequence(x, lengths, *axes), [drawn(*shape)], tmp_path, any_size=False)
