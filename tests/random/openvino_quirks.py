@@ -56,6 +56,20 @@ def element_behind(call: Call) -> bool:
 MASKS = ("begin", "new_axis", "shrink_axis", "ellipsis")
 
 
+def new_beside_vanishing(call: Call) -> bool:
+    """Whether there are new axes and such as vanish, and axes of the data that no place stands for."""
+    begin = call.values[1]
+    new, gone, rest = ([*call.attribute(f"{name}_mask", []), *[0] * len(begin)][: len(begin)] for name in MASKS[1:])
+    return bool(any(new) and any(gone) and not any(rest) and len(begin) - sum(new) < call.values[0].ndim)
+
+
+def longer_than_its_axis(call: Call) -> bool:
+    if len(call.values) < 3:
+        return False
+    data, axes, wanted = call.values
+    return any(size > data.shape[axis] for axis, size in zip(axes, wanted, strict=True))
+
+
 def longer_than_nothing(call: Call) -> bool:
     data, lengths = call.values
     return data.shape[call.attribute("seq_axis", 1)] == 0 and lengths.max(initial=0) > 0
@@ -97,6 +111,13 @@ QUIRKS = (
     Quirk(("StridedSlice",), "an element that vanishes lies outside of its axis", "takes the last one, or what nobody wrote",
           "nothing; where sizes are known, it is refused", element_behind,
           lambda: _made("StridedSlice", [X], [np.array([2]), np.array([3]), np.array([1])], begin_mask=[0], end_mask=[0], shrink_axis_mask=[1])),
+    Quirk(("StridedSlice",), "an axis vanishes beside a new one, and some have no place", "leaves some elements unwritten", "the elements of the data",
+          new_beside_vanishing,
+          lambda: _made("StridedSlice", [X], [np.array([0, 0]), np.array([1, 1]), np.array([1, 1])], begin_mask=[0, 0], end_mask=[0, 0],
+                        new_axis_mask=[1, 0], shrink_axis_mask=[0, 1]), X[:1]),
+    Quirk(("RDFT",), "a signal is longer than its axis", "leaves all unwritten, or no element", "zeros behind the data", longer_than_its_axis,
+          lambda: _made("RDFT", [X], [np.array([1]), np.array([3])], version=9),
+          np.stack([(found := np.fft.rfft(X, 3, 1)).real, found.imag], -1).astype(np.float32)),
     Quirk(("ReverseSequence",), "a sequence without elements has a length", "has no elements", "lengths from 1 to the size of the axis", longer_than_nothing,
           lambda: _made("ReverseSequence", [X[:, :0]], [np.array([1, 1])], batch_axis=0, seq_axis=1)),
     Quirk(("ConvolutionBackpropData", "GroupConvolutionBackpropData"), "pads take more elements than there are", "has no elements",
@@ -107,21 +128,9 @@ QUIRKS = (
 
 def excuse(model: Any, feeds: Sequence[Any]) -> str:
     """Why OpenVINO is no judge of a network on these inputs; empty where it is one."""
-    import openvino
-
     made = model.clone()
     layers = [node for node in made.get_ordered_ops() if any(node.get_type_name() in row.types for row in QUIRKS)]
-    if not layers:
-        return ""
-    first = len(made.outputs)
-    made.add_results([openvino.opset13.result(value) for node in layers for value in node.input_values()])
-    try:
-        compiled = openvino.Core().compile_model(made, "CPU", literally())
-        found = compiled(list(feeds))
-    except RuntimeError:
-        return ""
-    values = iter([np.array(found[index]) for index in range(first, len(compiled.outputs))])
-    calls = [Call(node, tuple(next(values) for _ in node.input_values())) for node in layers]
+    calls = [Call(node, values) for node, values in zip(layers, _given(made, layers, feeds), strict=False)]
     return next(
         (
             f"openvino: {call.node.get_type_name()} where {row.when} {row.gives}"
@@ -131,3 +140,27 @@ def excuse(model: Any, feeds: Sequence[Any]) -> str:
         ),
         "",
     )
+
+
+def _given(model: Any, layers: Sequence[Any], feeds: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The values of the inputs of each layer, computed without the layers themselves; none where that does not run."""
+    import openvino
+
+    wanted = [value for node in layers for value in node.input_values() if not _is_constant(value)]
+    if not wanted:
+        return [tuple(value.get_node().get_data() for value in node.input_values()) for node in layers]
+    asked = openvino.Model([openvino.opset13.result(value) for value in wanted], model.get_parameters(), "inputs")
+    try:
+        compiled = openvino.Core().compile_model(asked, "CPU", literally())
+        found = compiled(list(feeds))
+    except RuntimeError:
+        return []
+    computed = iter([np.array(found[index]) for index in range(len(wanted))])
+    return [
+        tuple(value.get_node().get_data() if _is_constant(value) else next(computed) for value in node.input_values())
+        for node in layers
+    ]
+
+
+def _is_constant(value: Any) -> bool:
+    return bool(value.get_node().get_type_name() == "Constant")
