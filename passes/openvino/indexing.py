@@ -160,6 +160,7 @@ def strided_slice(of: Layer) -> Made:
             raise Unmapped("a stride of 0")
         first = _bound(of, 1, place, begin, masks["begin"], (0, END), step)
         if shrinks:
+            _check_place(of, axis, begin, place, masks["begin"])
             last, step = _behind(of, first, begin, place, masks["begin"]), 1
             shrunk.append(axis)
         else:
@@ -205,6 +206,14 @@ def _bound(
         return number
     near = of.build.Min(number, of.build.constant([LARGE], T.INT64))
     return near if isinstance(step, int) else str(of.build.Where(of.build.Less(step, [0]), near, number))
+
+
+def _check_place(of: Layer, axis: int, begin: list[int] | None, place: int, mask: list[int]) -> None:
+    """What is known to lie outside of its axis is no element, and OpenVINO refuses it."""
+    size = (of.dims() or [-1] * (axis + 1))[axis]
+    index = 0 if mask[place] else None if begin is None else begin[place]
+    if size >= 0 and index is not None and not -size <= index < size:
+        raise Unmapped(f"element {index} of an axis of {size}")
 
 
 def _behind(of: Layer, first: str, begin: list[int] | None, place: int, mask: list[int]) -> str:

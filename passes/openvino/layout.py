@@ -22,6 +22,8 @@ def reshape(of: Layer) -> Made:
         raise Unmapped("a shape with 0 and -1; one of them could be expressed")
     if not literal and held is not None and -1 in held:
         return _beside_copies(of, held)
+    if not literal and held is None and _may_copy_none(of):
+        return str(of.build.Reshape(of.input(0), _told(of), allowzero=1))
     return str(of.build.Reshape(of.input(0), of.vector(1), allowzero=1 if literal else None))
 
 
@@ -36,6 +38,28 @@ def _beside_copies(of: Layer, wanted: list[int]) -> str:
     left = sizes.over(of, sizes.times(of, *(held[place] for place in rest)), others)
     made = [held[place] if size == 0 else left if size == -1 else size for place, size in enumerate(wanted)]
     return str(of.build.Reshape(of.input(0), sizes.vector(of, made), allowzero=None if known else 1))
+
+
+def _may_copy_none(of: Layer) -> bool:
+    """Whether a size of 0 may be one that a target of the run time copies, beside a -1."""
+    dims, wanted = of.dims(), of.dims(1)
+    if dims is None or wanted is None or len(wanted) != 1 or wanted[0] < 2:
+        return False
+    return any(dim <= 0 for dim in dims[: wanted[0]])
+
+
+def _told(of: Layer) -> str:
+    """What a target of the run time stands for: 0 copies a size, and -1 is what those leave that are not copied."""
+    b, target, rank, count = of.build, of.vector(1), of.rank(), of.length(1)
+    own = b.Shape(of.input(0), end=count if count < rank else None)
+    if count > rank:
+        own = b.Concat(own, [1] * (count - rank), axis=0)
+    copied = b.Equal(target, 0)
+    others = b.Where(copied, 1, own)
+    if count < rank:
+        others = b.Concat(others, b.Shape(of.input(0), start=count), axis=0)
+    rest = b.Div(b.ReduceProd(others, keepdims=1), b.ReduceProd(b.Max(b.Abs(target), 1), keepdims=1))
+    return str(b.Where(b.Less(target, 0), rest, b.Where(copied, own, target)))
 
 
 @layer("Transpose")
@@ -209,6 +233,8 @@ def reverse_sequence(of: Layer) -> Made:
     batch, time = of.integer("batch_axis", 0), of.integer("seq_axis", 1)
     rank = of.rank()
     batch, time = of.normal(batch, rank), of.normal(time, rank)
+    if 0 in (of.dims() or ()):  # where no length is one of the lengths that ONNX takes
+        return of.input(0)
     if {batch, time} == {0, 1}:
         return str(of.build.ReverseSequence(of.input(0), of.vector(1), batch_axis=batch, time_axis=time))
     order = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]

@@ -78,8 +78,12 @@ def local_response(of: Layer) -> Made:
     size, b = of.integer("size"), of.build
     if rank == 4:
         return str(b.LRN(of.input(0), size=size, **names))
-    image = b.Reshape(of.input(0), b.Concat(b.Shape(of.input(0), end=2), [-1, 1], axis=0))
-    return str(b.Reshape(b.LRN(image, size=size, **names), b.Shape(of.input(0))))
+    if rank < 4:
+        more = list(range(rank, 4))
+        return str(b.Squeeze(b.LRN(b.Unsqueeze(of.input(0), more), size=size, **names), more))
+    places = b.ReduceProd(b.Shape(of.input(0), start=2), keepdims=1)
+    image = b.Reshape(of.input(0), b.Concat(b.Shape(of.input(0), end=2), places, [1], axis=0), allowzero=1)
+    return str(b.Reshape(b.LRN(image, size=size, **names), b.Shape(of.input(0)), allowzero=1))
 
 
 @layer("ScaledDotProductAttention")

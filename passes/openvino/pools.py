@@ -45,11 +45,21 @@ class Windows:
         """Whether a pad is wider than runtimes take."""
         return any(pad >= k for pads in (self.begin, self.end) for pad, k in zip(pads, self.kernel, strict=True))
 
+    @property
+    def may_drop(self) -> bool:
+        """Whether a window that begins behind the data is one that rounding up leaves out."""
+        ends = zip(self.end, self.strides, self.spans, strict=True)
+        return self.rounds_up and any(after + stride > span for after, stride, span in ends)
+
 
 @layer("MaxPool")
 def max_pool(of: Layer) -> Made:
     """The places are counted through all axes in ONNX, and from one on in OpenVINO."""
     windows = _windows(of)
+    if windows.wide and windows.may_drop:
+        raise Unmapped(
+            "rounding_type=ceil_torch, pads as wide as the window, and unknown sizes; known ones could be expressed"
+        )
     if len(of.entry.outputs) == 1 or not of.is_read(1):
         value, windows = _padded(of, windows, float("-inf")) if windows.wide else (of.input(0), windows)
         return [str(of.build.MaxPool(value, **windows.attributes))]

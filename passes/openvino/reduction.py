@@ -33,9 +33,14 @@ def _check_axes(of: Layer) -> None:
     _check_length(of)
 
 
-def _check_length(of: Layer) -> None:
+def _is_some(of: Layer) -> bool:
+    """Whether there is known to be an axis."""
     dims = of.dims(1)
-    if of.constant(1) is None and (dims is None or -1 in dims):
+    return of.constant(1) is not None or (dims is not None and -1 not in dims)
+
+
+def _check_length(of: Layer) -> None:
+    if not _is_some(of):
         of.close(
             "how many axes there are only the run tells; where there are none, OpenVINO gives other sizes or numbers"
         )
@@ -55,8 +60,17 @@ def reduce_l1(of: Layer) -> Made:
 
 @layer("ReduceL2")
 def reduce_l2(of: Layer) -> Made:
+    """Data stay as they are where the run tells no axes; ONNX reduces all of them there, or takes magnitudes."""
     _check_axes(of)
-    return str(of.build.ReduceL2(of.input(0), of.vector(1), keepdims=int(of.flag("keep_dims", False))))
+    b, data, axes, keep = of.build, of.input(0), of.vector(1), int(of.flag("keep_dims", False))
+    if _is_some(of):
+        return str(b.ReduceL2(data, axes, keepdims=keep))
+    graphs = {
+        "then_branch": b.branch(lambda _: data, "unreduced"),
+        "else_branch": b.branch(lambda inner: str(inner.ReduceL2(data, axes, keepdims=keep)), "reduced"),
+    }
+    made, dims = b.emit("If", [b.Equal(b.Size(axes), 0)], graphs), of.dims()
+    return b.typed(made, of.elem_type(), [None] * len(dims) if keep and dims is not None else None)
 
 
 @layer("NormalizeL2")

@@ -27,6 +27,7 @@ from opshift.verification.adapters import literally
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, OnnxRuntime
 from tests import quirks
+from tests.random import openvino_quirks
 from tests.random.layers import RECIPES, Draw, Unfit
 from tests.random.models import Source
 from tests.random.steadiness import as_unsteady, rocked
@@ -130,6 +131,8 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
                     continue
                 if _contradicts_itself(model, feeds):
                     return "unread", "what OpenVINO refuses where more is known of it"
+                if excuse := openvino_quirks.excuse(model, feeds):
+                    return "unread", excuse
                 return "fails", f"opset {opset}: {error}"
             ran = True
             for place, (one, other) in enumerate(zip(expected, actual, strict=True)):
@@ -137,7 +140,9 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
                 if (why := compare(one, other, "close").why) and not _is_noise(one, np.asarray(other)):
                     if _contradicts_itself(model, feeds, place, other):
                         return "unread", "something else than where more is known, or asked for"
-                    if excuse := quirks.excuse(OnnxRuntime.engine, made, given, why):
+                    if excuse := quirks.excuse(OnnxRuntime.engine, made, given, why) or openvino_quirks.excuse(
+                        model, feeds
+                    ):
                         return "unread", excuse
                     if as_unsteady([np.asarray(other)], [one], *_moved(made, given, folder, place)):
                         return "unread", f"what a rounding of the inputs changes as much: {why}"

@@ -7,7 +7,7 @@ openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional depen
 
 from openvino import opset15  # noqa: E402
 
-from tests.passes.openvino.networks import drawn, made  # noqa: E402
+from tests.passes.openvino.networks import drawn, ints, made  # noqa: E402
 from tests.passes.openvino.test_detection import check, refusal  # noqa: E402
 
 BOUNDS = np.float32([-1, 0, 0, 2])
@@ -35,3 +35,16 @@ def test_buckets_of_numbers_of_another_type(tmp_path):
         return made("opset3", "Bucketize", [x, y], output_type="i32", with_right_bound=True)
 
     assert "numbers of two types" in refusal(build, [np.array([1]), BOUNDS], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("size", "index", "found"), [(3, 2, True), (3, -3, True), (3, 3, False), (3, -4, False), (0, 0, False)]
+)
+def test_an_element_that_an_axis_lacks(size, index, found, tmp_path):
+    def build(x):
+        return opset15.strided_slice(x, ints(index), ints(index + 1), ints(1), [0], [0], [0], [1])
+
+    if found:
+        check(build, [drawn(size, 2)], tmp_path)
+    else:
+        assert f"element {index} of an axis of {size}" in refusal(build, [drawn(size, 2)], tmp_path)

@@ -1,6 +1,7 @@
 """Columns that become an image, and shapes beside sizes of 0, against OpenVINO."""
 
 import numpy as np
+import onnx
 import pytest
 
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
@@ -8,7 +9,8 @@ openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional depen
 from openvino import opset15  # noqa: E402
 
 from opshift.files import openvino_ir  # noqa: E402
-from tests.passes.openvino.networks import drawn, ints  # noqa: E402
+from opshift.verification.engines import OnnxRuntime  # noqa: E402
+from tests.passes.openvino.networks import CORE, drawn, ints, network  # noqa: E402
 from tests.passes.openvino.test_detection import check  # noqa: E402
 
 
@@ -20,21 +22,51 @@ def test_columns_become_an_image(shape, tmp_path):
     check(build, [drawn(*shape)], tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("shape", "wanted"),
-    [
-        ((0, 1, 2, 2), (0, 2, -1)),
-        ((0, 1, 2, 2), (0, -1)),
-        ((0, 1, 2, 2), (-1, 0)),
-        ((2, 0, 3), (0, 0, -1)),
-        ((3, 0), (0, 0, -1)),
-        ((0, 2, 0), (0, -1)),  # 0 elements, which would copy the 2
-        ((2, 3, 4), (0, -1)),
-        ((2, 3, 4), (-1, 2)),
-    ],
-)
+RESTS = [
+    ((0, 1, 2, 2), (0, 2, -1)),
+    ((0, 1, 2, 2), (0, -1)),
+    ((0, 1, 2, 2), (-1, 0)),
+    ((2, 0, 3), (0, 0, -1)),
+    ((3, 0), (0, 0, -1)),
+    ((0, 2, 0), (0, -1)),  # 0 elements, which would copy the 2
+    ((2, 3, 4), (0, -1)),
+    ((2, 3, 4), (-1, 2)),
+]
+
+
+@pytest.mark.parametrize(("shape", "wanted"), RESTS)
 def test_a_rest_beside_a_copied_size_that_may_be_0(shape, wanted, tmp_path):
     check(lambda x: opset15.reshape(x, ints(*wanted), True), [drawn(*shape)], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [*RESTS, ((0, 3, 4), (0, 3, 2, -1)), ((0, 3, 4), (0, 2, 6)), ((2, 3, 4), (4, 3, 2)), ((6,), (-1,))],
+)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_the_run_may_tell_what_is_copied_beside_a_rest(shape, wanted, dtype, tmp_path):
+    feeds = [drawn(*shape), np.array(wanted, dtype)]
+    path = network(lambda x, target: opset15.reshape(x, target, True), feeds, tmp_path)
+    model = CORE.read_model(path)
+    model.reshape({model.inputs[0]: openvino.PartialShape([-1] * len(shape))})
+    openvino.serialize(model, tmp_path / "any.xml")
+    for source in (path, tmp_path / "any.xml"):
+        expected = CORE.compile_model(source, "CPU")(feeds)[0]
+        made = openvino_ir.read(source).model
+        onnx.checker.check_model(made, full_check=True)
+        names = [value.name for value in made.graph.input]
+        (actual,) = OnnxRuntime(made).run(dict(zip(names, feeds, strict=True)))
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "nodes"), [([2, 3, 4], 2, 1), ([2, 3, -1], 2, 1), ([-1, 3], 1, 1), ([-1, 3], 2, 12)]
+)
+def test_what_is_copied_is_computed_where_it_has_to_be(sizes, count, nodes, tmp_path):
+    x, target = opset15.parameter(sizes, np.float32), opset15.parameter([count], np.int64)
+    net = openvino.Model([opset15.reshape(x, target, True)], [x, target], "net")
+    openvino.serialize(net, tmp_path / "net.xml")
+    assert len(openvino_ir.read(tmp_path / "net.xml").model.graph.node) == nodes
 
 
 @pytest.mark.parametrize(("sizes", "nodes"), [([2, 3, 4], 1), ([-1, 3, 4], 1), ([2, -1, -1], 1), ([-1, 3, -1], 6)])
@@ -42,3 +74,10 @@ def test_a_rest_is_computed_where_it_has_to_be(sizes, nodes, tmp_path):
     x = opset15.parameter(sizes, np.float32)
     openvino.serialize(openvino.Model([opset15.reshape(x, ints(0, -1), True)], [x], "net"), tmp_path / "net.xml")
     assert len(openvino_ir.read(tmp_path / "net.xml").model.graph.node) == nodes
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((2, 0, 3), (0, 1)), ((0, 3, 2), (1, 0)), ((2, 4, 0), (0, 2))])
+def test_no_sequence_is_reversed(shape, axes, tmp_path):
+    """Whose least length is 1."""
+    lengths = ints(*[1] * shape[axes[0]], dtype=np.int32)
+    check(lambda x: opset15.reverse_sequence(x, lengths, *axes), [drawn(*shape)], tmp_path, any_size=False)

@@ -200,7 +200,12 @@ def eye(d: Draw) -> Any:
 
 @recipe
 def unique(d: Draw) -> Any:
-    x = d.value((1, 2, 3), ("float32", "int32"))
+    """Of floats that were computed, a rounding tells which are equal."""
+    x = (
+        d.parameter(d.array([d.size() for _ in range(d.number(1, 3))]))
+        if d.chance()
+        else d.value((1, 2, 3), ("int32",))
+    )
     axis = [d.constant(d.number(0, len(shape_of(x)) - 1), "int32")] if d.chance() else []
     return d.make(
         10, "Unique", [x, *axis], sorted=d.chance(), index_element_type=d.one(("i32", "i64")), count_element_type="i64"

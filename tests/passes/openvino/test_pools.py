@@ -1,0 +1,34 @@
+"""Pools whose sizes are rounded up, and only the run tells them, against OpenVINO."""
+
+import pytest
+
+pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
+
+from openvino import opset14
+from opshift.passes.errors import Refused
+
+from opshift.files import openvino_ir
+from tests.passes.openvino.networks import drawn, network, of_any_size
+from tests.passes.openvino.test_detection import check
+
+
+@pytest.mark.parametrize(
+    ("pads", "dilation", "stride", "refused"),
+    [
+        ((0, 2), 2, 3, True),  # the third window of 6 elements begins behind them
+        ((2, 2), 3, 2, False),  # whole windows reach as far as the pads
+        ((0, 1), 2, 3, False),  # pads that onnxruntime takes, which drops that window
+        ((2, 0), 2, 2, False),
+    ],
+)
+@pytest.mark.parametrize("size", [6, 7, 8])
+def test_a_window_that_begins_behind_the_data(pads, dilation, stride, refused, size, tmp_path):
+    def build(x):
+        held = [stride], [dilation], [pads[0]], [pads[1]], [2], "ceil_torch"
+        return opset14.max_pool(x, *held).output(0)
+
+    feeds = [drawn(1, 2, size)]
+    check(build, feeds, tmp_path, any_size=not refused)
+    if refused:
+        with pytest.raises(Refused, match="ceil_torch, pads as wide as the window"):
+            openvino_ir.read(of_any_size(network(build, feeds, tmp_path)))

@@ -1,0 +1,166 @@
+"""Layers of which OpenVINO computes something else than its specification says, or that this leaves open: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opshift.verification.adapters import literally
+
+
+@dataclass(frozen=True)
+class Call:
+    """A layer, and the values of its inputs."""
+
+    node: Any
+    values: tuple[Any, ...]
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        return self.node.get_attributes().get(name, default)
+
+
+@dataclass(frozen=True)
+class Quirk:
+    types: tuple[str, ...]
+    when: str
+    gives: str
+    text: str
+    applies: Callable[[Call], bool]
+    evidence: Callable[[], tuple[Any, list[Any]]]  # a layer of parameters, and what these are fed
+    right: Any = None  # by the text; None where it tells nothing
+
+
+def no_axes(call: Call) -> bool:
+    return call.values[1].size == 0
+
+
+def element_behind(call: Call) -> bool:
+    """Whether a place that vanishes lies outside of its axis."""
+    data, begin = call.values[:2]
+    masks = {name: [*call.attribute(f"{name}_mask", []), *[0] * len(begin)] for name in MASKS}
+    axis = 0
+    for place, index in enumerate(begin):
+        if masks["ellipsis"][place]:
+            axis = data.ndim - sum(not masks["new_axis"][k] for k in range(place + 1, len(begin)))
+        elif not masks["new_axis"][place]:
+            first = 0 if masks["begin"][place] else index
+            if masks["shrink_axis"][place] and not -data.shape[axis] <= first < data.shape[axis]:
+                return True
+            axis += 1
+    return False
+
+
+MASKS = ("begin", "new_axis", "shrink_axis", "ellipsis")
+
+
+def new_beside_vanishing(call: Call) -> bool:
+    """Whether there are new axes and such as vanish, and axes of the data that no place stands for."""
+    begin = call.values[1]
+    new, gone, rest = ([*call.attribute(f"{name}_mask", []), *[0] * len(begin)][: len(begin)] for name in MASKS[1:])
+    return bool(any(new) and any(gone) and not any(rest) and len(begin) - sum(new) < call.values[0].ndim)
+
+
+def longer_than_its_axis(call: Call) -> bool:
+    if len(call.values) < 3:
+        return False
+    data, axes, wanted = call.values
+    return any(size > data.shape[axis] for axis, size in zip(axes, wanted, strict=True))
+
+
+def longer_than_nothing(call: Call) -> bool:
+    data, lengths = call.values
+    return data.shape[call.attribute("seq_axis", 1)] == 0 and lengths.max(initial=0) > 0
+
+
+def less_than_nothing(call: Call) -> bool:
+    """Whether the pads of a transposed convolution take more elements than there are."""
+    if call.attribute("auto_pad", "explicit") != "explicit" or len(call.values) > 2:
+        return False
+    names = ("strides", "dilations", "pads_begin", "pads_end", "output_padding")
+    rank = len(call.attribute("strides"))
+    sides = (value.shape[-rank:] for value in call.values)
+    counts = (call.attribute(name) or [0] * rank for name in names)
+    return any(
+        step * (size - 1) + gap * (kernel - 1) + 1 + more < before + behind
+        for size, kernel, step, gap, before, behind, more in zip(*sides, *counts, strict=True)
+    )
+
+
+def _made(kind: str, inputs: Sequence[Any], constants: Sequence[Any] = (), version: int = 1, **attributes: Any) -> Any:
+    """A layer of inputs of any size, and of constants behind them."""
+    from openvino import PartialShape, opset13
+    from openvino.utils.node_factory import NodeFactory
+
+    given = [opset13.parameter(PartialShape([-1] * value.ndim), value.dtype) for value in inputs]
+    held = [opset13.constant(value) for value in constants]
+    return NodeFactory(f"opset{version}").create(kind, [*given, *held], attributes), list(inputs)
+
+
+X = np.float32([[1, -2], [-3, 4]])
+IMAGE = np.ones((1, 1, 1, 1), np.float32)
+REDUCTIONS = tuple(
+    f"Reduce{what}" for what in ("L1", "L2", "LogicalAnd", "LogicalOr", "Max", "Mean", "Min", "Prod", "Sum")
+)
+
+QUIRKS = (
+    Quirk(REDUCTIONS, "the run tells that there are no axes", "has no elements, or magnitudes", "the data as they are", no_axes,
+          lambda: _made("ReduceL1", [X, np.zeros(0, np.int64)], version=4, keep_dims=True), X),
+    Quirk(("StridedSlice",), "an element that vanishes lies outside of its axis", "takes the last one, or what nobody wrote",
+          "nothing; where sizes are known, it is refused", element_behind,
+          lambda: _made("StridedSlice", [X], [np.array([2]), np.array([3]), np.array([1])], begin_mask=[0], end_mask=[0], shrink_axis_mask=[1])),
+    Quirk(("StridedSlice",), "an axis vanishes beside a new one, and some have no place", "leaves some elements unwritten", "the elements of the data",
+          new_beside_vanishing,
+          lambda: _made("StridedSlice", [X], [np.array([0, 0]), np.array([1, 1]), np.array([1, 1])], begin_mask=[0, 0], end_mask=[0, 0],
+                        new_axis_mask=[1, 0], shrink_axis_mask=[0, 1]), X[:1]),
+    Quirk(("RDFT",), "a signal is longer than its axis", "leaves all unwritten, or no element", "zeros behind the data", longer_than_its_axis,
+          lambda: _made("RDFT", [X], [np.array([1]), np.array([3])], version=9),
+          np.stack([(found := np.fft.rfft(X, 3, 1)).real, found.imag], -1).astype(np.float32)),
+    Quirk(("ReverseSequence",), "a sequence without elements has a length", "has no elements", "lengths from 1 to the size of the axis", longer_than_nothing,
+          lambda: _made("ReverseSequence", [X[:, :0]], [np.array([1, 1])], batch_axis=0, seq_axis=1)),
+    Quirk(("ConvolutionBackpropData", "GroupConvolutionBackpropData"), "pads take more elements than there are", "has no elements",
+          "a size below 0", less_than_nothing,
+          lambda: _made("ConvolutionBackpropData", [IMAGE], [IMAGE], strides=[1, 1], dilations=[1, 1], pads_begin=[2, 0], pads_end=[1, 0])),
+)  # fmt: skip
+
+
+def excuse(model: Any, feeds: Sequence[Any]) -> str:
+    """Why OpenVINO is no judge of a network on these inputs; empty where it is one."""
+    made = model.clone()
+    layers = [node for node in made.get_ordered_ops() if any(node.get_type_name() in row.types for row in QUIRKS)]
+    calls = [Call(node, values) for node, values in zip(layers, _given(made, layers, feeds), strict=False)]
+    return next(
+        (
+            f"openvino: {call.node.get_type_name()} where {row.when} {row.gives}"
+            for call in calls
+            for row in QUIRKS
+            if call.node.get_type_name() in row.types and row.applies(call)
+        ),
+        "",
+    )
+
+
+def _given(model: Any, layers: Sequence[Any], feeds: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The values of the inputs of each layer, computed without the layers themselves; none where that does not run."""
+    import openvino
+
+    wanted = [value for node in layers for value in node.input_values() if not _is_constant(value)]
+    if not wanted:
+        return [tuple(value.get_node().get_data() for value in node.input_values()) for node in layers]
+    asked = openvino.Model([openvino.opset13.result(value) for value in wanted], model.get_parameters(), "inputs")
+    try:
+        compiled = openvino.Core().compile_model(asked, "CPU", literally())
+        found = compiled(list(feeds))
+    except RuntimeError:
+        return []
+    computed = iter([np.array(found[index]) for index in range(len(wanted))])
+    return [
+        tuple(value.get_node().get_data() if _is_constant(value) else next(computed) for value in node.input_values())
+        for node in layers
+    ]
+
+
+def _is_constant(value: Any) -> bool:
+    return bool(value.get_node().get_type_name() == "Constant")

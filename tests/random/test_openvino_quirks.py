@@ -1,0 +1,85 @@
+"""Each row is shown by OpenVINO, and nothing else is excused."""
+
+import numpy as np
+import pytest
+
+openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
+
+from opshift.verification.adapters import literally  # noqa: E402
+from tests.random.openvino_quirks import QUIRKS, X, excuse  # noqa: E402
+
+NAMED = "{0.types[0]} {0.when}".format
+
+
+def network(row):
+    node, feeds = row.evidence()
+    inputs = [value.get_node() for value in node.input_values() if value.get_node().get_type_name() == "Parameter"]
+    return openvino.Model([openvino.opset13.result(node)], inputs, "net"), feeds
+
+
+@pytest.mark.parametrize("row", QUIRKS, ids=NAMED)
+def test_openvino_gives_something_else_or_what_its_text_leaves_open(row):
+    model, feeds = network(row)
+    assert row.when in excuse(model, feeds)
+    found = openvino.Core().compile_model(model, "CPU", literally())(feeds)[0]
+    assert row.right is None or found.shape != row.right.shape or not np.allclose(found, row.right)
+
+
+def strided(data, places, **masks):
+    x = openvino.opset13.parameter([-1] * data.ndim, np.float32)
+    ones = [openvino.opset13.constant(np.array(n)) for n in (places, np.add(places, 1), [1] * len(places))]
+    held = {
+        f"{name}_mask": masks.get(name, [0] * len(places))
+        for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
+    }
+    return openvino.Model(
+        [openvino.opset13.result(openvino.opset13.strided_slice(x, *ones, *held.values()))], [x], "net"
+    )
+
+
+@pytest.mark.parametrize(
+    ("begin", "masks", "outside"),
+    [
+        ([1], {"shrink_axis": [1]}, False),
+        ([-2], {"shrink_axis": [1]}, False),
+        ([-3], {"shrink_axis": [1]}, True),
+        ([2], {}, False),
+        ([2], {"shrink_axis": [1], "begin": [1]}, False),
+        ([0, 2], {"shrink_axis": [0, 1], "new_axis": [1, 0]}, True),
+        ([0, 2], {"shrink_axis": [0, 1], "ellipsis": [1, 0]}, False),
+        ([0, 3], {"shrink_axis": [0, 1], "ellipsis": [1, 0]}, True),
+    ],
+)
+def test_elements_outside_of_their_axis(begin, masks, outside):
+    data = np.ones((2, 3), np.float32)
+    assert bool(excuse(strided(data, begin, **masks), [data])) is outside
+
+
+@pytest.mark.parametrize(
+    ("begin", "masks", "unwritten"),
+    [
+        ([0, 0], {"new_axis": [1, 0], "shrink_axis": [0, 1]}, True),
+        ([0, 0], {"new_axis": [1, 0]}, False),
+        ([0, 0, 0], {"new_axis": [1, 0, 0], "shrink_axis": [0, 1, 0]}, False),
+        ([0, 0, 0], {"new_axis": [1, 0, 0], "shrink_axis": [0, 1, 0], "ellipsis": [0, 0, 1]}, False),
+    ],
+)
+def test_elements_that_nobody_writes(begin, masks, unwritten):
+    data = np.float32([[5, 6, 7], [8, 9, 4]])
+    model = strided(data, begin, **masks)
+    assert bool(excuse(model, [data])) is unwritten
+
+
+@pytest.mark.parametrize(("sizes", "longer"), [([], False), ([2, 3], False), ([2, 4], True)])
+def test_signals_that_are_longer_than_their_axis(sizes, longer):
+    data = np.ones((2, 3), np.float32)
+    x, axes = openvino.opset13.parameter([-1, -1], np.float32), openvino.opset13.constant(np.array([-2, -1]))
+    made = openvino.opset13.rdft(x, axes, *([openvino.opset13.constant(np.array(sizes))] if sizes else []))
+    assert bool(excuse(openvino.Model([openvino.opset13.result(made)], [x], "net"), [data])) is longer
+
+
+def test_no_other_layer_is_excused():
+    x = openvino.opset13.parameter([-1, -1], np.float32)
+    axes = openvino.opset13.constant(np.array([0]))
+    for made in (openvino.opset13.relu(x), openvino.opset13.reduce_l1(x, axes, True)):
+        assert not excuse(openvino.Model([openvino.opset13.result(made)], [x], "net"), [X])
