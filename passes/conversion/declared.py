@@ -6,7 +6,7 @@ always declared wrongly then stands in its way: `onnx.checker` took the source, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from itertools import chain
 
 from opshift.passes.analysis import claims, ranks, sizes
@@ -14,7 +14,7 @@ from opshift.passes.analysis.inferring.type_inference import Inference, contradi
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.changes import Change
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Op, bodies, holding
 from opshift.passes.model.types import Dim, dims_of, has_shape
 
@@ -128,28 +128,25 @@ def _tells_little(op: Op) -> bool:
 
 def _reads_computed(source: ModelProto, ops: set[Op]) -> bool:
     """Whether any of the operators takes what is not constant where inference looks for numbers."""
-    reading = {op for op in ops if not op[0] and op[1] in _READING}
-    for held, node in _nodes(source) if reading else ():
-        if (node.domain, node.op_type) in reading:
-            given = node.input[len(node.input) > 1 :]
-            if not held.issuperset(filter(None, given)):
-                return True
-    return False
+    reading = {name for domain, name in ops if not domain and name in _READING}
+    return bool(reading) and _takes_computed(source, reading, lambda inputs: inputs[len(inputs) > 1 :])
 
 
 def _reshapes_to_computed(source: ModelProto) -> bool:
-    return any(node.op_type == "Reshape" and not held.issuperset(node.input[1:2]) for held, node in _nodes(source))
+    return _takes_computed(source, {"Reshape"}, lambda inputs: inputs[1:2])
 
 
-def _nodes(source: ModelProto) -> Iterator[tuple[set[str], NodeProto]]:
-    """All nodes but Constants, with what is constant in their body."""
+def _takes_computed(source: ModelProto, ops: Container[str], numbers: Callable[[list[str]], list[str]]) -> bool:
+    """Whether one of these operators takes as `numbers` of its inputs what is no constant of its body."""
     for body in bodies(source):
-        held = {tensor.name for tensor in getattr(body, "initializer", ())}
-        for node in body.node:
-            if node.op_type == "Constant":
-                held.update(node.output)
-            else:
-                yield held, node
+        calls = [node for node in body.node if node.op_type in ops and not node.domain]
+        taken = {name for node in calls for name in numbers(node.input[:]) if name}
+        taken.difference_update(tensor.name for tensor in getattr(body, "initializer", ()))
+        if taken:
+            taken.difference_update(name for node in body.node if node.op_type == "Constant" for name in node.output)
+        if taken:
+            return True
+    return False
 
 
 def _is_told(source: ModelProto, opset: int) -> bool:

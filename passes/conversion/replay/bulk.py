@@ -50,16 +50,17 @@ class Patch:
             call.ClearField("attribute")
         if self.stay < len(read):
             del read[self.stay :]
-        if more := self._more(scope):
+        if more := self._more(scope) if self.constants else self.attributes:
             call.MergeFromString(more)
-        if script.released:
-            released.update([names[number] for number in script.released])
+        for number in script.released:
+            released.add(names[number])
         for number, rest in script.changes:
             changes.append(_make_change((names[number], *rest)))
         made: list[NodeProto | bytes] = [call]
         recall_later(script, made, names, scope)
-        if released and self.read:
-            released.difference_update([names[number] for number in self.read])
+        if released:
+            for number in self.read:
+                released.discard(names[number])
         return made
 
     def _more(self, scope: Scope) -> bytes:
