@@ -215,7 +215,7 @@ def fold(
         Refused: as for `convert_version`.
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator is not known, has no definition to recognise it by, came
-            after the model's opset, or is lacked by the target.
+            after the model's opset, or is lacked by the target; or `ops` names none.
     """
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
     return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate), progress)

@@ -274,9 +274,12 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
     """Recognition of operators, all that exporters write if None.
 
     Raises:
-        ValueError: an operator is not known, or has no definition to recognise it by.
+        ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
     """
-    return Refinement(True, None if ops is None else frozenset(map(recognisable, as_names(ops))), optimize)
+    wanted = None if ops is None else frozenset(map(recognisable, as_names(ops)))
+    if wanted is not None and not wanted:
+        raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")
+    return Refinement(True, wanted, optimize)
 
 
 def recognisable(name: str) -> Op:

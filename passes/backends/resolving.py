@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from operator import index
 
@@ -11,6 +12,8 @@ from opshift.passes.model.messages import default_domain
 from opshift.passes.spelling import hint
 
 Target = int | str | Mapping[str, int] | Backend
+
+_NUMBER = re.compile(r"[-+]?\d+")
 
 
 def resolve(target: Target) -> tuple[dict[str, int], int | None]:
@@ -33,7 +36,7 @@ def backend_of(target: Target | None) -> Backend | None:
     """The backend that a user's target names; None for opsets."""
     if isinstance(target, Backend):
         return target
-    if not isinstance(target, str) or target == "latest" or target.isdigit():
+    if not isinstance(target, str) or target == "latest" or _NUMBER.fullmatch(target):
         return None
     from opshift.passes.backends.target_files import find
 

@@ -82,11 +82,15 @@ def find(name: str) -> Backend:
 _OPSET = re.compile(r"(?:opset|v|(?:ai\.)?onnx)[-_:= ]?v?(\d+)", re.IGNORECASE)
 """An opset as other tools write it."""
 
+_NUMBER = re.compile(r"[-+]?[\d.,_]*\d[\d.,_]*")
+
 
 def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
     """The end of an error about a target that is not known: those that could be meant."""
     if opset := _OPSET.fullmatch(name):
         return f"; did you mean {opset[1]}?"
+    if _NUMBER.fullmatch(name):
+        return "; an opset is a whole number"
     stem = name.rpartition("-")[0]
     if stem in releases:
         return f"; of {stem}, {', '.join(releases[stem])} are known"

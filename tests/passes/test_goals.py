@@ -72,6 +72,12 @@ def test_what_cannot_be_folded_is_told_why(name, why):
         goals.folding([name])
 
 
+def test_to_fold_no_operator_is_not_to_fold_all():
+    with pytest.raises(ValueError, match="name operators"):
+        goals.folding(())
+    assert goals.folding().ops is None
+
+
 def test_operators_are_named_one_by_one_and_by_domain():
     used = [("", "Relu"), ("my", "F"), ("my", "A")]
     assert goals.named(RELU, ["Relu"], None, used) == [("", "Relu")]
