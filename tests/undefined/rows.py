@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.conditions import nothing_to_sum
 from tests.quirks.entry import ALONG_AXIS
-from tests.undefined import attention, when
+from tests.undefined import attention, rotary, when
 from tests.undefined.entry import Undefined
 
 LOWEST = str(float(np.finfo(np.float32).min))  # which onnxruntime takes for the greatest of what is no number
@@ -101,8 +101,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("LayerNormalization", "RMSNormalization"), "scale or bias has a higher rank than the data", when.of_a_higher_rank(1, 2)),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: when.no_vector(1)(call) or when.no_vector(2)(call)),
-    Undefined(("RotaryEmbedding",), "there is not one position for each element of a sequence", when.misplaced),
-    Undefined(("RotaryEmbedding",), "the angles are no table of places, or of each place", when.no_angles),
+    Undefined(("RotaryEmbedding",), "there is not one position for each element of a sequence", rotary.misplaced),
+    Undefined(("RotaryEmbedding",), "what turns of a head has an odd size", rotary.odd),
+    Undefined(("RotaryEmbedding",), "the angles are no table of places, or of each place", rotary.no_angles),
     Undefined(("BatchNormalization",), "there is not one of all statistics for each channel",
               lambda call: bool(call.attribute("spatial", 1)) and when.unequal(((0, 1), (1, 0), (2, 0), (3, 0), (4, 0)))(call)),
     Undefined(("InstanceNormalization",), "there is not one scale and bias for each channel", when.unequal(((0, 1), (1, 0), (2, 0)))),

@@ -95,17 +95,6 @@ def axis_twice(call: Call) -> bool:
     return bool(x) and axes is not None and len({int(axis) % len(x) for axis in axes}) < len(axes)
 
 
-def no_angles(call: Call) -> bool:
-    rank = 3 if left_out(3)(call) else 2
-    return any((shape := call.shape(at)) is not None and len(shape) != rank for at in (1, 2))
-
-
-def misplaced(call: Call) -> bool:
-    """Whether positions are no table of batches and places in a sequence."""
-    x, places = call.shape(0), call.shape(3)
-    return x is not None and places is not None and places != (x[0], x[-2])
-
-
 def no_class(call: Call) -> bool:
     """Whether a target that counts is none of the scores, or counted from the end."""
     scores, targets, ignored = call.shape(0), call.given(1), call.attribute("ignore_index")
