@@ -29,6 +29,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "a target is no class", when.no_class),
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "there is not one weight for each class", when.unequal(((0, 1), (2, 0)))),
     Undefined(("Range",), "a bound is no scalar", lambda call: any(call.shape(at) not in (None, ()) for at in range(3))),
+    Undefined(("Range",), "no finite number of elements leads to the limit", when.without_end),
     Undefined(("RoiAlign",), "sizes differ that are to be equal", when.unequal(((1, 0), (2, 0)))),
     Undefined(("NonMaxSuppression",), "a box has not four ends", lambda call: len(s := call.shape(0) or (0, 0, 4)) != 3 or s[2] != 4),
     Undefined(("NonMaxSuppression",), "sizes differ that are to be equal", when.unequal(((0, 0), (1, 0)), ((0, 1), (1, 2)))),

@@ -74,6 +74,16 @@ def asks_for_more(call: Call) -> bool:
     return x is not None and k is not None and -len(x) <= axis < len(x) and bool(np.any(np.asarray(k) > x[axis]))
 
 
+def without_end(call: Call) -> bool:
+    """Whether no finite number of elements leads from a start to a limit; a limit that lies behind it is reached by none."""
+    if any(call.given(at) is None for at in range(3)):
+        return False
+    start, limit, delta = (np.asarray(call.given(at)).astype(np.float64) for at in range(3))
+    with np.errstate(all="ignore"):
+        count = (limit - start) / delta
+    return bool((np.isnan(count) | np.isposinf(count)).any())
+
+
 def unequal_batch(call: Call) -> bool:
     return unequal(((0, call.attribute("batch_axis", 1)), (1, 0)))(call)
 
