@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.conditions import nothing_to_sum
 from tests.quirks.entry import ALONG_AXIS
-from tests.undefined import attention, when
+from tests.undefined import attention, rotary, when
 from tests.undefined.entry import Undefined
 
 LOWEST = str(float(np.finfo(np.float32).min))  # which onnxruntime takes for the greatest of what is no number
@@ -29,6 +29,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "a target is no class", when.no_class),
     Undefined(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), "there is not one weight for each class", when.unequal(((0, 1), (2, 0)))),
     Undefined(("Range",), "a bound is no scalar", lambda call: any(call.shape(at) not in (None, ()) for at in range(3))),
+    Undefined(("Range",), "no finite number of elements leads to the limit", when.without_end),
     Undefined(("RoiAlign",), "sizes differ that are to be equal", when.unequal(((1, 0), (2, 0)))),
     Undefined(("NonMaxSuppression",), "a box has not four ends", lambda call: len(s := call.shape(0) or (0, 0, 4)) != 3 or s[2] != 4),
     Undefined(("NonMaxSuppression",), "sizes differ that are to be equal", when.unequal(((0, 0), (1, 0)), ((0, 1), (1, 2)))),
@@ -101,8 +102,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("LayerNormalization", "RMSNormalization"), "scale or bias has a higher rank than the data", when.of_a_higher_rank(1, 2)),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: when.no_vector(1)(call) or when.no_vector(2)(call)),
-    Undefined(("RotaryEmbedding",), "there is not one position for each element of a sequence", when.misplaced),
-    Undefined(("RotaryEmbedding",), "the angles are no table of places, or of each place", when.no_angles),
+    Undefined(("RotaryEmbedding",), "there is not one position for each element of a sequence", rotary.misplaced),
+    Undefined(("RotaryEmbedding",), "what turns of a head has an odd size", rotary.odd),
+    Undefined(("RotaryEmbedding",), "the angles are no table of places, or of each place", rotary.no_angles),
     Undefined(("BatchNormalization",), "there is not one of all statistics for each channel",
               lambda call: bool(call.attribute("spatial", 1)) and when.unequal(((0, 1), (1, 0), (2, 0), (3, 0), (4, 0)))(call)),
     Undefined(("InstanceNormalization",), "there is not one scale and bias for each channel", when.unequal(((0, 1), (1, 0), (2, 0)))),

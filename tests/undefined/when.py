@@ -74,6 +74,16 @@ def asks_for_more(call: Call) -> bool:
     return x is not None and k is not None and -len(x) <= axis < len(x) and bool(np.any(np.asarray(k) > x[axis]))
 
 
+def without_end(call: Call) -> bool:
+    """Whether no finite number of elements leads from a start to a limit; a limit that lies behind it is reached by none."""
+    if any(call.given(at) is None for at in range(3)):
+        return False
+    start, limit, delta = (np.asarray(call.given(at)).astype(np.float64) for at in range(3))
+    with np.errstate(all="ignore"):
+        count = (limit - start) / delta
+    return bool((np.isnan(count) | np.isposinf(count)).any())
+
+
 def unequal_batch(call: Call) -> bool:
     return unequal(((0, call.attribute("batch_axis", 1)), (1, 0)))(call)
 
@@ -93,17 +103,6 @@ def axis_twice(call: Call) -> bool:
     held = call.node.op_type in ("Pad", "Slice") and call.opset > 9
     x, axes = call.shape(0), call.given(3) if held else call.attribute("axes")
     return bool(x) and axes is not None and len({int(axis) % len(x) for axis in axes}) < len(axes)
-
-
-def no_angles(call: Call) -> bool:
-    rank = 3 if left_out(3)(call) else 2
-    return any((shape := call.shape(at)) is not None and len(shape) != rank for at in (1, 2))
-
-
-def misplaced(call: Call) -> bool:
-    """Whether positions are no table of batches and places in a sequence."""
-    x, places = call.shape(0), call.shape(3)
-    return x is not None and places is not None and places != (x[0], x[-2])
 
 
 def no_class(call: Call) -> bool:

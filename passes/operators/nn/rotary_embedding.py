@@ -20,6 +20,8 @@ def rotated(node: Node) -> str:
     build, kind, rank = node.build, node.elem_type(), node.rank()
     if rank not in (3, 4):
         raise CannotConvert(node, f"data of rank {rank}; 3 and 4 could be expressed")
+    if _turning(node, rank) % 2:
+        raise CannotConvert(node, "of a head an odd number of elements turns; pairs of them could be expressed")
     x, cosine, sine = (build.Cast(name, to=T.FLOAT) if kind in SHORT else name for name in node.inputs[:3])
     if node.input(3):
         cosine, sine = (build.Gather(cache, node.input(3), axis=0) for cache in (cosine, sine))
@@ -39,6 +41,15 @@ def rotated(node: Node) -> str:
     if rank == 3:
         y = reshaped_behind(node, y, 2, [share_along(node, node.input(0), 2, 1)])
     return str(build.Cast(y, to=kind)) if kind in SHORT else y
+
+
+def _turning(node: Node, rank: int) -> int:
+    """How many elements of a head turn; 0 where nothing tells."""
+    given, dims = node.attributes.get("rotary_embedding_dim", 0), node.scope.shape(node.input(0))
+    if given or not dims or not isinstance(dims[-1], int):
+        return int(given)
+    heads = 1 if rank == 4 else node.attributes.get("num_heads", 0)
+    return dims[-1] // heads if heads else 0
 
 
 def _halves(node: Node, x: str, cosine: str, sine: str) -> str:

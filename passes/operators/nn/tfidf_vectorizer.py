@@ -66,6 +66,8 @@ def _check_tables(node: Node, starts: list[int]) -> None:
             raise CannotConvert(
                 node, f"{number} n-grams, and another number of {name}; one for each could be expressed"
             )
+    if (skipped := node.attributes["max_skip_count"]) < 0:
+        raise CannotConvert(node, f"max_skip_count={skipped}; 0 or more could be expressed")
     if min(node.attributes["ngram_indexes"]) < 0:
         raise CannotConvert(node, "a coordinate in ngram_indexes is negative; 0 or more could be expressed")
 

@@ -63,7 +63,8 @@ def mask_of(node: Node, kind: int) -> _Mask:
         mask = build.Reshape(mask, [1])
     if held is not None and held.size <= WORTH_HOLDING and not isinstance(causal, str):
         known = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
-        known = np.atleast_1d(known if causal is None else known + np.where(causal, 0.0, -inf))
+        with np.errstate(invalid="ignore"):  # infinity where none is to be: NaN, as the sum is
+            known = np.atleast_1d(known if causal is None else known + np.where(causal, 0.0, -inf))
         bias = mask if elem_type == kind and causal is None else build.constant(known, kind)
         excludes_all = bool(np.isneginf(known.max(axis=-1, initial=-inf)).any())
         some = build.constant(~np.isneginf(known), T.BOOL) if excludes_all else ""

@@ -339,3 +339,12 @@ def test_attention_inside_branches_and_functions():
     after = convert.attempt(function, {"": 14}).model
     assert after is not None
     np.testing.assert_allclose(evaluate(after, {"q": feeds["q"]})[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_infinity_in_a_mask_warns_of_nothing():
+    """What a causal mask excludes and infinity chooses is NaN, as the sum of both is."""
+    io = {"inputs": "float[1,1,2,2] q", "outputs": "float[A,B,C,D] y", "constants": "float[2,2] m = {0, inf, 0, 0}"}
+    made = convert.attempt(model("y = Attention<is_causal=1>(q, q, q, m)", 23, **io), {"": LAST}).model
+    assert made is not None
+    (y,) = evaluate(made, {"q": np.ones((1, 1, 2, 2), np.float32)})
+    assert np.isnan(y).tolist() == [[[[True, True], [False, False]]]]

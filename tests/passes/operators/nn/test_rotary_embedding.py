@@ -52,6 +52,17 @@ def test_heads_must_be_known():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("call", "dims"),
+    [("", "2,3,5,7"), ("<num_heads=3>", "2,5,21"), ("<rotary_embedding_dim=3>", "2,3,5,8"), ("<rotary_embedding_dim=3>", "A,B,C,D")],
+)  # fmt: skip
+def test_elements_turn_in_pairs(call, dims):
+    check_refused(
+        f"y = RotaryEmbedding{call}(x, c, c)", 23, 22, "an odd number of elements turns",
+        inputs=f"float[{dims}] x, float[A,B,C] c", outputs="float[N] y",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("dims", ["B,L,16", "B,L,W"])
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize(("batch", "length"), [(0, 3), (2, 0)])
