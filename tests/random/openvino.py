@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -291,6 +292,32 @@ def judged(seed: int, numbers: Sequence[int], only: str = "", log: Path | None =
     return found
 
 
+def _of_the_end(seed: int, number: int, only: str, why: str) -> tuple[str, str, str]:
+    """The outcome of a network that ended its process: a finding where what is made of it does so alone."""
+    try:
+        isolation.call(_run_made, seed, number, only)
+    except isolation.Ended:
+        drawn = network(seed, number, only)
+        return "dies", why, told(drawn[0]) if drawn is not None else ""
+    return "unread", why, ""
+
+
+def _run_made(seed: int, number: int, only: str) -> None:
+    """Run what becomes of a network, without OpenVINO."""
+    import openvino
+
+    drawn = network(seed, number, only)
+    if drawn is None:
+        return
+    with TemporaryDirectory() as folder, suppress(Refused, EngineError):
+        path = Path(folder, "net.xml")
+        openvino.serialize(drawn[0], path)
+        made = openvino_ir.read(path).model
+        OnnxRuntime(made, folder=folder).run(
+            dict(zip((value.name for value in made.graph.input), drawn[1], strict=True))
+        )
+
+
 def run(seconds: float, seed: int, only: str = "", counts: Counter[str] | None = None) -> list[str]:
     """Draw and judge for a time; each finding with the network that shows it. `counts` takes all outcomes."""
     findings, counts = [], Counter() if counts is None else counts
@@ -302,7 +329,8 @@ def run(seconds: float, seed: int, only: str = "", counts: Counter[str] | None =
             try:  # a process for many: some networks end the one that OpenVINO runs in
                 outcomes = isolation.call(judged, seed, range(number, number + CHUNK), only, log)
             except isolation.Ended as ended:
-                outcomes = [*(pickle.loads(log.read_bytes()) if log.exists() else ()), ("unread", str(ended), "")]
+                done = pickle.loads(log.read_bytes()) if log.exists() else []
+                outcomes = [*done, _of_the_end(seed, number + len(done), only, str(ended))]
             for outcome, why, shown in outcomes:
                 counts[outcome] += 1
                 counts.update(f"{outcome} {line[:110]}" for line in why.splitlines() if outcome in FINE)

@@ -75,6 +75,11 @@ def longer_than_nothing(call: Call) -> bool:
     return data.shape[call.attribute("seq_axis", 1)] == 0 and lengths.max(initial=0) > 0
 
 
+def crops_more(call: Call) -> bool:
+    data, begin, end = call.values[:3]
+    return any(size + before + behind < 0 for size, before, behind in zip(data.shape, begin, end, strict=True))
+
+
 def less_than_nothing(call: Call) -> bool:
     """Whether the pads of a transposed convolution take more elements than there are."""
     if call.attribute("auto_pad", "explicit") != "explicit" or len(call.values) > 2:
@@ -120,6 +125,8 @@ QUIRKS = (
           np.stack([(found := np.fft.rfft(X, 3, 1)).real, found.imag], -1).astype(np.float32)),
     Quirk(("ReverseSequence",), "a sequence without elements has a length", "has no elements", "lengths from 1 to the size of the axis", longer_than_nothing,
           lambda: _made("ReverseSequence", [X[:, :0]], [np.array([1, 1])], batch_axis=0, seq_axis=1)),
+    Quirk(("Pad",), "more is cropped than there is", "has no elements", "a size below 0", crops_more,
+          lambda: _made("Pad", [X], [np.array([0, -1]), np.array([0, -2])], version=12, pad_mode="constant")),
     Quirk(("ConvolutionBackpropData", "GroupConvolutionBackpropData"), "pads take more elements than there are", "has no elements",
           "a size below 0", less_than_nothing,
           lambda: _made("ConvolutionBackpropData", [IMAGE], [IMAGE], strides=[1, 1], dilations=[1, 1], pads_begin=[2, 0], pads_end=[1, 0])),

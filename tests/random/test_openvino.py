@@ -79,3 +79,17 @@ def test_what_a_rounding_decides_is_not_judged(monkeypatch, fed, outcome):
     monkeypatch.setattr(networks, "_expected", lambda *_: [np.zeros(2, np.float32)])
     monkeypatch.setattr(networks, "_contradicts_itself", lambda *_: False)
     assert networks.judge(model, [np.full(2, fed, np.float32)], 18)[0] == outcome
+
+
+@pytest.mark.parametrize(("ends", "outcome"), [(False, "unread"), (True, "dies")])
+def test_an_end_is_a_finding_where_openvino_has_no_part_in_it(monkeypatch, ends, outcome):
+    def called(function, *_):
+        if function is networks.judged or ends:
+            raise networks.isolation.Ended(-11)
+
+    monkeypatch.setattr(networks.isolation, "call", called)
+    assert networks._of_the_end(5, 7, "", "it ended")[:2] == (outcome, "it ended")
+
+
+def test_what_is_made_of_a_network_runs_alone():
+    assert networks._run_made(5, 7, "") is None

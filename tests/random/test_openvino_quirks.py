@@ -80,6 +80,11 @@ def test_signals_that_are_longer_than_their_axis(sizes, longer):
 
 def test_no_other_layer_is_excused():
     x = openvino.opset13.parameter([-1, -1], np.float32)
-    axes = openvino.opset13.constant(np.array([0]))
-    for made in (openvino.opset13.relu(x), openvino.opset13.reduce_l1(x, axes, True)):
+    axes, pads = openvino.opset13.constant(np.array([0])), openvino.opset13.constant(np.array([0, -1]))
+    layers = (
+        openvino.opset13.relu(x),
+        openvino.opset13.reduce_l1(x, axes, True),
+        openvino.opset13.pad(x, pads, pads, "constant"),
+    )
+    for made in layers:
         assert not excuse(openvino.Model([openvino.opset13.result(made)], [x], "net"), [X])

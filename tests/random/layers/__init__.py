@@ -2,6 +2,7 @@
 
 from tests.random.layers import (  # noqa: F401
     colors,
+    control,
     decoding,
     detection,
     elementwise,

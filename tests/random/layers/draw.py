@@ -143,4 +143,4 @@ def kind_of(value: Any) -> str:
 
 def image(d: Draw, rank: int, channels: int | None = None) -> Any:
     c = channels or d.number(1, 4)
-    return d.parameter(d.array([d.number(1, 2), c, *d.numbers(rank, 1, 8)]))
+    return d.parameter(d.array([0 if d.chance(0.06) else d.number(1, 2), c, *d.numbers(rank, 1, 8)]))

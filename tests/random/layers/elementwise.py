@@ -11,7 +11,17 @@ from tests.random.layers.draw import INTEGERS, Draw, Unfit, kind_of, recipe, sha
 SMOOTH = (
     (1, "Abs"), (3, "Asinh"), (1, "Atan"), (1, "Cos"), (1, "Erf"), (1, "Exp"), (4, "Mish"), (1, "Negative"),
     (1, "Relu"), (1, "Sigmoid"), (1, "Sin"), (4, "SoftPlus"), (9, "SoftSign"), (1, "Tanh"), (4, "HSwish"), (5, "HSigmoid"),
+    (16, "Identity"), (1, "Cosh"), (1, "Sinh"), (1, "Tan"),
 )  # fmt: skip
+BOUNDED = (
+    (1, "Acos", 0),
+    (1, "Asin", 0),
+    (3, "Atanh", 0),
+    (3, "Acosh", 1),
+    (1, "Log", 0.1),
+    (1, "Sqrt", 0.1),
+    (17, "ErfInv", 0),
+)
 JUMPS = ((1, "Ceiling"), (1, "Floor"), (1, "Sign"), (10, "IsNaN"), (10, "IsFinite"))
 
 
@@ -19,6 +29,15 @@ JUMPS = ((1, "Ceiling"), (1, "Floor"), (1, "Sign"), (10, "IsNaN"), (10, "IsFinit
 def smooth(d: Draw) -> Any:
     version, kind = d.one(SMOOTH)
     return d.make(version, kind, [d.any_value()])
+
+
+@recipe
+def bounded(d: Draw) -> Any:
+    """Of numbers from -1 to 1, or from the least one on."""
+    version, kind, least = d.one(BOUNDED)
+    shape = [d.size() for _ in range(d.number(0, 4))]
+    low, high = (least, least + 3) if least else (-1, 1)
+    return d.make(version, kind, [d.parameter(d.rng.uniform(low, high, shape).astype(np.float32))])
 
 
 @recipe
@@ -125,6 +144,13 @@ def bitwise(d: Draw) -> Any:
     x = d.value(None, ("int32", "uint8", "bool"))
     kind = d.one(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"))
     return d.make(13, kind, [x] if kind == "BitwiseNot" else [x, _partner(d, x)])
+
+
+@recipe
+def shifted(d: Draw) -> Any:
+    x = d.value(None, ("uint8",))
+    by = d.given(d.rng.integers(0, 8, [1 if d.chance(0.3) else dim for dim in shape_of(x)]), "uint8", 0.4)
+    return d.make(15, d.one(("BitwiseLeftShift", "BitwiseRightShift")), [x, by])
 
 
 @recipe

@@ -80,6 +80,27 @@ def deconvolution(d: Draw) -> Any:
 
 
 @recipe
+def deformed(d: Draw) -> Any:
+    x = image(d, 2)
+    n, c, *sides = shape_of(x)
+    groups, held = d.one([g for g in range(1, c + 1) if c % g == 0]), _windows(d, 2)
+    deformable, kernel = d.one([g for g in (1, 2, 3) if c % g == 0]), d.numbers(2, 1, 3)
+    held["auto_pad"] = "explicit"
+    sizes = [
+        (size + before + behind - gap * (k - 1) - 1) // step + 1
+        for size, k, step, gap, before, behind in zip(sides, kernel, *list(held.values())[:4], strict=True)
+    ]
+    if min(sizes) < 1:
+        raise Unfit
+    places = deformable * kernel[0] * kernel[1]
+    moves = d.parameter(d.rng.uniform(-1.3, 1.3, [n, 2 * places, *sizes]).astype(np.float32))
+    weights = d.like([groups * d.number(1, 2), c // groups, *kernel], run_time=0.1)
+    masks = [d.like([n, places, *sizes], run_time=0.6)] if d.chance() else []
+    held |= {"group": groups, "deformable_group": deformable, "bilinear_interpolation_pad": d.chance(0.8)}
+    return d.make(8, "DeformableConvolution", [x, moves, weights, *masks], **held)
+
+
+@recipe
 def max_pool(d: Draw) -> Any:
     rank = d.one((1, 2, 2, 2, 3))
     held = _windows(d, rank)
