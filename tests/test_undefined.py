@@ -13,7 +13,7 @@ from tests.undefined import undefined
 from tests.undefined.rows import ROWS
 
 F = np.float32
-SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative"
+SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -44,6 +44,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((1, 1, 2, 2), F), "r": np.ones((1, 4), F), "b": np.zeros(2, int)}, {"b": np.zeros(1, int)}),
     ("four ends", "y = RoiAlign(x, r, b)", 16, "float[A,B,C,D] y",
      {"x": np.ones((1, 1, 2, 2), F), "r": np.ones((1, 6), F), "b": np.zeros(1, int)}, {"r": np.ones((1, 4), F)}),
+    ("no integer counts", "y = RoiAlign(x, r, b)", 16, "float[A,B,C,D] y",
+     {"x": np.ones((1, 1, 2, 2), F), "r": np.array([[0, 0, 1e30, 1]], F), "b": np.zeros(1, int)}, {"r": np.ones((1, 4), F)}),
     ("four ends", "y = NonMaxSuppression(b, s)", 11, "int64[N,3] y",
      {"b": np.ones((1, 1, 5), F), "s": np.ones((1, 1, 1), F)}, {"b": np.ones((1, 1, 4), F)}),
     ("sizes differ", "y = NonMaxSuppression(b, s)", 11, "int64[N,3] y",
@@ -116,6 +118,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.zeros((1, 1, 1), F)}),
     ("one size for each", "y = CenterCropPad(x, n)", 18, "float[N] y", {"x": np.ones(1, F), "n": np.array([1, 1])}, {"n": np.array([2])}),
     ("one size for each part", "y, z = Split(x, s)", 13, "float[N] y", {"x": np.ones(2, F), "s": np.zeros(0, int)}, {"s": np.ones(2, int)}),
+    ("behind the end", "y, z, v = Split<num_outputs=3>(x)", 18, "float[N] y", {"x": np.ones(1, F)}, {"x": np.ones(2, F)}),
     ("no pixel", "y = RoiAlign(x, r, b)", 16, "float[A,B,C,D] y",
      {"x": np.ones((1, 1, 0, 2), F), "r": np.ones((1, 4), F), "b": np.zeros(1, int)}, {"x": np.ones((1, 1, 2, 2), F)}),
     ("no pixel", "y = GlobalMaxPool(x)", 20, "float[A,B,C] y", {"x": np.ones((1, 1, 0), F)}, {"x": np.ones((1, 1, 2), F)}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.conditions import nothing_to_sum
+from tests.conditions import beyond_the_end, nothing_to_sum
 from tests.quirks.entry import ALONG_AXIS
 from tests.undefined import attention, rotary, when
 from tests.undefined.entry import Undefined
@@ -34,6 +34,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("NonMaxSuppression",), "a box has not four ends", lambda call: len(s := call.shape(0) or (0, 0, 4)) != 3 or s[2] != 4),
     Undefined(("NonMaxSuppression",), "sizes differ that are to be equal", when.unequal(((0, 0), (1, 0)), ((0, 1), (1, 2)))),
     Undefined(("RoiAlign",), "a region has not four ends", lambda call: len(s := call.shape(1) or (0, 4)) != 2 or s[1] != 4),
+    Undefined(("RoiAlign",), "a region is so large that no integer counts its samples",
+              lambda call: not call.attribute("sampling_ratio", 0) and call.given(1) is not None and bool((np.abs(call.given(1)) >= 2.0**31).any())),
     Undefined(("ReverseSequence",), "there is not one length for each sequence", when.unequal_batch),
     Undefined(("ReverseSequence",), "no sequence is so long", when.no_such_length),
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", when.no_such_axis),
@@ -69,6 +71,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Relu",), "zeros of both signs are equal", when.negative_zero, "the sign of a zero"),
     Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", when.zeros_of_both_signs, "the sign of a zero"),
     Undefined(("Split",), "there is not one size for each part", when.no_parts),
+    Undefined(("Split",), "the last of numbered parts begins behind the end, whose size onnx has negative", lambda call: beyond_the_end(call) > 0,
+              "Inferred shape and existing shape differ"),
     Undefined(("RoiAlign", "MaxRoiPool", "GlobalMaxPool"), "there is no pixel", when.no_pixel),
     Undefined(("Einsum",), "a letter has sizes that differ", when.labels_apart),
     Undefined(("Attention",), "there are keys for no head", attention.no_query_head),

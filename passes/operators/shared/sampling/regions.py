@@ -92,11 +92,12 @@ class _Samples:
         self.taken = self.grid = ""
         scale = build.constant(node.attributes.get("spatial_scale", 1.0), kind)
         rois = node.input(1) if kind == node.elem_type(1) else build.Cast(node.input(1), to=kind)
-        start, end = (build.Mul(build.Gather(rois, [k], axis=1), scale) for k in (1 - axis, 3 - axis))
+        ends = build.Mul(rois, scale)
+        if offset:  # before the sides, of which it leaves nothing where they are a rounding
+            ends = build.Sub(ends, build.constant(offset, kind))
+        start, end = (build.Gather(ends, [k], axis=1) for k in (1 - axis, 3 - axis))
         side = build.Sub(end, start)
-        if offset:
-            start = build.Sub(start, build.constant(offset, kind))
-        else:
+        if not offset:
             side = build.Max(side, self.one)
         ratio = node.attributes.get("sampling_ratio", 0)
         at = self._spread(start, side, ratio) if ratio > 0 else self._spread_by_size(start, side)

@@ -64,6 +64,14 @@ def test_samples_are_gathered(mode, shape, sizes):
 
 
 @pytest.mark.parametrize("mode", ["avg", "max"])
+def test_a_side_that_half_a_pixel_takes_away_has_no_sample(mode):
+    """And the other side has, so that 0 is the mean of none of them, and the largest of none."""
+    feeds = {"x": np.full((1, 1, 4, 4), 0.5, np.float32), "r": np.float32([[0, 0, 1e-30, 2]]), "b": np.array([0])}
+    io = {"inputs": "float[1,1,4,4] x, float[1,4] r, int64[1] b", "outputs": "float[A,B,C,D] y"}
+    check_down(f'y = RoiAlign<mode="{mode}">(x, r, b)', 16, 15, 9, feeds=feeds, grade="close", **io)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("sizes", [f"{SIZE}", "output_height=2, output_width=3"])
 def test_regions_turned_inside_out_or_none_at_all(mode, sizes):
     io = {"inputs": "float[N,C,H,W] x, float[R,4] r, int64[R] b", "outputs": "float[I,J,K,L] y"}
