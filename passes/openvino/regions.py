@@ -77,7 +77,7 @@ def _sampled(of: Layer, size: list[int]) -> str:
         at = _points(of, start, end, edge, count)
         low = b.Floor(at)
         within = b.And(b.GreaterOrEqual(at, of.like(0)), b.LessOrEqual(at, edge))
-        dims = [0, -1, 1, 1] if axis == 0 else [0, 1, -1, 1]
+        dims = [0, count, 1, 1] if axis == 0 else [0, 1, count, 1]
         weights.append(b.Reshape(b.Sub(at, low), dims))
         inside.append(b.Reshape(within, dims))
         safe = b.Where(within, at, of.like(0))

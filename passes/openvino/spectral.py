@@ -15,9 +15,17 @@ def transform(of: Layer) -> Made:
     value = of.input(0)
     for axis, size in zip(axes, sizes, strict=True):
         length = None if size == -1 else size
+        _check_signal(of, axis, length is not None)
         value = of.build.DFT(value, length, axis, inverse=int(of.type == "IDFT"))
     of.close("the order of its sums is left open")
     return str(value)
+
+
+def _check_signal(of: Layer, axis: int, becomes_more: bool) -> None:
+    """Of no element, which become some, nothing is told."""
+    dims = of.dims() or [-1] * (axis + 1)
+    if becomes_more and dims[axis] == 0:
+        raise Unmapped("a signal of no element; one or more could be expressed")
 
 
 @layer("RDFT")
@@ -29,6 +37,7 @@ def real_transform(of: Layer) -> Made:
     value = of.build.Unsqueeze(of.input(0), [-1])
     for place, (axis, size) in enumerate(reversed(list(zip(axes, sizes, strict=True)))):
         length = None if size == -1 else size
+        _check_signal(of, axis, length is not None or place == 0)
         value = of.build.DFT(value, length, axis, onesided=int(place == 0))
     if not axes:
         raise Unmapped("no axes")

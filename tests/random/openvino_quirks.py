@@ -70,6 +70,24 @@ def longer_than_its_axis(call: Call) -> bool:
     return any(size > data.shape[axis] for axis, size in zip(axes, wanted, strict=True))
 
 
+def signal_of_nothing(call: Call) -> bool:
+    data, axes = call.values[:2]
+    return 0 in (data.shape[axis] for axis in axes)
+
+
+def reads_beyond(call: Call) -> bool:
+    """Whether a signal needs more numbers than an IRDFT is given."""
+    data, axes, *wanted = call.values
+    held = [data.shape[axis if axis >= 0 else axis - 1] for axis in axes]  # the last axis is not counted
+    sizes = [int(size) for size in wanted[0]] if wanted else [-1] * len(held)
+    size = sizes[-1] if sizes[-1] != -1 else 2 * (held[-1] - 1)
+    return size // 2 + 1 > held[-1] or any(more > count for more, count in zip(sizes[:-1], held, strict=False))
+
+
+def no_element(call: Call) -> bool:
+    return call.values[0].size == 0
+
+
 def longer_than_nothing(call: Call) -> bool:
     data, lengths = call.values
     return data.shape[call.attribute("seq_axis", 1)] == 0 and lengths.max(initial=0) > 0
@@ -123,6 +141,13 @@ QUIRKS = (
     Quirk(("RDFT",), "a signal is longer than its axis", "leaves all unwritten, or no element", "zeros behind the data", longer_than_its_axis,
           lambda: _made("RDFT", [X], [np.array([1]), np.array([3])], version=9),
           np.stack([(found := np.fft.rfft(X, 3, 1)).real, found.imag], -1).astype(np.float32)),
+    Quirk(("RDFT", "DFT", "IDFT"), "a signal has no element", "has no elements, or such as nobody wrote", "nothing", signal_of_nothing,
+          lambda: _made("RDFT", [X[:, :0]], [np.array([1])], version=9)),
+    Quirk(("IRDFT",), "more numbers are needed than there are", "reads what lies behind them", "nothing of where they come from", reads_beyond,
+          lambda: _made("IRDFT", [X[:, :, None] * np.float32([1, 0])], [np.array([1]), np.array([9])], version=9)),
+    Quirk(("SpaceToBatch", "BatchToSpace"), "there is no element", "has other sizes", "as many blocks as there are", no_element,
+          lambda: _made("BatchToSpace", [np.zeros((0, 4, 2), np.float32)], [np.array(n) for n in ([1, 2, 1], [0, 0, 0], [0, 0, 0])], version=2),
+          np.zeros((0, 8, 2), np.float32)),
     Quirk(("ReverseSequence",), "a sequence without elements has a length", "has no elements", "lengths from 1 to the size of the axis", longer_than_nothing,
           lambda: _made("ReverseSequence", [X[:, :0]], [np.array([1, 1])], batch_axis=0, seq_axis=1)),
     Quirk(("Pad",), "more is cropped than there is", "has no elements", "a size below 0", crops_more,

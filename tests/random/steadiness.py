@@ -50,7 +50,7 @@ def _off(value: Any, way: int) -> Any:
         return value
     with np.errstate(all="ignore"):
         parts = 1 + np.where(np.isfinite(value), np.cos(value.astype(np.float64) - 1), 0) / 2
-        return (value * (1 + way * UNITS * np.finfo(value.dtype).eps * parts)).astype(value.dtype)
+        return np.asarray(value * (1 + way * UNITS * np.finfo(value.dtype).eps * parts), value.dtype)  # a scalar, too
 
 
 def _rock_sums(model: ModelProto, way: int) -> None:

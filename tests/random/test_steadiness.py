@@ -38,3 +38,10 @@ def test_what_a_sum_leaves_of_numbers_of_both_signs_moves():
     source = Source(of, {"x": F([0.60270768, -0.59464979, 0.62251914, -0.63119197])}, "graph")
     (still,), *moved = (Runtime(of).run(one.feeds) for one in (source, rocked(source, 1), rocked(source, -1)))
     assert all(run[0] != still for run in moved)
+
+
+def test_a_scalar_that_is_moved_can_be_fed():
+    of = model("y = Exp(x)", 13, inputs="float x", outputs="float y")
+    moved = rocked(Source(of, {"x": np.array(2, F)}, "graph"))
+    assert isinstance(moved.feeds["x"], np.ndarray)
+    assert Runtime(moved.model).run(moved.feeds)[0] > np.exp(F(2))

@@ -177,6 +177,13 @@ def test_regions_end_with_the_first_of_no_image(method, ends, size, tmp_path):
     check(lambda x, r: op.roi_pooling(x, r, [size, size], scale, method), [drawn(2, 3, 6, 5), regions], tmp_path)
 
 
+@pytest.mark.parametrize("method", ["max", "bilinear"])
+@pytest.mark.parametrize("batch", [0, 2])
+def test_no_regions(method, batch, tmp_path):
+    regions = np.zeros((0, 5), np.float32)
+    check(lambda x, r: op.roi_pooling(x, r, [1, 2], 1.0, method), [drawn(batch, 3, 6, 5), regions], tmp_path)
+
+
 def test_constant_regions_need_no_guard(tmp_path):
     regions = C(np.float32([[1, 0, 0, 5, 4]]))
     path = network(lambda x: op.roi_pooling(x, regions, [2, 2], 1.0, "max"), [drawn(2, 3, 6, 5)], tmp_path)

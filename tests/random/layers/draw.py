@@ -42,6 +42,10 @@ class Draw:
     def size(self) -> int:
         return self.one((0, 1, 1, 2, 2, 3, 3, 4, 5, 6)) if self.chance(0.3) else self.number(1, 5)
 
+    def count(self, most: int) -> int:
+        """Of what comes in any number: mostly from one on."""
+        return 0 if self.chance(0.06) else self.number(1, most)
+
     def array(self, shape: Sequence[int], kind: str = "float32") -> Any:
         """Halves from -3 to 3, small integers, or booleans."""
         if kind == "bool":
@@ -143,4 +147,4 @@ def kind_of(value: Any) -> str:
 
 def image(d: Draw, rank: int, channels: int | None = None) -> Any:
     c = channels or d.number(1, 4)
-    return d.parameter(d.array([0 if d.chance(0.06) else d.number(1, 2), c, *d.numbers(rank, 1, 8)]))
+    return d.parameter(d.array([d.count(2), c, *d.numbers(rank, 1, 8)]))

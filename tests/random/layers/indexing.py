@@ -128,13 +128,13 @@ def put_into_slices(d: Draw) -> Any:
 
 @recipe
 def strided(d: Draw) -> Any:
-    x = d.value((1, 2, 3, 4), fit=lambda dims: min(dims) > 0)
+    x = d.value((1, 2, 3, 4))
     dims = shape_of(x)
     count = d.number(1, len(dims))
     new, shrink, ellipsis = [0] * count, [0] * count, [0] * count
     for place in range(count):
         new[place] = int(d.chance(0.15))
-        shrink[place] = int(d.chance(0.2))
+        shrink[place] = int(min(dims) > 0 and d.chance(0.2))
     if d.chance(0.25):
         ellipsis[d.number(0, count - 1)] = 1
     begin, end = ([d.number(-d_, d_) for d_ in dims[:count]] for _ in range(2))
@@ -160,10 +160,10 @@ def ranged(d: Draw) -> Any:
 
 @recipe
 def top_k(d: Draw) -> Any:
-    dims = [d.number(1, 5) for _ in range(d.number(1, 3))]
+    dims = [d.count(5) for _ in range(d.number(1, 3))]
     axis = d.axis(len(dims))
     x = d.parameter(d.rng.permutation(int(np.prod(dims))).reshape(dims).astype(np.float32))
-    count = d.whole(d.number(1, dims[axis]))
+    count = d.whole(d.number(min(dims[axis], 1), dims[axis]))
     held = {
         "axis": axis,
         "mode": d.one(("max", "min")),

@@ -143,9 +143,9 @@ def to_depth(d: Draw) -> Any:
     rank, block = d.one((1, 2, 2, 3)), d.number(1, 3)
     held = {"block_size": block, "mode": d.one(("blocks_first", "depth_first"))}
     if d.chance():
-        x = d.parameter(d.array([d.number(1, 2), d.number(1, 2) * block**rank, *d.numbers(rank, 1, 3)]))
+        x = d.parameter(d.array([d.count(2), d.number(1, 2) * block**rank, *d.numbers(rank, 1, 3)]))
         return d.make(1, "DepthToSpace", [x], **held)
-    x = d.parameter(d.array([d.number(1, 2), d.number(1, 2), *(block * n for n in d.numbers(rank, 1, 3))]))
+    x = d.parameter(d.array([d.count(2), d.number(1, 2), *(block * n for n in d.numbers(rank, 1, 3))]))
     return d.make(1, "SpaceToDepth", [x], **held)
 
 
@@ -165,13 +165,13 @@ def space_to_batch(d: Draw) -> Any:
     if d.chance():
         end = [0, *d.numbers(rank - 1, 0, 1)]
         dims = [
-            d.number(1, 2),
+            d.count(2),
             *(max(b * d.number(1, 2) - p - e, 0) for b, p, e in zip(blocks[1:], begin[1:], end[1:], strict=True)),
         ]
         if rank > 3 and any(p + n < b for b, p, n in zip(blocks[1:], begin[1:], dims[1:], strict=True)):
             raise Unfit  # a block that ends in padding alone, into which OpenVINO lets other data leak
         return d.make(2, "SpaceToBatch", [d.parameter(d.array(dims)), *(d.whole(n) for n in (blocks, begin, end))])
-    dims = [int(np.prod(blocks)) * d.number(1, 2), *d.numbers(rank - 1, 1, 3)]
+    dims = [int(np.prod(blocks)) * d.count(2), *d.numbers(rank - 1, 1, 3)]
     end = [
         0,
         *(d.number(0, 1) if b * n - p > 1 else 0 for b, n, p in zip(blocks[1:], dims[1:], begin[1:], strict=True)),
@@ -213,12 +213,12 @@ def columns_to_image(d: Draw) -> Any:
     counts = [(n + ahead + behind - gap * (k - 1) - 1) // step + 1 for n, k, step, gap, ahead, behind in sides]
     if min(counts) < 1:
         raise Unfit
-    shape = [d.number(1, 2)] * d.number(0, 1) + [d.number(1, 3) * kernel[0] * kernel[1], counts[0] * counts[1]]
+    shape = [d.count(2)] * d.number(0, 1) + [d.number(1, 3) * kernel[0] * kernel[1], counts[0] * counts[1]]
     return d.make(15, "Col2Im", [d.parameter(d.array(shape)), d.whole(image), d.whole(kernel)], **held)
 
 
 @recipe
 def patches(d: Draw) -> Any:
     held = {"sizes": d.numbers(2, 1, 3), "strides": d.numbers(2, 1, 3), "rates": d.numbers(2, 1, 2)}
-    x = d.parameter(d.array([d.number(1, 2), d.number(1, 3), *d.numbers(2, 5, 8)]))
+    x = d.parameter(d.array([d.count(2), d.number(1, 3), *d.numbers(2, 5, 8)]))
     return d.make(3, "ExtractImagePatches", [x], **held, auto_pad=d.one(("valid", "same_upper", "same_lower")))

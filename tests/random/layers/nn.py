@@ -146,7 +146,7 @@ def adaptive_pool(d: Draw) -> Any:
 @recipe
 def roi_align(d: Draw) -> Any:
     x = image(d, 2)
-    count = d.number(1, 3)
+    count = d.count(3) if shape_of(x)[0] else 0
     low = np.abs(d.array([count, 2]))
     boxes = np.concatenate([low, low + np.abs(d.array([count, 2])) + 1], 1).astype(np.float32)
     held = {"pooled_h": d.number(1, 3), "pooled_w": d.number(1, 3), "sampling_ratio": d.number(0, 2)}
@@ -166,7 +166,7 @@ def roi_align(d: Draw) -> Any:
 @recipe
 def roi_pooling(d: Draw) -> Any:
     x = image(d, 2)
-    count = d.number(1, 3)
+    count = d.count(3) if shape_of(x)[0] else 0
     low = np.abs(d.array([count, 2]))
     method = d.one(("max", "bilinear"))
     scale = d.one((1.0, 0.5))
@@ -175,7 +175,7 @@ def roi_pooling(d: Draw) -> Any:
         boxes = np.concatenate([low, low + np.abs(d.array([count, 2])) / 6], 1)
     else:
         boxes = np.concatenate([low, low + np.abs(d.array([count, 2]))], 1)
-    batch = np.array([[d.number(0, shape_of(x)[0] - 1)] for _ in range(count)], np.float32)
+    batch = np.array([[d.number(0, shape_of(x)[0] - 1)] for _ in range(count)], np.float32).reshape(count, 1)
     boxes = np.concatenate([batch, boxes], 1).astype(np.float32)
     size = [d.number(1, 3), d.number(1, 3)]
     return d.make(
@@ -192,7 +192,7 @@ def roi_pooling(d: Draw) -> Any:
 
 @recipe
 def suppressed(d: Draw) -> Any:
-    batch, count, classes = d.number(1, 2), d.number(1, 6), d.number(1, 2)
+    batch, count, classes = d.number(1, 2), d.count(6), d.number(1, 2)
     low = d.rng.uniform(0, 1, (batch, count, 2))
     boxes = np.concatenate([low, low + d.rng.uniform(0.2, 1, (batch, count, 2))], 2).astype(np.float32)
     scores = d.rng.permutation(batch * classes * count).reshape(batch, classes, count).astype(np.float32) / 16

@@ -92,7 +92,7 @@ def grn(d: Draw) -> Any:
 
 @recipe
 def attention(d: Draw) -> Any:
-    batch, heads = d.number(1, 2), d.number(1, 2)
+    batch, heads = d.count(2), d.number(1, 2)
     n, m, e, v = d.numbers(4, 1, 4)
     q, k, w = (d.like(s, run_time=0.8) for s in ([batch, heads, n, e], [batch, heads, m, e], [batch, heads, m, v]))
     causal, inputs = d.chance(0.3), [q, k, w]

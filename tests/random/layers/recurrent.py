@@ -9,6 +9,7 @@ from tests.random.layers.draw import INTEGERS, Draw, recipe
 
 @recipe
 def recurrent(d: Draw) -> Any:
+    """At least one sequence of one step: of none, onnxruntime ends its process."""
     kind = d.one(("LSTM", "GRU", "RNN"))
     gates, states = {"LSTM": (4, 2), "GRU": (3, 1), "RNN": (1, 1)}[kind]
     batch, time, size, hidden = d.number(1, 3), d.number(1, 4), d.number(1, 3), d.number(1, 3)

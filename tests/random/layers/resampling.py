@@ -12,7 +12,7 @@ from tests.random.layers.draw import Draw, Unfit, image, recipe, shape_of
 @recipe
 def interpolated(d: Draw) -> Any:
     rank = d.one((3, 4, 4, 4, 5))
-    dims = [d.number(1, 2), d.number(1, 2), *d.numbers(rank - 2, 1, 5)]
+    dims = [d.count(2), d.number(1, 2), *d.numbers(rank - 2, 1, 5)]
     axes = list(range(2, rank))
     mode = d.one(("nearest", "linear_onnx", "linear", "cubic"))
     if (mode == "linear_onnx" and rank == 3) or (mode == "cubic" and rank != 4):  # onnxruntime has no such kernels
@@ -40,7 +40,7 @@ def interpolated(d: Draw) -> Any:
 def grid_sampled(d: Draw) -> Any:
     x = image(d, 2)
     n = shape_of(x)[0]
-    grid = d.rng.uniform(-1.4, 1.4, [n, d.number(1, 3), d.number(1, 3), 2]).astype(np.float32)
+    grid = d.rng.uniform(-1.4, 1.4, [n, d.count(3), d.number(1, 3), 2]).astype(np.float32)
     held = {
         "align_corners": d.chance(),
         "mode": d.one(("bilinear", "nearest", "bicubic")),
@@ -53,7 +53,7 @@ def grid_sampled(d: Draw) -> Any:
 def spectrum(d: Draw) -> Any:
     kind = d.one(("DFT", "IDFT", "RDFT", "IRDFT"))
     rank = d.number(1, 3)
-    dims = d.numbers(rank, 1, 5)
+    dims = [d.count(5) for _ in range(rank)]
     axes = d.axes(rank, 1)
     x = d.parameter(d.array(dims if kind == "RDFT" else [*dims, 2]))
     least = 1 if kind in ("RDFT", "IRDFT") else -1  # of which OpenVINO knows no size that is left as it is
