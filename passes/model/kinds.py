@@ -114,7 +114,7 @@ class Survey:
     def layout(self, body: Body, judge: Judge | None = None) -> Layout:
         """The layout of a body and of all graphs that are nested in it, which a judge looks at."""
         found, apart = Layout(), graphless()
-        held = list[Layout]()
+        held = list[tuple[Layout, Above]]()
         pending: list[tuple[Body, Layout, Above]] = [(body, found, ())]
         while pending:
             body, layout, above = pending.pop()
@@ -124,7 +124,7 @@ class Survey:
             layout.counts = Counter(layout.kinds)
             if judge is not None:
                 judge.nodes(body, layout, above)
-                held.append(layout)
+                held.append((layout, above))
             self.values.append((body, layout.values))
             holding = {kind for kind in layout.counts if not kind.graphless}
             for index in [index for index, kind in enumerate(layout.kinds) if kind in holding] if holding else ():
@@ -132,7 +132,7 @@ class Survey:
                 layout.inner[index] = [Layout() for _ in graphs]
                 around = ((layout, index), *above)
                 pending += [(*one, around) for one in zip(graphs, layout.inner[index], strict=True)]
-        if len(held) > 1 and judge is not None:
+        if judge is not None:
             judge.distinct(held)
         return found
 
@@ -260,8 +260,11 @@ class Judge:
                 return False
         return isinstance(body, FunctionProto) or all(sized(value.name.encode()) in made for value in body.output)
 
-    def distinct(self, layouts: Iterable[Layout]) -> None:
-        """Look whether what several graphs make is called differently."""
-        every = set[bytes]()
-        every.update(*(layout.values.made for layout in layouts))
-        self.sound = self.sound and len(every) == sum(len(layout.values.made) for layout in layouts)
+    def distinct(self, nested: Iterable[tuple[Layout, Above]]) -> None:
+        """Look whether what the nodes of each graph make is called otherwise than what is made around it by then."""
+        self.sound = self.sound and not any(
+            layout.values.made[name] >= 0 and one.values.made[name] <= at
+            for layout, above in nested
+            for one, at in above
+            for name in layout.values.made.keys() & one.values.made.keys()
+        )

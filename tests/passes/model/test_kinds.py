@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import NodeProto
 from opshift.passes.conversion import convert
+from opshift.passes.errors import InvalidModel
 from opshift.passes.model import kinds as survey
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto
@@ -151,3 +152,50 @@ def test_how_deep_graphs_are_nested(depth: int) -> None:
     found = survey.Survey(model(body, 17, inputs="float[2] x, bool c", outputs="float[2] y"))
     assert found.depth == depth
     assert found.calls == {("", "Neg"): 2**depth, **({("", "If"): 2**depth - 1} if depth else {})}
+
+
+@pytest.mark.parametrize(
+    ("inner", "walked"),
+    [
+        ("q = Neg(x)", False),  # as in the branch beside it
+        ("later = Neg(x) q = Neg(later)", False),  # what is made behind it
+        ("y = Neg(x) q = Neg(y)", True),
+        ("before = Neg(x) q = Neg(before)", True),
+        ("x = Neg(before) q = Neg(x)", True),
+    ],
+)
+def test_names_around_a_graph_are_looked_at_one_by_one_only_where_they_may_collide(
+    monkeypatch: pytest.MonkeyPatch, inner: str, walked: bool
+) -> None:
+    source = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 13]>
+        g (bool c, float[2] x) => (float[2] y, float[2] later) {{
+            before = Relu(x)
+            y = If (c) <then_branch = t () => (float[2] q) {{ {inner} }}, else_branch = e () => (float[2] q) {{ q = Neg(before) }}>
+            later = Neg(y)
+        }}
+    """)
+    walks = list[onnx.ModelProto]()
+    check = survey.validity.check_graph
+    monkeypatch.setattr(survey.validity, "check_graph", lambda model: walks.append(model) or check(model))
+    try:
+        onnx.checker.check_model(source)
+    except onnx.checker.ValidationError:
+        with pytest.raises(InvalidModel, match="is there already"):
+            survey.Survey(source, checked=True)
+    else:
+        assert survey.Survey(source, checked=True).checked
+    assert bool(walks) is walked
+
+
+def test_what_a_graph_takes_may_be_called_as_what_is_made_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 13]>
+        g (int64 n, float[2] x) => (float[2] y) {
+            a = Relu(x) k = Relu(x) w = Relu(x)
+            y = Loop(n, , a) <body = b (int64 i, bool k, float[2] a) => (bool k, float[2] r) <float[2] w = {1, 2}> { r = Add(a, w) }>
+        }
+    """)
+    onnx.checker.check_model(source)
+    monkeypatch.delattr(survey.validity, "check_graph")
+    assert survey.Survey(source, checked=True).checked
