@@ -85,6 +85,18 @@ def _infers_from_pads(node: Node) -> bool:
     return bool(own.get("ceil_mode", 0)) and own.get("auto_pad", "NOTSET") != "NOTSET" and "pads" in own
 
 
+def _rounds_for_nothing(node: Node) -> bool:
+    """Whether inference counts windows behind the data that auto_pad leaves out, and rounding up makes no others."""
+    auto = node.attributes.get("auto_pad", "NOTSET")
+    if auto == "NOTSET" or not node.attributes.get("ceil_mode", 0):
+        return False
+    every = windows(node, auto="VALID")
+    if auto != "VALID":
+        return any(window.stride > window.extent for window in every)
+    made = any(window.size is None or _missing(node, window) for window in every)
+    return not made and any(map(drops_a_window, every))
+
+
 def has_dilation(node: Node) -> bool:
     """Whether any window has gaps."""
     pairs = zip(node.attributes["kernel_shape"], node.attributes.get("dilations") or (), strict=False)
@@ -97,6 +109,8 @@ def windows_on_data(node: Node) -> Replacement:
         rounded_down(node)
     if _infers_from_pads(node) and any(map(drops_a_window, windows(node, auto="NOTSET"))):
         del node.attributes["pads"]
+    if _rounds_for_nothing(node):
+        del node.attributes["ceil_mode"]
     return carried(dict.fromkeys([T.BFLOAT16], T.FLOAT), why=IN_FLOAT.get(node.op_type, ""))(node)
 
 

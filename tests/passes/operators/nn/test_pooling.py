@@ -168,6 +168,29 @@ def test_pads_beside_auto_pad_that_inference_alone_reads_go_below_22():
     )
 
 
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(
+    ("pad", "kernel", "stride", "size", "count", "goes"),
+    [
+        ("SAME_UPPER", 2, 3, 3, 1, True),
+        ("SAME_LOWER", 2, 4, 5, 2, True),
+        ("SAME_UPPER", 2, 2, 5, 3, False),
+        ("VALID", 1, 2, 2, 1, True),
+        ("VALID", 2, 4, 4, 1, True),
+        ("VALID", 2, 3, 5, 2, False),
+        ("VALID", 2, 2, 5, 3, False),  # a window that runtimes compute
+    ],
+)
+def test_rounding_up_goes_below_22_where_inference_alone_makes_windows_of_it(
+    op, pad, kernel, stride, size, count, goes
+):
+    """The size that is told of the result is what inference says at 22, and what runtimes compute at both."""
+    io = {"inputs": f"float[1,1,{size}] x", "outputs": f"float[1,1,{count}] y"}
+    node = f"y = {op}<auto_pad={{}}, {{}}kernel_shape=[{kernel}], strides=[{stride}]>(x)"
+    before, after = node.format(f'"{pad}"', "ceil_mode=1, "), node.format(pad, "" if goes else "ceil_mode=1, ")
+    check(before, 22, after, 21, feeds={"x": RANDOM.normal(size=(1, 1, size)).astype(np.float32)}, **io)
+
+
 # --- dilations ----------------------------------------------------------------------------------------------------
 
 
