@@ -251,6 +251,13 @@ QUIRKS: tuple[Quirk, ...] = (
           "log(sum(exp(x))), which the kernels below have",
           lambda call: call.opset >= 28 and when.holds(call.given(0), lambda x: (x != 0) & (np.abs(x) < 1e-8)),
           Evidence("y = ReduceLogSumExp(x)", 28, "float[1] x", "float[1] y", {"x": f(1e-30)}, (f(1e-30),)), "elements differ"),
+    *(
+        Quirk(RUNTIME, "1.32.0", (op,), "nothing but -inf may be in a window", "has the lowest number of float32", "the maximum, which ReduceMax has",
+              lambda call: call.given(0) is None or (call.given(0).dtype == np.float32 and when.holds(call.given(0), np.isneginf)),
+              Evidence(f"y = {call}", 12, "float[1,1,2] x", "float[1,1,1] y", {"x": f(-INF, -INF, shape=(1, 1, 2))}, (f(-INF, shape=(1, 1, 1)),)),
+              "3.4028234663852886e+38")
+        for op, call in (("MaxPool", "MaxPool<kernel_shape=[2]>(x)"), ("GlobalMaxPool", "GlobalMaxPool(x)"))
+    ),
     Quirk(RUNTIME, "1.32.0", ("Range",), "the limit is infinitely far behind the start", "refuses it", "max(ceil((limit - start) / delta), 0), which is 0",
           when.infinitely_far_behind,
           Evidence("y = Range(a, b, c)", 11, "float a, float b, float c", "float[N] y", {"a": s(1), "b": s(-INF), "c": s(1)}, (f(),))),
