@@ -100,6 +100,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("the condition is no vector", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.array(True)}, {"c": np.ones(1, bool)}),
     ("an end of the region", 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, s)', 13, "float[N] y",
      {"x": np.ones(1, F), "r": np.array([0, -np.inf], F), "s": np.ones(1, F)}, {"r": np.array([0, 1], F)}),
+    ("the pads are no vector", "y = Pad(x, p)", 13, "float[N] y", {"x": np.ones(1, F), "p": np.ones((1, 2), int)}, {"p": np.ones(2, int)}),
     ("the region is no vector", 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, s)', 13, "float[N] y",
      {"x": np.ones(1, F), "r": np.array([[0, 1]], F), "s": np.ones(1, F)}, {"r": np.array([0, 1], F)}),
     ("the scales are no vector", "y = Resize(x, , s)", 13, "float[N] y", {"x": np.ones(1, F), "s": np.ones((1, 1), F)}, {"s": np.ones(1, F)}),

@@ -93,6 +93,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"), "the data are no rows",
               lambda call: len(call.shape(0) or (1, 1)) != 2),
     Undefined(("CenterCropPad",), "a size is negative", when.negative(1)),
+    Undefined(("Pad",), "the pads are no vector", lambda call: call.opset > 10 and when.no_vector(1)(call)),
     Undefined(("Resize",), "the region is no vector", lambda call: call.opset > 10 and when.no_vector(1)(call)),
     Undefined(("Resize",), "there is no region to crop", when.no_region),
     Undefined(("Resize",), "an end of the region is no number or infinite", when.crops_beyond_all),
