@@ -229,7 +229,22 @@ def _that_follow(nodes: Iterable[NodeProto], known: set[str]) -> Iterator[NodePr
 
 
 def _run(of: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """All values of the main graph."""
+    """All values of the main graph, or those that come before the first node that no engine runs."""
+    found, held = _values(of, feeds), ModelProto()
+    held.CopyFrom(of)
+    runs, fails = 0, 0 if found else len(of.graph.node)
+    while fails - runs > 1:
+        middle = (runs + fails) // 2
+        del held.graph.node[:]
+        held.graph.node.extend(of.graph.node[:middle])
+        if some := _values(held, feeds):
+            found, runs = some, middle
+        else:
+            fails = middle
+    return found
+
+
+def _values(of: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
     names = list(dict.fromkeys(name for node in of.graph.node for name in node.output if name))
     told = ModelProto()
     told.CopyFrom(of)

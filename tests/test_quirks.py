@@ -65,6 +65,17 @@ def test_what_is_computed_on_the_way_counts():
     assert not excuse("onnxruntime", of, RIGHT)
 
 
+@pytest.mark.parametrize(("size", "refused"), [(0, True), (3, False)])
+def test_what_comes_before_a_node_that_no_engine_runs_counts(size, refused):
+    """Its sizes are not told by inference."""
+    body = "a = Relu(x) b = Reshape<allowzero=1>(a, n) c = GroupNormalization<num_groups=1>(b, s, t) y = Neg(c)"
+    io = {"inputs": "float[N,M] x, int64[4] n, float[2] s, float[2] t", "outputs": "float[A,B,C,D] y"}
+    of = model(body, 21, **io)
+    sizes, ones = np.array([1, 2, 1, size]), np.ones(2, np.float32)
+    feeds = {"x": np.ones((2, size), np.float32), "n": sizes, "s": ones, "t": ones}
+    assert ("there is no element" in excuse("onnxruntime", of, feeds)) is refused
+
+
 def test_without_inputs_the_model_alone_counts():
     assert not excuse("onnxruntime", model(ROOTS, 13, **UNIQUE))
     held = model("y = Unique(k)", 13, constants="float[1] k = {nan}", **UNIQUE)

@@ -34,6 +34,7 @@ from tests.random.models import Source
 from tests.random.steadiness import as_unsteady, rocked
 
 CHUNK = 25
+LIMIT = 60  # seconds for one network: some keep OpenVINO for good
 FINE = ("undrawn", "agrees", "refused", "unread", "unrun")
 OPSETS = (18, 13, 24)  # one of them beside the one that networks are read at
 
@@ -282,6 +283,7 @@ def judged(seed: int, numbers: Sequence[int], only: str = "", log: Path | None =
     """The outcome, the reason and the network, of each that can be drawn; `log` has them even if the process ends."""
     found = []
     for number in numbers:
+        isolation.end_after(LIMIT)
         outcome, why, shown = "agrees", "", ""
         if (drawn := network(seed, number, only)) is not None:
             outcome, why = judge(*drawn, OPSETS[number % len(OPSETS)])
@@ -306,6 +308,7 @@ def _run_made(seed: int, number: int, only: str) -> None:
     """Run what becomes of a network, without OpenVINO."""
     import openvino
 
+    isolation.end_after(LIMIT)
     drawn = network(seed, number, only)
     if drawn is None:
         return

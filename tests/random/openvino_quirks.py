@@ -70,6 +70,11 @@ def longer_than_its_axis(call: Call) -> bool:
     return any(size > data.shape[axis] for axis, size in zip(axes, wanted, strict=True))
 
 
+def any_rest(call: Call) -> bool:
+    """Whether a size is what an empty one leaves."""
+    return not call.attribute("special_zero") and 0 in call.values[1] and -1 in call.values[1]
+
+
 def signal_of_nothing(call: Call) -> bool:
     data, axes = call.values[:2]
     return 0 in (data.shape[axis] for axis in axes)
@@ -112,12 +117,15 @@ def less_than_nothing(call: Call) -> bool:
     )
 
 
-def _made(kind: str, inputs: Sequence[Any], constants: Sequence[Any] = (), version: int = 1, **attributes: Any) -> Any:
-    """A layer of inputs of any size, and of constants behind them."""
+def _made(
+    kind: str, inputs: Sequence[Any], constants: Sequence[Any] = (), version: int = 1, vague: int = 2, **attributes: Any
+) -> Any:
+    """A layer of inputs, of which so many may have any size, and of constants behind them."""
     from openvino import PartialShape, opset13
     from openvino.utils.node_factory import NodeFactory
 
-    given = [opset13.parameter(PartialShape([-1] * value.ndim), value.dtype) for value in inputs]
+    shapes = [[-1] * value.ndim if place < vague else list(value.shape) for place, value in enumerate(inputs)]
+    given = [opset13.parameter(PartialShape(shape), value.dtype) for shape, value in zip(shapes, inputs, strict=True)]
     held = [opset13.constant(value) for value in constants]
     return NodeFactory(f"opset{version}").create(kind, [*given, *held], attributes), list(inputs)
 
@@ -138,6 +146,8 @@ QUIRKS = (
           new_beside_vanishing,
           lambda: _made("StridedSlice", [X], [np.array([0, 0]), np.array([1, 1]), np.array([1, 1])], begin_mask=[0, 0], end_mask=[0, 0],
                         new_axis_mask=[1, 0], shrink_axis_mask=[0, 1]), X[:1]),
+    Quirk(("Reshape",), "a rest stands beside a size of 0", "has 0 there, or 1 where the sizes are constants", "any number", any_rest,
+          lambda: _made("Reshape", [X[:, :0], np.array([0, -1])], vague=1, special_zero=False)),
     Quirk(("RDFT",), "a signal is longer than its axis", "leaves all unwritten, or no element", "zeros behind the data", longer_than_its_axis,
           lambda: _made("RDFT", [X], [np.array([1]), np.array([3])], version=9),
           np.stack([(found := np.fft.rfft(X, 3, 1)).real, found.imag], -1).astype(np.float32)),

@@ -93,3 +93,11 @@ def test_an_end_is_a_finding_where_openvino_has_no_part_in_it(monkeypatch, ends,
 
 def test_what_is_made_of_a_network_runs_alone():
     assert networks._run_made(5, 7, "") is None
+
+
+def test_each_network_has_its_time(monkeypatch):
+    limits = []
+    monkeypatch.setattr(networks.isolation, "end_after", limits.append)
+    networks.judged(5, range(3))
+    networks._run_made(5, 0, "")
+    assert limits == [networks.LIMIT] * 4

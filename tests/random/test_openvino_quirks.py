@@ -83,6 +83,7 @@ def test_no_other_layer_is_excused():
     axes, pads = openvino.opset13.constant(np.array([0])), openvino.opset13.constant(np.array([0, -1]))
     layers = (
         openvino.opset13.relu(x),
+        openvino.opset13.reshape(x, openvino.opset13.constant(np.array([0, -1])), True),
         openvino.opset13.reduce_l1(x, axes, True),
         openvino.opset13.pad(x, pads, pads, "constant"),
     )

@@ -200,13 +200,14 @@ def eye(d: Draw) -> Any:
 
 @recipe
 def unique(d: Draw) -> Any:
-    """Of floats that were computed, a rounding tells which are equal."""
-    x = (
-        d.parameter(d.array([d.size() for _ in range(d.number(1, 3))]))
-        if d.chance()
-        else d.value((1, 2, 3), ("int32",))
-    )
-    axis = [d.constant(d.number(0, len(shape_of(x)) - 1), "int32")] if d.chance() else []
+    """Of floats that were computed, a rounding tells which are equal; of slices without elements, onnxruntime ends its
+    process."""
+    new, along = d.chance(), d.chance()
+    shape = [d.size() for _ in range(d.number(1, 3))]
+    x = d.parameter(d.array(shape)) if new else d.value((1, 2, 3), ("int32",))
+    if along and 0 in shape_of(x):
+        raise Unfit
+    axis = [d.constant(d.number(0, len(shape_of(x)) - 1), "int32")] if along else []
     return d.make(
         10, "Unique", [x, *axis], sorted=d.chance(), index_element_type=d.one(("i32", "i64")), count_element_type="i64"
     )
