@@ -104,7 +104,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
     Undefined(("LpPool", "GlobalLpPool"), "no norm has a p that is not positive", lambda call: call.attribute("p", 2) <= 0),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", when.larger_kernel),
-    Undefined(("LayerNormalization", "RMSNormalization"), "scale or bias has a higher rank than the data", when.of_a_higher_rank(1, 2)),
+    Undefined(("LayerNormalization", "RMSNormalization"), "scale or bias is larger than the data", when.beyond_the_data(1, 2)),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: when.no_vector(1)(call) or when.no_vector(2)(call)),
     Undefined(("RotaryEmbedding",), "there is not one position for each element of a sequence", rotary.misplaced),

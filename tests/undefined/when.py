@@ -28,10 +28,22 @@ def one_number(*indices: int) -> Callable[[Call], bool]:
     return lambda call: any(shape is not None and prod(shape) != 1 for shape in map(call.shape, indices))
 
 
-def of_a_higher_rank(*places: int) -> Callable[[Call], bool]:
-    return lambda call: any(
-        len(call.shape(place) or ()) > len(call.shape(0) or call.shape(place) or ()) for place in places
-    )
+def beyond_the_data(*places: int) -> Callable[[Call], bool]:
+    """Whether an input cannot be broadcast to the sizes of the first one."""
+
+    def is_beyond(call: Call) -> bool:
+        x = call.shape(0)
+        shapes = [shape for place in places if (shape := call.shape(place)) is not None]
+        return x is not None and any(_beyond(x, shape) for shape in shapes)
+
+    return is_beyond
+
+
+def _beyond(x: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(x, shape) != x
+    except ValueError:
+        return True
 
 
 def no_vector(index: int) -> Callable[[Call], bool]:
@@ -162,10 +174,7 @@ def broadcasts_data(call: Call) -> bool:
         return False
     if call.opset < 7:  # one for all, or one for each channel
         return (x, slope) == ((), (1,))
-    try:
-        return np.broadcast_shapes(x, slope) != x
-    except ValueError:
-        return True
+    return _beyond(x, slope)
 
 
 def not_finite(call: Call) -> bool:
