@@ -19,6 +19,7 @@ from opshift.verification.compare import compare
 from tests import quirks
 from tests.conformance.engines import OLDEST_WITH_KERNELS, lacks
 from tests.node_calls import calls
+from tests.random.branches import turned
 from tests.random.engines import LATE, Engines
 from tests.random.models import Source, complaint, tame
 from tests.random.steadiness import as_unsteady, rocked
@@ -101,7 +102,12 @@ class Judge:
         if verdict.status not in (WRONG, FAILS, INVALID):
             return verdict
         why = undefined(flat(self.source.model), self.source.feeds, verdict.why)
+        if not why and verdict.status != WRONG and any(map(self._runs_nowhere, turned(self.source))):
+            why = "no engine runs a branch that is not taken"
         return replace(verdict, status=UNJUDGED, why=f"{why}; {verdict.why}") if why else verdict
+
+    def _runs_nowhere(self, source: Source) -> bool:
+        return all(self.engines.run(engine, source.model, source.feeds)[0] is None for engine in ORDER)
 
     def _judge(self, verb: Verb) -> Verdict:
         try:
