@@ -38,3 +38,11 @@ def test_what_a_sum_leaves_of_numbers_of_both_signs_moves():
     source = Source(of, {"x": F([0.60270768, -0.59464979, 0.62251914, -0.63119197])}, "graph")
     (still,), *moved = (Runtime(of).run(one.feeds) for one in (source, rocked(source, 1), rocked(source, -1)))
     assert all(run[0] != still for run in moved)
+
+
+def test_what_does_not_differ_is_steady_whatever_it_is_when_moved():
+    """As a OneHot of 9 places where the depth is a rounding below 10, beside another output that is a rounding."""
+    ones, text, one = np.ones((2, 10)), [np.array(["a"], object)], np.ones(1)
+    moved = [np.ones((2, 9)), [], one + 1e-9]
+    assert as_unsteady([ones, text, one], [ones, text, one + 1e-10], moved, grade="exact")
+    assert not as_unsteady([ones, text, one], [-ones, text, one + 1e-10], moved, grade="exact")
