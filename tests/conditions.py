@@ -269,9 +269,8 @@ def exponentials_beyond_doubles(call: Call) -> bool:
     x, axes = call.given(0), call.given(1)
     if x is None or not x.size:
         return False
-    largest = np.fmax.reduce(
-        x.astype(np.float64), axis=tuple(axes.reshape(-1)) if axes is not None and axes.size else None
-    )
+    over = {int(axis) % x.ndim for axis in axes.reshape(-1)} if axes is not None else ()
+    largest = np.fmax.reduce(x.astype(np.float64), axis=tuple(over) or None)
     return bool((np.isfinite(largest) & ((largest > 709) | (largest < -708))).any())
 
 

@@ -105,6 +105,17 @@ def test_several_axes_from_the_end_are_told_from_one(axes: str, excused: bool):
     assert bool(excuse("onnx.reference", of, {"x": np.ones(2, np.float32)})) is excused
 
 
+def test_an_axis_that_is_named_twice_is_one():
+    of = model("y = ReduceLogSumExp(x, a)", 28, inputs="float[1,2] x, int64[2] a", outputs="float[A,B] y")
+    feeds = {"x": np.float32([[720, 0]]), "a": np.array([1, -1])}
+    assert "beyond 64 bits" in excuse("onnxruntime", of, feeds, "elements differ")
+
+
+def test_a_call_that_is_none_has_no_quirk():
+    of = model("y = MaxPool<kernel_shape=[1]>(x)", 12, inputs="float[2] x", outputs="float[N] y")
+    assert not excuse("onnxruntime", of, {"x": np.ones(2, np.float32)})
+
+
 def test_an_engine_by_a_longer_name_is_the_same_engine():
     assert excuse("onnxruntime, rounding as written", model(ROOTS, 13, **UNIQUE), FED)
 

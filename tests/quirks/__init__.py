@@ -37,6 +37,6 @@ def excuse(
         f"{quirk.engine}: {call.node.op_type} where {quirk.when} {quirk.gives}"
         for call in (calls(of, feeds) if rows else ())
         for quirk in rows
-        if call.node.op_type in quirk.operators and quirk.applies(call)
+        if quirk.of(call)
     )
     return next(found, "")

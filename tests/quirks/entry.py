@@ -52,6 +52,13 @@ class Quirk:
     mended: str = ""  # the version from which on the engine computes as the text says
     shows: bool = True  # not what nobody wrote, of which each run may show something else
 
+    def of(self, call: Call) -> bool:
+        """Whether it is such a call; one that is not even well-formed is left to onnx.checker."""
+        try:
+            return call.node.op_type in self.operators and self.applies(call)
+        except (ArithmeticError, IndexError, TypeError, ValueError):
+            return False
+
     @property
     def holds(self) -> bool:
         """Whether the installed engine computes so."""

@@ -22,7 +22,7 @@ from tests.node_calls import calls
 from tests.random.branches import turned
 from tests.random.engines import LATE, Engines
 from tests.random.models import Source, complaint, tame
-from tests.random.steadiness import as_unsteady, rocked
+from tests.random.steadiness import as_unsteady, identical, rocked
 from tests.random.values import FAR
 from tests.random.verbs import Verb
 from tests.random.worker import ENGINES, flat
@@ -167,7 +167,7 @@ class Judge:
         if outputs is None:
             excused = _limit(engine, result, why) or self._alone(engine) or self._excuse(engine, result, why)
             return Verdict(UNJUDGED if excused else FAILS, why, engine, result)
-        if all(map(_identical, expected, outputs)):
+        if all(map(identical, expected, outputs)):
             return Verdict(OK, engine=engine, result=result)
         if not (differs := _differ(expected, outputs, grade)):
             return Verdict(NEAR, engine=engine, result=result)
@@ -271,18 +271,6 @@ def _zeros(one: Any, other: Any) -> bool:
         return False
     both = (one == 0) & (other == 0)
     return bool((np.signbit(one) != np.signbit(other))[both].any())
-
-
-def _identical(one: Any, other: Any) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_identical, one, other))
-    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
-        return one is None and other is None
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    if one.dtype.kind in "OSU":
-        return one.tolist() == other.tolist()
-    return one.tobytes() == other.tobytes()
 
 
 def _empty(value: Any) -> bool:

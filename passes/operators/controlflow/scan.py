@@ -110,7 +110,7 @@ def batch_of_one(node: Node) -> Replacement:
     results = [build.Squeeze(name, axes=[0]) for name in results]
     for k, axis in enumerate(axes):
         if axis and node.outputs[states + k]:
-            perm = _axis_first(axis, _rank_of_output(node, states + k))
+            perm = _axis_first(node, axis, _rank_of_output(node, states + k))
             inverse = [perm.index(position) for position in range(len(perm))]
             results[states + k] = build.Transpose(results[states + k], perm=inverse)
     return results
@@ -119,12 +119,12 @@ def batch_of_one(node: Node) -> Replacement:
 def _in_a_batch(node: Node, index: int, axis: int) -> str:
     """An input as a batch of one, its elements along `axis`; steps below know no size that is merely declared."""
     build, scope, name = node.build, node.scope, node.input(index)
-    turned = build.Transpose(name, perm=_axis_first(axis, node.rank(index))) if axis else name
+    turned = build.Transpose(name, perm=_axis_first(node, axis, node.rank(index))) if axis else name
     made, dims = build.Unsqueeze(turned, axes=[0]), scope.inferred_shape(name)
     if dims is None and (rank := scope.rank(name)) is not None:
         dims = [None] * rank
     if dims is not None and not all(isinstance(dim, int) for dim in dims):
-        order = _axis_first(axis, len(dims)) if axis else range(len(dims))
+        order = _axis_first(node, axis, len(dims)) if axis else range(len(dims))
         build.typed(made, scope.elem_type(name), [1, *(dims[k] for k in order)])
     return str(made)
 
@@ -137,12 +137,15 @@ def _state_shapes(node: Node, states: int) -> None:
         if shape is None or value.type.tensor_type.HasField("shape"):
             continue
         if k >= states:
-            del shape[axes[k - states] if axes else 0]
+            axis = axes[k - states] if axes else 0
+            del shape[_axis_first(node, axis, len(shape))[0]]
         value.type.CopyFrom(tensor_type(node.scope.elem_type(name), shape))
 
 
-def _axis_first(axis: int, rank: int) -> list[int]:
-    return [axis, *(other for other in range(rank) if other != axis)]
+def _axis_first(node: Node, axis: int, rank: int) -> list[int]:
+    if not -rank <= axis < rank:
+        raise CannotConvert(node, f"axis {axis} of rank {rank}; one of its axes could be expressed")
+    return [axis % rank, *(other for other in range(rank) if other != axis % rank)]
 
 
 def _rank_of_output(node: Node, index: int) -> int:

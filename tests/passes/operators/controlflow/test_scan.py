@@ -167,6 +167,21 @@ def test_negative_scan_axes_are_counted_from_the_front_below_11():
     check_unchanged(f"s, y = Scan<{BODY}, scan_input_axes=[1]>(i, x)", 9, 25, **io)
 
 
+@pytest.mark.parametrize("target", [8, 7])
+def test_axes_from_the_end_that_runtimes_take_below_11_are_what_they_are_there(target):
+    io = {name: text.format("3,4") for name, text in SEQUENCE.items()}
+    source = model(f"s, y = Scan<{BODY}, scan_input_axes=[-1], scan_output_axes=[-1]>(i, x)", 9, **io)
+    made = convert.attempt(source, {"": target}).model
+    check_values(source, made, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("axes", ["scan_input_axes=[2]", "scan_output_axes=[2]", "scan_output_axes=[-3]"])
+def test_axes_that_there_are_not_are_refused(axes):
+    io = {name: text.format("3,4") for name, text in SEQUENCE.items()}
+    source = model(f"s, y = Scan<{BODY}, {axes}>(i, x)", 9, **io)
+    assert "one of its axes" in str(convert.attempt(source, {"": 8}).refusals[0])
+
+
 def test_what_is_stated_in_the_body_of_a_scan_is_kept():
     body = """y = Scan<num_scan_inputs=1, body = b (uint8[1,1,3,3] e) => (int32[1,1,2,2] row) {
         w = Constant<value = uint8[1,1,2,2] {1, 2, 0, 3}>() row = ConvInteger(e, w)
