@@ -30,7 +30,7 @@ class Quirk:
     text: str
     applies: Callable[[Call], bool]
     evidence: Callable[[], tuple[Any, list[Any]]]  # a layer of parameters, and what these are fed
-    right: Any = None  # by the text; None where it tells nothing
+    right: Any = None  # by the text; None where it tells nothing, or OpenVINO may give the same by chance
 
 
 def no_axes(call: Call) -> bool:
@@ -91,6 +91,10 @@ def reads_beyond(call: Call) -> bool:
 
 def no_element(call: Call) -> bool:
     return call.values[0].size == 0
+
+
+def selects_nothing(call: Call) -> bool:
+    return call.values[1].size == 0 or (len(call.values) > 2 and not call.values[2].any())
 
 
 def longer_than_nothing(call: Call) -> bool:
@@ -155,6 +159,8 @@ QUIRKS = (
           lambda: _made("RDFT", [X[:, :0]], [np.array([1])], version=9)),
     Quirk(("IRDFT",), "more numbers are needed than there are", "reads what lies behind them", "nothing of where they come from", reads_beyond,
           lambda: _made("IRDFT", [X[:, :, None] * np.float32([1, 0])], [np.array([1]), np.array([9])], version=9)),
+    Quirk(("NonMaxSuppression",), "there is no box, or none to be selected", "leaves the count unwritten", "0", selects_nothing,
+          lambda: _made("NonMaxSuppression", [np.zeros((1, 0, 4), np.float32), np.zeros((1, 1, 0), np.float32)], [np.array(4)], version=9, vague=0)),
     Quirk(("SpaceToBatch", "BatchToSpace"), "there is no element", "has other sizes", "as many blocks as there are", no_element,
           lambda: _made("BatchToSpace", [np.zeros((0, 4, 2), np.float32)], [np.array(n) for n in ([1, 2, 1], [0, 0, 0], [0, 0, 0])], version=2),
           np.zeros((0, 8, 2), np.float32)),

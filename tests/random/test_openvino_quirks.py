@@ -14,7 +14,7 @@ NAMED = "{0.types[0]} {0.when}".format
 def network(row):
     node, feeds = row.evidence()
     inputs = [value.get_node() for value in node.input_values() if value.get_node().get_type_name() == "Parameter"]
-    return openvino.Model([openvino.opset13.result(node)], inputs, "net"), feeds
+    return openvino.Model([openvino.opset13.result(node.outputs()[-1])], inputs, "net"), feeds
 
 
 @pytest.mark.parametrize("row", QUIRKS, ids=NAMED)
