@@ -40,17 +40,16 @@ def test_what_a_sum_leaves_of_numbers_of_both_signs_moves():
     assert all(run[0] != still for run in moved)
 
 
-<<<<<<< HEAD
 def test_a_scalar_that_is_moved_can_be_fed():
     of = model("y = Exp(x)", 13, inputs="float x", outputs="float y")
     moved = rocked(Source(of, {"x": np.array(2, F)}, "graph"))
     assert isinstance(moved.feeds["x"], np.ndarray)
     assert Runtime(moved.model).run(moved.feeds)[0] > np.exp(F(2))
-=======
+
+
 def test_what_does_not_differ_is_steady_whatever_it_is_when_moved():
     """As a OneHot of 9 places where the depth is a rounding below 10, beside another output that is a rounding."""
     ones, text, one = np.ones((2, 10)), [np.array(["a"], object)], np.ones(1)
     moved = [np.ones((2, 9)), [], one + 1e-9]
     assert as_unsteady([ones, text, one], [ones, text, one + 1e-10], moved, grade="exact")
     assert not as_unsteady([ones, text, one], [-ones, text, one + 1e-10], moved, grade="exact")
->>>>>>> judgeb
