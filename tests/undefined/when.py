@@ -227,12 +227,12 @@ def unscaled(call: Call) -> bool:
         return True
     axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
     if call.opset < 13 or not scale or not x or not -len(x) <= axis < len(x):
-        return bool(scale) and scale != (1,)
+        return bool(block) or scale not in ((), (1,))
     if not block:
         return scale not in ((1,), (x[axis],))
     blocks = [*x]
     blocks[axis] = -(-x[axis] // block)
-    return list(scale) != blocks
+    return list(scale) != blocks or zero not in (None, scale)
 
 
 def other_batches(call: Call) -> bool:
