@@ -35,6 +35,7 @@ SINGLE = {
     "ReduceSumSquare": "Square",
 }
 # Operators that reduce one axis after another to the same result as all at once.
+IN_DOUBLE = "the logarithm of integers is computed in double"
 AXIS_BY_AXIS = {"ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"}
 WITH_INTEGERS: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UINT64), T.DOUBLE)
 WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT, **WITH_INTEGERS}
@@ -147,6 +148,14 @@ def small_integers(node: Node) -> Replacement:
     return str(build.Cast(build.Clip(wide, *limits), to=T.INT8))
 
 
+@says("The logarithm of integers is that of doubles; a sum of exponentials is written out: what it leaves is cut off.")
+def logarithm_in_double(node: Node) -> Replacement:
+    if node.op_type == "ReduceLogSum" or node.elem_type() not in WITH_INTEGERS:
+        return carried(WITH_INTEGERS, why=IN_DOUBLE)(node)
+    node.close(IN_DOUBLE)  # log(exp(2.0)), the operator without a kernel, is below 2
+    return _as_sum(node)
+
+
 _DEFAULTS = {"keepdims": 1, "noop_with_empty_axes": 0}
 
 
@@ -159,7 +168,6 @@ def mirrored_maximum_along_axes(node: Node) -> str:
 
 
 AXES_INPUT = Pair(up=axes_to_input, down=axes_to_attribute)
-INTEGERS = Pair(up=carried(WITH_INTEGERS, why="the logarithm of integers is computed in double"))
 EXTREMA = ["ReduceMax", "ReduceMin"]
 OTHERS = [op for op in SINGLE if op != "ReduceSum"]
 
@@ -169,5 +177,5 @@ changed("ReduceSum", 13, AXES_INPUT)
 same(OTHERS, 13, "bfloat16 came; the text now says what an empty reduction yields, which runtimes did before")
 changed(OTHERS, 18, AXES_INPUT)
 changed(EXTREMA, 20, Pair(down=carried({T.BOOL: T.UINT8})))
-changed(["ReduceLogSum", "ReduceLogSumExp"], 28, INTEGERS)
+changed(["ReduceLogSum", "ReduceLogSumExp"], 28, Pair(up=logarithm_in_double))
 defined("ReduceMin", mirrored_maximum_along_axes, opset=18)

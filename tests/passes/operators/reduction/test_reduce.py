@@ -239,13 +239,46 @@ def test_small_integers_go_through_wider_types(op, kind, dims, carrier):
     np.testing.assert_array_equal(evaluate(result.model, {"x": x})[0], expected)
 
 
-@pytest.mark.parametrize("op", ["ReduceLogSum", "ReduceLogSumExp"])
-def test_logarithms_of_integers_are_computed_in_double_from_28(op):
+def test_logarithms_of_integers_are_computed_in_double_from_28():
     io = {"inputs": "int32[2,3] x", "outputs": "int32[2,1] y", "constants": "int64[1] a = {1}"}
-    after = f"t1 = Cast<to=11>(x)\nt2 = {op}(t1, [1])\ny = Cast<to=6>(t2)"
+    after = "t1 = Cast<to=11>(x)\nt2 = ReduceLogSum(t1, [1])\ny = Cast<to=6>(t2)"
     feeds = {"x": np.array([[1, 20, 3], [40, 5, 6]], np.int32)}
-    check(f"y = {op}(x, a)", 18, after, 28, grade="close", feeds=feeds, **io)
-    check_unchanged(f"y = {op}(x, a)", 28, 18, **ROWS, constants="int64[1] a = {1}")
+    check("y = ReduceLogSum(x, a)", 18, after, 28, grade="close", feeds=feeds, **io)
+
+
+@pytest.mark.parametrize("op", ["ReduceLogSum", "ReduceLogSumExp"])
+def test_logarithms_of_floats_stay_at_28(op):
+    for kind in ("float", "double"):
+        io = {"inputs": f"{kind}[2,3] x", "outputs": f"{kind}[2,1] y", "constants": "int64[1] a = {1}"}
+        check_unchanged(f"y = {op}(x, a)", 28, 18, **io)
+        check_unchanged(f"y = {op}(x, a)", 18, 28, **io)
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [[0], [1], [0, 1], [-1, 0], [], None])
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("opset", [13, 18])
+def test_sums_of_exponentials_of_integers_lose_nothing_at_28(kind, keepdims, axes, held, opset):
+    if opset == 13 and not held:
+        return
+    inputs, constants = f"{kind}[P,Q] x", ""
+    if opset == 13 or axes is None:
+        call = f"ReduceLogSumExp<{f'axes={axes}, ' if axes else ''}keepdims={keepdims}>(x)"
+    else:
+        call = f"ReduceLogSumExp<keepdims={keepdims}>(x, a)"
+        values = ", ".join(map(str, axes))
+        inputs, constants = (inputs, f"int64[{len(axes)}] a = {{{values}}}") if held else (f"{inputs}, int64[K] a", "")
+    rank = 2 if keepdims else 2 - len(axes or (0, 1))
+    outputs = f"{kind}[{','.join('ST'[:rank])}] y" if rank else f"{kind} y"
+    source = model(f"y = {call}", opset, inputs=inputs, outputs=outputs, constants=constants)
+    result = convert.attempt(source, {"": 28})
+    assert result.grade == "close"
+    for rows in ([[2]], [[5, 1], [20, 2]], [[0, 0], [0, 0]], [[7], [0]], [[-3, -40]], [[40, 5, 6]]):
+        feeds = {"x": np.array(rows, kind), "a": np.array(axes or (), np.int64)}
+        fed = {value.name: feeds[value.name] for value in source.graph.input}
+        (right,), (actual,) = evaluate(source, fed), evaluate(result.model, fed)
+        np.testing.assert_array_equal(actual, right)
 
 
 def test_bfloat16_does_not_exist_below_13():
