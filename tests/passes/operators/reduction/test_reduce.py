@@ -85,13 +85,19 @@ def test_the_logarithm_of_a_single_exponential_is_no_negative_zero(target):
     of = model("y = ReduceLogSumExp<noop_with_empty_axes=1>(x)", 18, inputs="float[3] x", outputs="float[3] y")
     result = convert.attempt(of, {"": target}).model
     assert result is not None
-    for made in (of, result):
-        (y,) = Runtime(made).run({"x": np.array([-0.0, 0, -1], np.float32)})
-        assert np.signbit(y).tolist() == [False, False, True]
+    (y,) = Runtime(result).run({"x": np.array([-0.0, 0, -1], np.float32)})
+    assert np.signbit(y).tolist() == [False, False, True]
     whole = model("y = ReduceLogSumExp<noop_with_empty_axes=1>(x)", 18, inputs="int64[3] x", outputs="int64[3] y")
     result = convert.attempt(whole, {"": target}).model
     assert result is not None
     assert [node.op_type for node in result.graph.node] == ["Identity"]
+
+
+@pytest.mark.newest  # older kernels run no such call
+def test_the_logarithm_of_a_single_exponential_is_none_in_runtimes():
+    of = model("y = ReduceLogSumExp<noop_with_empty_axes=1>(x)", 18, inputs="float[3] x", outputs="float[3] y")
+    (y,) = Runtime(of).run({"x": np.array([-0.0, 0, -1], np.float32)})
+    assert np.signbit(y).tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("op", OPS)
