@@ -327,6 +327,17 @@ def test_infinities_of_modest_numbers_are_tamed(engines: Engines, monkeypatch: p
     assert Judge(engines, of).judge(DOWN).status == UNJUDGED
 
 
+def test_what_is_lost_beside_1_is_asked_again_of_ordinary_numbers(engines: Engines, monkeypatch: pytest.MonkeyPatch):
+    """As Softplus of -69 is in its definition; what is wrong of ordinary numbers, too, is found."""
+    inlined = Verb("inline", (("inline", (("Softplus",), None)),))
+    for body, x in (("y = Softplus(x)", -69), ("z = Log(x) y = Softplus(z)", 1e-30)):
+        text = f"{HEAD} g (float[1] x) => (float[1] y) {{ {body} }}"
+        of = replace(source(text), feeds={"x": np.float32([x])})
+        assert Judge(engines, of).judge(inlined).status == UNJUDGED
+    monkeypatch.setattr("tests.random.verdict.Judge._near", lambda *_: False)
+    assert Judge(engines, of).judge(inlined).status == WRONG
+
+
 def test_seeds_are_judged_again(corpus: Corpus):
     wanted = runner.Wanted(verbs=1, longest=1)
     first, second = (list(runner.again(corpus, [SEEDS[1], SEEDS[2]], wanted)) for _ in range(2))

@@ -52,13 +52,14 @@ def resized(value: Any, shape: Sequence[int]) -> Any:
 
 
 def far(value: Any, most: float = FAR) -> Any:
-    """Where floating-point numbers are far from 1, infinite or NaN."""
+    """Where floating-point numbers are far from 1 in size, infinite or NaN; 0 is an ordinary one."""
     if not isinstance(value, np.ndarray):
         return np.zeros(0, bool)  # a sequence is left as it is
     if value.dtype.kind in "OSUbciu" or is_whole(value.dtype):
         return np.zeros(value.shape, bool)
     with np.errstate(all="ignore"):
-        return ~(np.abs(value.astype(np.float64)) <= most)
+        size = np.abs(value.astype(np.float64))
+        return ~((size <= most) & ((size >= 1 / most) | (size == 0)))
 
 
 def tamed(value: Any, most: float = FAR) -> Any:
