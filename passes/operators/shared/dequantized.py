@@ -68,14 +68,14 @@ def dequantized_along(node: Node, at: int, scale: int, zero: int, axis: int) -> 
     kind = node.elem_type(scale)
     x = build.Cast(node.input(at), to=kind)
     if node.input(zero):
-        x = build.Sub(x, build.Cast(_spread(node, zero, axis), to=kind))
-    return str(build.Mul(x, _spread(node, scale, axis)))
+        x = build.Sub(x, build.Cast(_spread(node, zero, at, axis), to=kind))
+    return str(build.Mul(x, _spread(node, scale, at, axis)))
 
 
-def _spread(node: Node, index: int, axis: int) -> str:
-    """Numbers of rows as a column; those of columns, and whole tensors of them, are broadcast as they are."""
+def _spread(node: Node, index: int, at: int, axis: int) -> str:
+    """Numbers of rows as a column; those of columns, of a single row, and whole tensors are broadcast as they are."""
     name = node.input(index)
-    if axis == -1 or is_one(node.scope.shape(name)) or node.rank(index) != 1:
+    if axis == -1 or is_one(node.scope.shape(name)) or node.rank(index) != 1 or node.rank(at) == 1:
         return name
     return str(node.build.Unsqueeze(name, [1]))
 

@@ -67,6 +67,22 @@ def test_scales_of_as_many_rows_as_the_run_tells(opset):
     np.testing.assert_allclose(evaluate(made, feeds)[0], expected, atol=1)
 
 
+@pytest.mark.parametrize("opset", [12, 13, 24])
+def test_a_scale_of_the_only_row_as_the_run_tells(opset):
+    inputs = "uint8[K] a, float[N] as, uint8[N] az, int8[5,4] b, float bs, int8 bz, float[M] ys, uint8 yz"
+    source = model(CALL, opset, inputs=inputs, outputs="uint8[L] y")
+    made = convert.attempt(source, {"": opset}, ops={("", "QLinearMatMul")}).model
+    onnx.checker.check_model(made, full_check=True)
+    feeds = {"a": eight_bits("uint8", 5), "b": eight_bits("int8", 5, 4), "az": np.uint8([100]), "bz": np.array(-3, np.int8),
+             "as": np.float32([0.05]), "bs": np.array(0.02, np.float32), "ys": np.float32([0.7]), "yz": np.array(5, np.uint8)}  # fmt: skip
+    total = (feeds["a"].astype(int) - 100) @ (feeds["b"].astype(int) + 3)
+    expected = np.clip(np.round(total * 0.05 * 0.02 / 0.7) + 5, 0, 255)
+    assert expected.shape == (4,)
+    actual = evaluate(made, feeds)[0]
+    assert actual.shape == (4,)
+    np.testing.assert_allclose(actual, expected, atol=1)
+
+
 def test_ratios_are_rounded_to_even_and_cut_off():
     a = np.array([[1], [3], [5], [255]], np.uint8)  # 0.5, 1.5, 2.5, 127.5
     one = {"s": np.array(1, np.float32), "z": np.array(0, np.uint8)}
