@@ -118,6 +118,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones(2, np.uint8), "s": np.ones(1, F)}, {"x": np.ones((1, 2), np.uint8), "s": np.ones((1, 1), F)}),
     ("the wrong way round", "_, y = RNN<hidden_size=1, clip=-1.0>(x, w, r)", 14, "float[A,B,C] y",
      {"x": np.ones((1, 1, 1), F), "w": np.ones((1, 1, 1), F), "r": np.ones((1, 1, 1), F)}, {}),
+    ("both signs", "y = MaxPool<kernel_shape=[2]>(x)", 13, "float[A,B,C] y", {"x": np.array([[[0.0, -0.0]]], F)}, {"x": np.zeros((1, 1, 2), F)}),
     ("both signs", "y = Max(x, z)", 13, "float[N] y", {"x": np.zeros(1, F), "z": -np.zeros(1, F)}, {"z": np.zeros(1, F)}),
     ("begin at 0", "y = AveragePool<kernel_shape=[1]>(x)", 13, "float[A,B,C] y", {"x": -np.zeros((1, 1, 1), F)},
      {"x": np.zeros((1, 1, 1), F)}),

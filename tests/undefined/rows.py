@@ -69,7 +69,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("AveragePool", "GlobalAveragePool", "ReduceSum", "ReduceMean", "CumSum"), "a sum may begin at 0 or not", when.negative_zero,
               "the sign of a zero"),
     Undefined(("Relu",), "zeros of both signs are equal", when.negative_zero, "the sign of a zero"),
-    Undefined(("Min", "Max", "Clip"), "zeros of both signs are equal", when.zeros_of_both_signs, "the sign of a zero"),
+    Undefined(("Min", "Max", "Clip", "MaxPool", "GlobalMaxPool"), "zeros of both signs are equal", when.zeros_of_both_signs, "the sign of a zero"),
     Undefined(("Split",), "there is not one size for each part", when.no_parts),
     Undefined(("Split",), "the last of numbered parts begins behind the end, whose size onnx has negative", lambda call: beyond_the_end(call) > 0,
               "Inferred shape and existing shape differ"),
