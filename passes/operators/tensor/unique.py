@@ -68,7 +68,12 @@ def _rows(node: Node) -> tuple[str, Size, Size]:
     others = [k for k in range(len(sizes)) if k != axis]
     count, width = sizes[axis], flat_indices.product(build, [sizes[k] for k in others])
     turned = build.Transpose(x, perm=[axis, *others]) if axis else x
-    return build.Reshape(turned, flat_indices.vector(build, [count, width])), count, width
+    shape = flat_indices.vector(build, [count, width])
+    if len(others) > 1 and width == 0:  # which would copy the second size
+        return flat_indices.empty(build, shape, node.elem_type()), count, width
+    if len(others) > 1 and not isinstance(width, int):
+        return flat_indices.reshaped(build, turned, shape, node.elem_type()), count, width
+    return build.Reshape(turned, shape), count, width
 
 
 def _keys(node: Node, rows: str, count: Size, width: Size) -> tuple[str, Size]:

@@ -96,6 +96,26 @@ def test_slices_without_elements_are_one(dims):
     check_computes(f"{ALL}<axis=0>(x)", 11, 10, [x[:1], *numbers], feeds={"x": x}, **io("float", dims, "P,Q"))
 
 
+@pytest.mark.parametrize("kind", ["float", "int64", "int8"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("shape", "axis"), [((1, 0, 2), -1), ((2, 3, 0), 0), ((0, 2, 3), 1), ((1, 2, 0, 1), 3)])
+def test_slices_of_several_axes_without_elements_are_one(shape, axis, known, kind):
+    count = shape[axis]
+    x = np.zeros(shape, np.dtype("float32" if kind == "float" else kind))
+    expected = [x.take([0], axis), np.zeros(1, np.int64), np.zeros(count, np.int64), np.array([count])]
+    dims = ",".join(map(str, shape)) if known else "P,Q,R,S"[: 2 * len(shape) - 1]
+    call = f"{ALL}<axis={axis}>(x)"
+    for target in (10, 9):
+        check_computes(call, 11, target, expected, feeds={"x": x}, **io(kind, dims, "T,U,V,W"[: 2 * len(shape) - 1]))
+
+
+@pytest.mark.parametrize("dims", ["2,3,2", "P,Q,R"])
+def test_slices_of_several_axes(dims):
+    x = np.array([[[1, 2], [1, 3], [1, 2]], [[0, 0], [4, 0], [0, 0]]], np.float32)
+    expected = [x[:, :2], np.array([0, 1]), np.array([0, 1, 0]), np.array([2, 1])]
+    check_computes(f"{ALL}<axis=1>(x)", 11, 10, expected, feeds={"x": x}, **io("float", dims, "T,U,V"))
+
+
 def test_a_scalar():
     made = {"inputs": "int64 x", "outputs": f"int64[P] y, {OUT}"}
     check_down(f"{ALL}(x)", 11, 10, 9, 8, feeds={"x": np.array(-5)}, **made)
