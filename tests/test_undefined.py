@@ -33,6 +33,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"s": np.array([7, 7], np.uint8)}),
     ("one place for each", "y = MaxUnpool<kernel_shape=[2]>(x, i)", 11, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F), "i": np.zeros((1, 2, 1), int)},
      {"i": np.zeros((1, 1, 1), int)}),
+    ("a place is negative", "y = MaxUnpool<kernel_shape=[2]>(x, i)", 11, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F), "i": np.full((1, 1, 1), -1)},
+     {"i": np.zeros((1, 1, 1), int)}),
     ("divided by 0", "y = Div(x, z)", 14, "int64[N] y", {"x": np.ones(2, int), "z": np.array([1, 0])}, {"z": np.ones(2, int)}),
     ("what is to be one number", "y, i = TopK(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([1, 1])},
      {"k": np.array([1])}),

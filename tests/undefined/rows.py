@@ -16,6 +16,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("BitShift",), "bits are shifted farther than there are any",
               lambda call: when.whole(by := call.given(1)) and bool((by >= 8 * by.itemsize).any())),
     Undefined(("MaxUnpool",), "there is not one place for each element", lambda call: call.shape(1) not in (None, call.shape(0))),
+    Undefined(("MaxUnpool",), "a place is negative", when.negative(1)),
     Undefined(("Div", "Mod"), "whole numbers are divided by 0", when.divides_by_zero),
     Undefined(("NonMaxSuppression",), "what is to be one number is not", when.one_number(2, 3, 4)),
     Undefined(("TopK", "OneHot"), "what is to be one number is not", when.one_number(1)),
