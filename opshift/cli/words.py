@@ -76,8 +76,8 @@ class Parser(argparse.ArgumentParser):
             verbs = _verbs(self)
             likely = hint(found[1], verbs) or f"; {', '.join(verbs)} are known"
             raise Misuse(f"unknown command {found[1]!r}{likely}", self)
-        if found_type := re.fullmatch(r"argument (?:-\w/)?(\S+): invalid int value: (.*)", message):
-            raise Misuse(f"{found_type[1]} is a whole number, not {found_type[2]}", self)
+        if number := re.fullmatch(r"argument (?:-\w/)?(\S+): invalid int value: (.*)", message):
+            raise Misuse(f"{number[1]} is a whole number, not {number[2]}", self)
         if alone := re.fullmatch(r"argument (?:-\w/)?(\S+): expected (?:one|at least one) argument", message):
             value = self._option_string_actions[alone[1]]
             raise Misuse(f"{alone[1]} needs a value: {alone[1]} {value.metavar or value.dest.upper()}", self)

@@ -34,8 +34,8 @@ SINGLE = {
     "ReduceSum": "Identity",
     "ReduceSumSquare": "Square",
 }
-# Operators that reduce one axis after another to the same result as all at once.
 IN_DOUBLE = "the logarithm of integers is computed in double"
+# Operators that reduce one axis after another to the same result as all at once.
 AXIS_BY_AXIS = {"ReduceLogSumExp", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"}
 WITH_INTEGERS: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UINT64), T.DOUBLE)
 WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT, **WITH_INTEGERS}
