@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from opshift.verification.engines import EngineError, Reference
 from tests.runtime import DEFAULT, Runtime
 
 LEARNED = "ai.onnx.ml"
+Compute = Callable[[ModelProto, Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,27 @@ class Call:
         )
 
 
-def calls(of: ModelProto, feeds: Mapping[str, Any] | None = None) -> Iterator[Call]:
-    """The calls of all graphs and functions; without `feeds` only constants are known."""
-    values = Known(of, feeds)
+def all_values(of: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """All values of the main graph, from the first engine that runs it; none where none does."""
+    names = list(dict.fromkeys(name for node in of.graph.node for name in node.output if name))
+    told = ModelProto()
+    told.CopyFrom(of)
+    del told.graph.output[:]
+    told.graph.output.extend(ValueInfoProto(name=name) for name in names)
+    for engine in (Runtime, Reference):
+        try:
+            return dict(zip(names, engine(told).run(feeds), strict=True))
+        except EngineError:
+            continue
+    return {}
+
+
+def calls(of: ModelProto, feeds: Mapping[str, Any] | None = None, compute: Compute = all_values) -> Iterator[Call]:
+    """The calls of all graphs and functions; without `feeds` only constants are known.
+
+    `compute` gives all values of a main graph; whoever has to outlive the engines has a process of its own do that.
+    """
+    values = Known(of, feeds, compute)
     functions = {id(function): function.opset_import for function in of.functions}
     imported = of.opset_import
     for body in bodies(of):
@@ -70,7 +89,7 @@ class Known(Mapping[str, Any]):
 
     of: ModelProto
     feeds: Mapping[str, Any] | None
-    _held: dict[str, Any] = field(default_factory=dict)
+    compute: Compute = all_values
 
     def __getitem__(self, name: str) -> Any:
         if self.feeds is not None and name in self.feeds:
@@ -137,10 +156,10 @@ class Known(Mapping[str, Any]):
         }
 
     @cached_property
-    def _computed(self) -> dict[str, Any]:
+    def _computed(self) -> Mapping[str, Any]:
         if self.feeds is None:
             return {}
-        return _run(self.of, self.feeds)
+        return self._run(self.of, self.feeds)
 
     @cached_property
     def _inside(self) -> dict[str, Any]:
@@ -162,7 +181,7 @@ class Known(Mapping[str, Any]):
                     pending.append(graph)
         return found
 
-    def _of_body(self, body: GraphProto, held: Mapping[str, Any]) -> dict[str, Any]:
+    def _of_body(self, body: GraphProto, held: Mapping[str, Any]) -> Mapping[str, Any]:
         told = ModelProto()
         told.CopyFrom(self.of)
         told.graph.CopyFrom(GraphProto(name="inside", node=_that_follow(body.node, set(held))))
@@ -170,7 +189,22 @@ class Known(Mapping[str, Any]):
         for name, value in read.items():
             kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
             told.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
-        return _run(told, read) if told.graph.node else {}
+        return self._run(told, read) if told.graph.node else {}
+
+    def _run(self, of: ModelProto, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+        """All values of the main graph, or those that come before the first node that no engine runs."""
+        found, held = self.compute(of, feeds), ModelProto()
+        held.CopyFrom(of)
+        runs, fails = 0, 0 if found else len(of.graph.node)
+        while fails - runs > 1:
+            middle = (runs + fails) // 2
+            del held.graph.node[:]
+            held.graph.node.extend(of.graph.node[:middle])
+            if some := self.compute(held, feeds):
+                found, runs = some, middle
+            else:
+                fails = middle
+        return found
 
 
 def _runs(node: NodeProto, graph: str, known: Mapping[str, Any]) -> bool:
@@ -226,33 +260,3 @@ def _that_follow(nodes: Iterable[NodeProto], known: set[str]) -> Iterator[NodePr
         if _reads(node) <= known:
             known.update(node.output)
             yield node
-
-
-def _run(of: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """All values of the main graph, or those that come before the first node that no engine runs."""
-    found, held = _values(of, feeds), ModelProto()
-    held.CopyFrom(of)
-    runs, fails = 0, 0 if found else len(of.graph.node)
-    while fails - runs > 1:
-        middle = (runs + fails) // 2
-        del held.graph.node[:]
-        held.graph.node.extend(of.graph.node[:middle])
-        if some := _values(held, feeds):
-            found, runs = some, middle
-        else:
-            fails = middle
-    return found
-
-
-def _values(of: ModelProto, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    names = list(dict.fromkeys(name for node in of.graph.node for name in node.output if name))
-    told = ModelProto()
-    told.CopyFrom(of)
-    del told.graph.output[:]
-    told.graph.output.extend(ValueInfoProto(name=name) for name in names)
-    for engine in (Runtime, Reference):
-        try:
-            return dict(zip(names, engine(told).run(feeds), strict=True))
-        except EngineError:
-            continue
-    return {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from tests.node_calls import calls
+from tests.node_calls import Compute, all_values, calls
 from tests.quirks import reference, runtime
 from tests.quirks.entry import Quirk
 
@@ -20,11 +20,16 @@ HELD = tuple(quirk for quirk in QUIRKS if quirk.holds)
 
 
 def excuse(
-    engine: str, of: ModelProto, feeds: Mapping[str, Any] | None = None, differs: str = "", own: Collection[str] = ()
+    engine: str,
+    of: ModelProto,
+    feeds: Mapping[str, Any] | None = None,
+    differs: str = "",
+    own: Collection[str] = (),
+    compute: Compute = all_values,
 ) -> str:
     """Why an engine is no judge of a model on these inputs, or of what `differs` there; empty where it may judge.
 
-    `own` are operators that whoever asks computes itself.
+    `own` are operators that whoever asks computes itself; for `compute` see `calls`.
     """
     rows = [
         quirk
@@ -35,7 +40,7 @@ def excuse(
     ]
     found = (
         f"{quirk.engine}: {call.node.op_type} where {quirk.when} {quirk.gives}"
-        for call in (calls(of, feeds) if rows else ())
+        for call in (calls(of, feeds, compute) if rows else ())
         for quirk in rows
         if quirk.of(call)
     )

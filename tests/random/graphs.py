@@ -73,7 +73,7 @@ def run_call(engines: Engines, call: Call) -> list[Any] | None:
     opsets = {"": call.opset} if not call.domain else {"": 17, call.domain: call.opset}
     body = Body(opsets)
     body.outs = [name for name in _add(body, call, {}) if name]
-    if undefined(*body.plain()):
+    if undefined(*body.plain(), compute=engines.values):
         return None
     return run_body(engines, body)
 

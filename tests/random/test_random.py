@@ -21,6 +21,7 @@ from opshift.passes.analysis import formals
 from opshift.passes.changes import Result
 
 from tests.frozen import store
+from tests.node_calls import Known
 from tests.random import runner, verbs
 from tests.random.calls import ANY, Corpus, Trait
 from tests.random.engines import Engines
@@ -343,3 +344,14 @@ def test_seeds_are_judged_again(corpus: Corpus):
     first, second = (list(runner.again(corpus, [SEEDS[1], SEEDS[2]], wanted)) for _ in range(2))
     assert [judged.seed for judged in first] == [SEEDS[1], SEEDS[2]]
     assert [judged.rows for judged in first] == [judged.rows for judged in second]
+
+
+def test_an_engine_that_dies_of_what_an_excuse_asks_leaves_the_rest_known(engines: Engines):
+    """onnxruntime ends its process at Unique along slices without elements."""
+    text = f"{HEAD} g (float[3,0] x) => (float[n,m] z) {{ a = Shape(x) z = Unique<axis=0>(x) }}"
+    model, feeds = onnx.parser.parse_model(text), {"x": np.zeros((3, 0), np.float32)}
+    assert engines.values(model, feeds) == {}
+    known = Known(model, feeds, engines.values)
+    assert list(known["a"]) == [3, 0]
+    assert "z" not in known
+    assert engines.run("onnxruntime", onnx.parser.parse_model(ELU), {"x": np.ones((3, 2), np.float32)})[0] is not None

@@ -104,7 +104,7 @@ class Judge:
         verdict = self._judge(verb)
         if verdict.status not in (WRONG, FAILS, INVALID):
             return verdict
-        why = undefined(flat(self.source.model), self.source.feeds, verdict.why)
+        why = undefined(flat(self.source.model), self.source.feeds, verdict.why, self.engines.values)
         if not why and verdict.status != WRONG and any(map(self._runs_nowhere, turned(self.source))):
             why = "no engine runs a branch that is not taken"
         return replace(verdict, status=UNJUDGED, why=f"{why}; {verdict.why}") if why else verdict
@@ -189,7 +189,8 @@ class Judge:
     def _excuse(self, engine: str, result: ModelProto, differs: str) -> str:
         """Why an engine is no judge of what differs, or of what it says against the result."""
         models, judge = (flat(self.source.model), flat(result)), ENGINES[engine]
-        found = (quirks.excuse(judge.engine, model, self.source.feeds, differs, judge.own) for model in models)
+        feeds, compute = self.source.feeds, self.engines.values
+        found = (quirks.excuse(judge.engine, model, feeds, differs, judge.own, compute) for model in models)
         return next(filter(None, found), "")
 
     def _another_source(self, engine: str, outputs: list[Any], grade: str) -> str:
