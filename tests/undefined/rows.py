@@ -116,6 +116,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("InstanceNormalization",), "there is not one scale and bias for each channel", when.unequal(((0, 1), (1, 0), (2, 0)))),
     Undefined(("Reshape",), "a size of 0 is asked for beside one to be found out",
               when.found_beside_none),
+    Undefined(("Gemm",), "a factor is no matrix", lambda call: any(len(call.shape(at) or (1, 1)) != 2 for at in (0, 1))),
     Undefined(("Gemm",), "nothing is 0 or what is added", nothing_to_sum, "the sign of a zero"),
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", when.broadcasts_early),
     Undefined(ALONG_AXIS, "the first input, which has the sizes of the result, has the lower rank", when.broadcasts_first),
