@@ -65,7 +65,7 @@ def nonnegative_classes(node: Node) -> None:
     node.set_input(0, indices)
 
 
-@says("values[1] where the index, or the index plus depth, is the place along axis, else values[0]")
+@says("values[1] where the index, or a negative index plus depth, is the place along axis, else values[0]")
 def compared_with_places(node: Node) -> str:
     build, scope, axis = node.build, node.scope, node.attributes.get("axis", -1)
     size, values = _held_depth(node), scope.array(node.input(2))
@@ -73,14 +73,18 @@ def compared_with_places(node: Node) -> str:
     column = build.Unsqueeze(recast(build, node.input(0), node.elem_type(), T.INT64), [axis])
     ones = [1] * after
     if size is not None:
-        places = build.constant(tensors.int64s(range(size), [size, *ones]))
-        from_end = build.constant(tensors.int64s(range(-size, 0), [size, *ones]))
+        places: Size = build.constant(tensors.int64s(range(size), [size, *ones]))
     else:
         number = build.Reshape(recast(build, node.input(1), node.elem_type(1), T.INT64), [])
         places = build.Range(0, number, 1)
         places = build.Reshape(places, [-1, *ones]) if ones else places
-        from_end = build.Sub(places, number)
-    here = build.Or(build.Equal(column, places), build.Equal(column, from_end))
+    here = build.Equal(column, places)
+    if node.elem_type() not in UNSIGNED_INTEGERS:  # of uint64, what is beyond int64 becomes negative
+        if size is not None:
+            from_end = build.constant(tensors.int64s(range(-size, 0), [size, *ones]))
+        else:
+            from_end = build.Sub(places, number)
+        here = build.Or(here, build.Equal(column, from_end))
     if values is None:
         return str(build.Gather(node.input(2), build.Cast(here, to=T.INT32), axis=0))
     off, on = (build.constant(value, node.elem_type(2)) for value in values)

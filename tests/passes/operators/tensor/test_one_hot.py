@@ -6,7 +6,7 @@ from opshift.passes.conversion import convert
 from opshift.passes.errors import Refused
 
 import opshift
-from tests.support import check, check_down, check_refused, check_unchanged, model
+from tests.support import check, check_down, check_refused, check_unchanged, evaluate, model
 
 ONE_HOT = {
     "inputs": "int64[4] i",
@@ -91,3 +91,18 @@ def test_a_negative_depth_is_refused(kind):
     check_refused("y = OneHot(i, d, v)", 9, 8, why, **io)
     with pytest.raises(Refused, match=why):
         opshift.inline(model("y = OneHot(i, d, v)", 18, **io), ["OneHot"])
+
+
+@pytest.mark.parametrize("depth", ["int64 d = {3}", ""])
+@pytest.mark.parametrize(("kind", "on"), [(np.uint64, [2]), (np.int64, [0, 2])])
+def test_what_unsigned_64_bits_hold_beyond_int64_is_no_class(depth: str, kind: type[np.generic], on: list[int]):
+    """The largest of uint64 has the bits of -1 in int64, which is the last class there."""
+    i = np.array([-1, 3, 1]).astype(kind)
+    given = f"{kind.__name__}[3] i, float[2] v" + ("" if depth else ", int64 d")
+    source = model("y = OneHot(i, d, v)", 21, inputs=given, outputs="float[3,D] y", constants=depth)
+    inlined = opshift.inline(source, ["OneHot"])
+    assert "OneHot" not in [node.op_type for node in inlined.graph.node]
+    feeds = {"i": i, "v": np.array([-1, 2], np.float32)} | ({} if depth else {"d": np.array(3)})
+    (found,) = evaluate(inlined, feeds)
+    assert [row for row in range(3) if 2 in found[row]] == on
+    assert found[2].tolist() == [-1, 2, -1]
