@@ -25,6 +25,7 @@ def io(**feeds: np.ndarray) -> dict[str, Any]:
     return {"inputs": ", ".join(shown)}
 
 
+TREES = "TreeEnsembleRegressor<n_targets=1, target_treeids=[0,0], target_ids=[0,0], target_nodeids=[1,{}]>(x)"
 # what is left open, an operator with inputs of which it is, and the same with inputs of which it is not
 CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("what is dropped", "y = Dropout(x, r, t)", 13, "float[N] y",
@@ -187,6 +188,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("told twice", "y = CenterCropPad<axes=[1, -2]>(x, s)", 18, "float[A,B,C] y", {"x": np.ones((1, 2, 1), F), "s": np.ones(2, int)},
      {"x": np.ones((1, 2, 1, 1), F)}),
     ("no rows", "y = TreeEnsembleRegressor<n_targets=1>(x)", 13, "float[A,B] y", {"x": np.ones(1, F)}, {"x": np.ones((1, 1), F)}),
+    ("two weights", f"y = {TREES.format(1)}", 13, "float[A,B] y", {"x": np.ones((1, 1), F)}, {}),
+    ("may hold NaN", "y = Unique<axis=0>(x)", 13, "float[A,B] y", {"x": np.full((2, 1), np.nan, F)}, {"x": np.ones((2, 1), F)}),
     ("one position for each", "y = RotaryEmbedding(x, c, c, p)", 23, "float[A,B,C,D] y",
      {"x": np.ones((1, 1, 2, 2), F), "c": np.ones((3, 1), F), "p": np.ones(2, int)}, {"p": np.ones((1, 2), int)}),
     ("is no class", "y = NegativeLogLikelihoodLoss<ignore_index=5>(x, t)", 13, "float y",
@@ -309,3 +312,8 @@ def test_what_a_loop_computes_that_never_runs_is_not_known(trips, goes_on, known
     )
     values = next(calls(of, {"x": np.ones(2, F)})).values
     assert (values.get("t") is not None) is known
+
+
+def test_leaves_of_one_weight_each_are_told():
+    feeds = {"x": np.ones((1, 1), F)}
+    assert not undefined(model(f"y = {TREES.format(2)}", 13, outputs="float[A,B] y", **io(**feeds)), feeds)

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.conditions import beyond_the_end, nothing_to_sum
 from tests.quirks.entry import ALONG_AXIS
-from tests.undefined import attention, rotary, when
+from tests.undefined import attention, rotary, trees, when
 from tests.undefined.entry import Undefined
 
 LOWEST = str(float(np.finfo(np.float32).min))  # which onnxruntime takes for the greatest of what is no number
@@ -93,6 +93,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Pad", "Slice", "CenterCropPad", "Resize"), "an axis is told twice", when.axis_twice),
     Undefined(("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"), "the data are no rows",
               lambda call: len(call.shape(0) or (1, 1)) != 2),
+    Undefined(("TreeEnsembleRegressor", "TreeEnsembleClassifier"), "a leaf has two weights of a target", trees.weighed_twice),
+    Undefined(("Unique",), "several slices may hold NaN, which may be one value or many",
+              lambda call: call.attribute("axis") is not None and when.no_number(call.given(0))),
     Undefined(("CenterCropPad",), "a size is negative", when.negative(1)),
     Undefined(("Pad",), "the pads are no vector", lambda call: call.opset > 10 and when.no_vector(1)(call)),
     Undefined(("Resize",), "the region is no vector", lambda call: call.opset > 10 and when.no_vector(1)(call)),
