@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized_along, is_one, quantized
+from opshift.passes.operators.shared.dequantized import ROUNDS, dequantized_along, is_one, quantized, scalar
 from opshift.passes.operators.shared.recipes import carried, saturated
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
@@ -26,9 +26,9 @@ def product_of_quantized(node: Node) -> str:
     node.close("brought to the scale of y in float32")
     build = node.build
     a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 3, 5, rows=False)
-    scales = build.Mul(_row_by_row(node, 1, 0), node.input(4))
-    ratio = build.Mul(build.Cast(build.MatMul(a, b), to=T.FLOAT), build.Div(scales, node.input(6)))
-    return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
+    scales = build.Mul(_over_product(node, 0, 3), _over_product(node, 3, 0))
+    ratio = build.Mul(build.Cast(build.MatMul(a, b), to=T.FLOAT), build.Div(scales, _of_product(node, 6)))
+    return saturated(build, ratio, build.Cast(_of_product(node, 7), to=T.FLOAT), node.elem_type(7))
 
 
 @says("DequantizeLinear, MatMul and QuantizeLinear; where y has several scales, the product of integers is rescaled.")
@@ -47,6 +47,28 @@ def _without_zero_point(node: Node, index: int, zero_point: int, *, rows: bool) 
         return str(value)
     moved = _row_by_row(node, zero_point, index) if rows else node.input(zero_point)
     return str(build.Sub(value, build.Cast(moved, to=T.INT32)))
+
+
+def _over_product(node: Node, factor: int, other: int) -> str:
+    """The scale of a factor, without the axis that the product lacks where the other factor is a vector."""
+    scale, rows = factor + 1, factor < other
+    if is_one(node.scope.shape(node.input(scale))):
+        return _of_product(node, scale)
+    if node.rank(other) > 1:
+        return _row_by_row(node, scale, factor) if rows else node.input(scale)
+    if node.rank(factor) == 1:
+        return scalar(node, scale)
+    name, rank, build = node.input(scale), node.rank(scale), node.build
+    if rank == 1:
+        return name
+    axes = [rank - (1 if rows else 2)]
+    return str(build.Squeeze(name, axes=axes) if build.opset < 13 else build.Squeeze(name, axes))
+
+
+def _of_product(node: Node, index: int) -> str:
+    """A number for the whole product, which has no axis where both factors are vectors."""
+    shapes = (node.scope.shape(node.input(factor)) for factor in (0, 3))
+    return node.input(index) if any(dims is not None and len(dims) > 1 for dims in shapes) else scalar(node, index)
 
 
 def _row_by_row(node: Node, index: int, matrix: int) -> str:

@@ -52,7 +52,7 @@ def attention_token_by_token(node: Node) -> list[str]:
         if corrected:
             v = inner.Mul(b, inner.Sub(v, inner.MatMul(inner.Transpose(k, perm=[0, 1, 3, 2]), state)))
         state = inner.Add(state, inner.Mul(k, v))
-        return [state, inner.MatMul(q, state)]
+        return [state, inner.typed(inner.MatMul(q, state), T.FLOAT, [None] * 4)]
 
     start = wide[3] or _empty_state(node, key, value)
     length = share_along(node, node.input(0), 1, 1)

@@ -83,6 +83,42 @@ def test_a_scale_of_the_only_row_as_the_run_tells(opset):
     np.testing.assert_allclose(actual, expected, atol=1)
 
 
+VECTORS = [
+    ((5,), (), (5,), ()), ((5,), (1,), (5,), (1,)), ((5,), (1,), (5, 4), (1,)), ((5,), (1,), (5, 4), (4,)), ((5,), (1,), (5, 4), (1, 4)),
+    ((5,), (), (2, 5, 4), (2, 1, 4)), ((3, 5), (1,), (5,), (1,)), ((3, 5), (3,), (5,), (1,)), ((3, 5), (3, 1), (5,), ()),
+    ((2, 3, 5), (2, 3, 1), (5,), (1,)), ((1, 5), (1,), (5,), (1,)), ((0, 5), (0,), (5,), (1,)),
+]  # fmt: skip
+
+
+def axes(name, shape, told):
+    sizes = shape if told else [f"{name}{axis}" for axis in range(len(shape))]
+    return f"[{','.join(map(str, sizes))}]" if shape else ""
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("opset", [9, 10, 12, 24])
+@pytest.mark.parametrize(("a", "a_scales", "b", "b_scales"), VECTORS)
+def test_a_product_lacks_an_axis_for_each_vector(a, a_scales, b, b_scales, opset, told):
+    last = (1,) if a_scales else ()
+    shapes = {"a": a, "as": a_scales, "az": a_scales, "b": b, "bs": b_scales, "bz": b_scales, "ys": last, "yz": last}
+    kinds = {name: "float" if name in ("as", "bs", "ys") else "uint8" for name in shapes}
+    feeds = {name: np.asarray(eight_bits("uint8", *shape) // 2) for name, shape in shapes.items()}
+    feeds |= {name: np.asarray(0.5 + feeds[name] / 100, np.float32) for name in ("as", "bs")}
+    feeds |= {"ys": np.full(last, 300, np.float32), "yz": np.full(last, 9, np.uint8)}
+    column = (-1, 1) if len(a_scales) == 1 and len(a) > 1 else a_scales
+    by_row = {name: feeds[name].reshape(column) for name in ("as", "az")}
+    left = (feeds["a"].astype(float) - by_row["az"]) * by_row["as"]
+    expected = np.round(left @ ((feeds["b"].astype(float) - feeds["bz"]) * feeds["bs"]) / 300) + 9
+    inputs = ", ".join(f"{kind}{axes(name, shapes[name], told)} {name}" for name, kind in kinds.items())
+    shape = np.shape(expected)
+    source = model(CALL, max(opset, 10), inputs=inputs, outputs=f"uint8{axes('y', shape, told)} y")
+    low = convert.attempt(source, {"": opset}, ops={("", "QLinearMatMul")}).model
+    onnx.checker.check_model(low, full_check=True)
+    (y,) = evaluate(low, feeds)
+    assert y.shape == shape
+    np.testing.assert_allclose(y, np.clip(expected, 0, 255), atol=1)
+
+
 def test_ratios_are_rounded_to_even_and_cut_off():
     a = np.array([[1], [3], [5], [255]], np.uint8)  # 0.5, 1.5, 2.5, 127.5
     one = {"s": np.array(1, np.float32), "z": np.array(0, np.uint8)}

@@ -93,3 +93,18 @@ def test_no_tokens_and_no_batch(batch, length, widths, target):
         inputs=f"float[B,T,{keys}] q, float[B,T,{keys}] k, float[B,T,{values}] v, float[B,2,4,6] s",
         outputs="float[P,Q,R] y, float[B,2,4,6] t",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("unranked", ["q", "k", "v", "qkv"])
+def test_no_tokens_of_a_rank_that_the_run_tells(unranked, batch):
+    given = {"q": normal(batch, 0, 8), "k": normal(batch, 0, 8), "v": normal(batch, 0, 12)}
+    call = ", ".join(f"{name}_" if name in unranked else name for name in given)
+    reshaped = " ".join(f"{name}_ = Reshape<allowzero=1>({name}, {name}s)" for name in unranked)
+    inputs = [f"float[{name}0,{name}1,{name}2] {name}" for name in given] + [f"int64[{n}r] {n}s" for n in unranked]
+    check_computes(
+        f'{reshaped} y, t = LinearAttention<q_num_heads=2, kv_num_heads=2, update_rule="linear">({call})', 27, 14,
+        [np.zeros((batch, 0, 12), np.float32), np.zeros((batch, 2, 4, 6), np.float32)], grade="close",
+        feeds=given | {f"{name}s": np.array(given[name].shape) for name in unranked},
+        inputs=", ".join(inputs), outputs="float[P,Q,R] y, float[A,B,C,D] t",
+    )  # fmt: skip
