@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.openvino import sizes
+from opshift.passes.openvino.axes import along, axes_of
 from opshift.passes.openvino.layer import FLOATS, SIGNED, UNSIGNED, Layer, Made, Unmapped, layer
 from opshift.passes.openvino.sizes import Size
 
@@ -17,14 +18,23 @@ LARGE = 2**31 - 2  # beyond every tensor, and not the largest number of any type
 @layer("Gather")
 def gather(of: Layer) -> Made:
     """Before version 8 no index is negative."""
-    axis, batch = of.known(2)[0], of.integer("batch_dims", 0)
-    held = of.constant(1)
+    held, batch = of.constant(1), of.integer("batch_dims", 0)
     if of.version < 8 and held is not None and min(held, default=0) < 0:
         raise Unmapped("a negative index, which this version leaves undefined")
-    if not batch:
-        return str(of.build.Gather(of.input(0), _places(of, 1), axis=axis))
+    if batch:
+        return _gathered_each(of, batch)
+    b, places = of.build, _places(of, 1)
+    if (axis := of.constant(2)) is not None:
+        return str(b.Gather(of.input(0), places, axis=axis[0]))
+    of.rank(1)
+    (where,), flat = axes_of(of, 2, of.rank()), b.Reshape(places, [-1])
+    return along(of, of.input(0), where, lambda x, at: str(b.Gather(x, flat, axis=at)), b.Shape(places))
+
+
+def _gathered_each(of: Layer, batch: int) -> str:
+    """From each of a batch by indices of its own: GatherND takes them from the first axis behind the batch."""
     rank, places = of.rank(), of.rank(1)
-    axis, batch = of.normal(axis, rank), batch + places if batch < 0 else batch
+    (axis, *_), batch = of.axes(2, rank), batch + places if batch < 0 else batch
     order = [*range(batch), axis, *(a for a in range(batch, rank) if a != axis)]
     found = of.build.GatherND(of.permuted(of.input(0), order), of.build.Unsqueeze(of.int64(1), [-1]), batch_dims=batch)
     own = list(range(batch, places))  # of the result: batch, indices, the axes before, the axes behind
@@ -55,11 +65,22 @@ def scatter_elements(of: Layer) -> Made:
     reduction = _reduction(of, {"none": "none", "sum": "add", "prod": "mul", "min": "min", "max": "max"})
     if reduction != "none" and not of.flag("use_init_val", True):
         raise Unmapped("use_init_val=false; true could be expressed")
-    return str(
-        of.build.ScatterElements(
-            of.input(0), _places(of, 1), of.input(2), axis=of.known(3)[0], reduction=_unless_none(reduction)
-        )
-    )
+    data, updates, combined = of.input(0), of.input(2), _unless_none(reduction)
+    if (axis := of.constant(3)) is not None:
+        return str(of.build.ScatterElements(data, _places(of, 1), updates, axis=axis[0], reduction=combined))
+    return str(of.build.ScatterND(data, _whole_places(of), updates, reduction=combined))
+
+
+def _whole_places(of: Layer) -> str:
+    """Where each update belongs: its own place, but for the axis, of which only the run tells which one it is."""
+    b, rank, given = of.build, of.rank(), of.int64(1)
+    (axis,) = axes_of(of, 3, rank)
+    parts = []
+    for place in range(rank):
+        own = b.Range(0, b.Squeeze(b.Shape(given, start=place, end=place + 1), [0]), 1)
+        own = b.Reshape(own, [-1] + [1] * (rank - 1 - place))
+        parts.append(b.Unsqueeze(b.Where(b.Equal(axis, [place]), given, own), [-1]))
+    return str(b.Concat(*parts, axis=-1))
 
 
 @layer("ScatterNDUpdate")
@@ -86,13 +107,24 @@ def _unless_none(reduction: str) -> str | None:
 def scatter_update(of: Layer) -> Made:
     """Whole slices of an axis are replaced, which ScatterND does at the first one."""
     rank, places = of.rank(), of.rank(1)
-    axis = of.normal(of.known(3)[0], rank)
+    (axis,) = axes_of(of, 3, rank)
+    if isinstance(axis, str):
+        return along(of, of.input(0), axis, lambda x, at: _replaced(of, x))
     order = [axis, *(a for a in range(rank) if a != axis)]
     data = of.permuted(of.input(0), order)
     spread = [*range(axis, axis + places), *range(axis), *range(axis + places, rank + places - 1)]
     updates = of.permuted(of.input(2), spread)
     made = of.build.ScatterND(data, of.build.Unsqueeze(of.int64(1), [-1]), updates)
     return of.permuted(made, [order.index(a) for a in range(rank)])
+
+
+def _replaced(of: Layer, data: str) -> str:
+    """Slices of the middle one of three axes."""
+    b, places = of.build, of.vector(1)
+    ends = b.Concat(b.Shape(data, end=1), b.Shape(places), b.Shape(data, start=2), axis=0)
+    updates = b.Reshape(of.input(2), ends, allowzero=1)
+    first, others = (b.Transpose(value, perm=[1, 0, 2]) for value in (data, updates))
+    return str(b.Transpose(b.ScatterND(first, b.Unsqueeze(places, [-1]), others), perm=[1, 0, 2]))
 
 
 @layer("Slice")
@@ -276,9 +308,12 @@ def one_hot(of: Layer) -> Made:
 def eye(of: Layer) -> Made:
     """One matrix, or a batch of equal ones."""
     b, to = of.build, of.element_type("output_type")
-    shift = of.known(2)[0]
-    zeros = b.ConstantOfShape(b.Concat(of.vector(0), of.vector(1), axis=0))
-    made = of.cast(b.EyeLike(zeros, k=shift, dtype=T.INT64 if to not in (T.FLOAT,) else to), to)
+    if (shift := of.constant(2)) is None:
+        across, down = (b.Range(0, b.Squeeze(of.vector(k), [0]), 1) for k in (1, 0))
+        made = of.cast(b.Equal(b.Sub(across, b.Unsqueeze(down, [1])), of.vector(2)), to)
+    else:
+        zeros = b.ConstantOfShape(b.Concat(of.vector(0), of.vector(1), axis=0))
+        made = of.cast(b.EyeLike(zeros, k=shift[0], dtype=T.INT64 if to not in (T.FLOAT,) else to), to)
     if not of.has(3) or of.constant(3) == []:
         return made
     return str(b.Expand(made, b.Concat(of.vector(3), b.Shape(made), axis=0)))

@@ -216,6 +216,10 @@ class Layer:
 
     def axes(self, index: int, rank: int) -> list[int]:
         """Constant axes, counted from the front."""
+        if self.constant(index) is None:
+            raise Unmapped(
+                "an axis that only the run tells, which ONNX takes as a number here; a constant could be expressed"
+            )
         return [self.normal(axis, rank) for axis in self.known(index)]
 
     def normal(self, axis: int, rank: int) -> int:

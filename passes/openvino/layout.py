@@ -170,15 +170,19 @@ def _sliced(of: Layer, lengths: list[str]) -> list[str]:
 
 @layer("Broadcast")
 def broadcast(of: Layer) -> Made:
-    mode = of.choice("mode", ("numpy", "bidirectional", "explicit"), "numpy")
+    """Explicitly, the axes of the data stand, in their order, where a third input says."""
+    mode, b, data = of.choice("mode", ("numpy", "bidirectional", "explicit"), "numpy"), of.build, of.input(0)
     if mode != "explicit":
-        return str(of.build.Expand(of.input(0), of.vector(1)))
-    axes, rank = of.known(2), of.length(1)
+        return str(b.Expand(data, of.vector(1)))
+    axes, rank = of.constant(2), of.length(1)
+    if axes is None:
+        placed = b.Reshape(data, b.ScatterElements([1] * rank, of.vector(2), b.Shape(data)), allowzero=1)
+        return str(b.Expand(placed, of.vector(1)))
     if sorted(axes) != axes or len(axes) != of.rank():
         raise Unmapped(f"axes_mapping={axes}; an ascending axis for each dimension could be expressed")
     others = [axis for axis in range(rank) if axis not in axes]
-    placed = of.build.Unsqueeze(of.input(0), others) if others else of.input(0)
-    return str(of.build.Expand(placed, of.vector(1)))
+    placed = b.Unsqueeze(data, others) if others else data
+    return str(b.Expand(placed, of.vector(1)))
 
 
 @layer("Tile")
@@ -245,13 +249,18 @@ def reverse_sequence(of: Layer) -> Made:
 
 @layer("Reverse")
 def reverse(of: Layer) -> Made:
-    axes = of.known(1)
-    if of.choice("mode", ("index", "mask")) == "mask":
-        axes = [axis for axis, flag in enumerate(axes) if flag]
-    if not axes:
-        return of.input(0)
-    ones = [-1] * len(axes)
-    return str(of.build.Slice(of.input(0), ones, [-END] * len(axes), axes, ones))
+    """The axes are a set: what is named twice is reversed once."""
+    mask, b = of.choice("mode", ("index", "mask")) == "mask", of.build
+    if (held := of.constant(1)) is not None:
+        axes = [axis for axis, flag in enumerate(held) if flag] if mask else sorted(set(of.axes(1, of.rank())))
+        ones = [-1] * len(axes)
+        return str(b.Slice(of.input(0), ones, [-END] * len(axes), axes, ones)) if axes else of.input(0)
+    flags = of.input(1)
+    if not mask:
+        flags = b.ScatterElements([0] * of.rank(), of.vector(1), b.Expand([1], b.Shape(of.vector(1))))
+    named = b.Squeeze(b.NonZero(flags), [0])
+    ones = b.Expand([-1], b.Shape(named))
+    return str(b.Slice(of.input(0), ones, b.Expand([-END], b.Shape(named)), named, ones))
 
 
 @layer("Roll")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
+from opshift.passes.openvino.reduction import check_axes
 
 T = TensorProto
 
@@ -12,20 +13,22 @@ T = TensorProto
 def mean_variance(of: Layer) -> Made:
     """(x - mean) / sqrt(variance + eps), or / (sqrt(variance) + eps)"""
     b, x = of.build, of.input(0)
+    axes: list[int] | str
     if of.version >= 6:
-        axes = of.axes(1, of.rank())
+        check_axes(of)
+        axes = of.vector(1) if of.constant(1) is None else of.axes(1, of.rank())
         inside = of.choice("eps_mode", ("inside_sqrt", "outside_sqrt")) == "inside_sqrt"
     else:
-        rank = of.rank()
-        first = 1 if of.flag("across_channels", False) else 2
-        axes = of.ints("reduction_axes", list(range(first, rank))) or list(range(first, rank))
+        every = list(range(1 if of.flag("across_channels", False) else 2, of.rank()))
+        axes = of.ints("reduction_axes", every) or every
         inside = True
     if not axes:
         raise Unmapped("no axes; at least one could be expressed")
-    centered = b.Sub(x, b.ReduceMean(x, axes, keepdims=1))
+    alone = 1 if isinstance(axes, str) else None  # without axes, each element is its own mean
+    centered = b.Sub(x, b.ReduceMean(x, axes, keepdims=1, noop_with_empty_axes=alone))
     if not of.flag("normalize_variance", True):
         return str(centered)
-    variance = b.ReduceMean(b.Mul(centered, centered), axes, keepdims=1)
+    variance = b.ReduceMean(b.Mul(centered, centered), axes, keepdims=1, noop_with_empty_axes=alone)
     eps = of.like(of.number("eps"))
     size = b.Sqrt(b.Add(variance, eps)) if inside else b.Add(b.Sqrt(variance), eps)
     return str(b.Div(centered, size))

@@ -26,7 +26,7 @@ def reduce(of: Layer) -> Made:
     )
 
 
-def _check_axes(of: Layer) -> None:
+def check_axes(of: Layer) -> None:
     """What is computed without axes is not what the specification says."""
     if of.constant(1) == [] or 0 in (of.dims(1) or ()):
         raise Unmapped("no axes; at least one could be expressed")
@@ -48,7 +48,7 @@ def _check_length(of: Layer) -> None:
 
 @layer("ReduceL1")
 def reduce_l1(of: Layer) -> Made:
-    _check_axes(of)
+    check_axes(of)
     keep, held, dims = of.flag("keep_dims", False), of.constant(1), of.dims()
     made = str(of.build.emit("ReduceL1", [of.input(0), of.vector(1)], {"keep_dims": int(keep)}, domain=OPENVINO))
     if dims is None or (held is None and not keep):
@@ -61,7 +61,7 @@ def reduce_l1(of: Layer) -> Made:
 @layer("ReduceL2")
 def reduce_l2(of: Layer) -> Made:
     """Data stay as they are where the run tells no axes; ONNX reduces all of them there, or takes magnitudes."""
-    _check_axes(of)
+    check_axes(of)
     b, data, axes, keep = of.build, of.input(0), of.vector(1), int(of.flag("keep_dims", False))
     if _is_some(of):
         return str(b.ReduceL2(data, axes, keepdims=keep))
@@ -76,7 +76,7 @@ def reduce_l2(of: Layer) -> Made:
 @layer("NormalizeL2")
 def normalize_l2(of: Layer) -> Made:
     attributes = {"eps": of.number("eps"), "eps_mode": of.choice("eps_mode", ("add", "max"), "add")}
-    _check_axes(of)
+    check_axes(of)
     made = str(of.build.emit("NormalizeL2", [of.input(0), of.vector(1)], attributes, domain=OPENVINO))
     return of.build.typed(made, of.elem_type(), of.build.scope.shape(of.input(0)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opshift.passes.model.messages import TensorProto
 from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -25,16 +26,22 @@ def interpolate(of: Layer) -> Made:
     if of.flag("antialias", False) or any(of.ints("pads_begin", [])) or any(of.ints("pads_end", [])):
         raise Unmapped("antialias or pads; none of them could be expressed")
     rank, place = of.rank(), 3 if of.version < 11 else 2
-    axes = of.axes(place, rank) if of.has(place) else list(range(rank))
+    held = of.constant(place) if of.has(place) else list(range(rank))
+    axes = None if held is None else [of.normal(axis, rank) for axis in held]
     if mode == "linear":
         of.close("it is weighted axis by axis")
     sizes = scales = None
     if by_sizes:
         sizes = of.vector(1)
-        if of.dims(1) != [len(axes)]:
+        if axes is not None and of.dims(1) != [len(axes)]:
             sizes = str(of.build.Reshape(sizes, [len(axes)]))
     else:
-        scales = of.cast(of.input(2 if of.version < 11 else 1), 1)
+        scales = of.cast(of.input(2 if of.version < 11 else 1), TensorProto.FLOAT)
+    if axes is None and sizes is not None:  # which ONNX takes as numbers alone: the others stay as they are
+        sizes = str(of.build.ScatterElements(of.build.Shape(of.input(0)), of.vector(place), sizes))
+    elif axes is None:
+        ones = of.build.constant([1.0] * rank, TensorProto.FLOAT)
+        scales = str(of.build.ScatterElements(ones, of.vector(place), scales))
     return str(
         of.build.Resize(
             of.input(0),

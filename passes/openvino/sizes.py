@@ -33,6 +33,12 @@ def dims(of: Layer, index: int = 0) -> list[Size]:
     return sizes
 
 
+def size(of: Layer, name: str, axis: int) -> Size:
+    """The size of a value along one of its axes."""
+    held = (of.dims_of(name) or [-1] * (axis + 1))[axis]
+    return held if held >= 0 else str(of.build.Shape(name, start=axis, end=axis + 1))
+
+
 def elements(of: Layer, index: int, count: int | None = None) -> list[Size]:
     """The elements of an integer vector, whose length is `count` or known."""
     held = of.constant(index)

@@ -2,45 +2,61 @@
 
 from __future__ import annotations
 
-from opshift.passes.openvino import sizes as arithmetic
+from opshift.passes.openvino import sizes
+from opshift.passes.openvino.axes import Axis, along, axes_of
 from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
+from opshift.passes.openvino.sizes import Size
 
 
 @layer("DFT", "IDFT")
 def transform(of: Layer) -> Made:
     """One axis after the other; the last axis holds real and imaginary parts, and is not counted."""
-    rank = of.rank() - 1
-    axes = of.axes(1, rank)
-    sizes = of.known(2) if of.has(2) else [-1] * len(axes)
-    value = of.input(0)
-    for axis, size in zip(axes, sizes, strict=True):
-        length = None if size == -1 else size
-        _check_signal(of, axis, length is not None)
-        value = of.build.DFT(value, length, axis, inverse=int(of.type == "IDFT"))
+    inverse, value = int(of.type == "IDFT"), of.input(0)
+    for axis, size in _signals(of, of.rank() - 1):
+        _check_signal(of, axis, size != -1)
+
+        def one(x: str, at: int, size: Size = size) -> str:
+            return str(of.build.DFT(x, _length(of, x, at, size), at, inverse=inverse))
+
+        value = along(of, value, axis, one, kept=1)
     of.close("the order of its sums is left open")
     return str(value)
 
 
-def _check_signal(of: Layer, axis: int, becomes_more: bool) -> None:
+def _signals(of: Layer, rank: int) -> list[tuple[Axis, Size]]:
+    """The axes, and how long the signal along each of them becomes; -1 is as long as it is."""
+    named = axes_of(of, 1, rank)
+    return list(zip(named, sizes.elements(of, 2) if of.has(2) else [-1] * len(named), strict=True))
+
+
+def _length(of: Layer, name: str, axis: int, size: Size) -> str | int | None:
+    """How long a signal becomes, as a scalar; nothing where it is as long as it is."""
+    if isinstance(size, int):
+        return None if size == -1 else size
+    wanted = of.build.Where(of.build.Equal(size, [-1]), of.build.Shape(name, start=axis, end=axis + 1), size)
+    return str(of.build.Squeeze(wanted, [0]))
+
+
+def _check_signal(of: Layer, axis: Axis, becomes_more: bool) -> None:
     """Of no element, which become some, nothing is told."""
-    dims = of.dims() or [-1] * (axis + 1)
-    if becomes_more and dims[axis] == 0:
+    if isinstance(axis, int) and becomes_more and (of.dims() or [-1] * (axis + 1))[axis] == 0:
         raise Unmapped("a signal of no element; one or more could be expressed")
 
 
 @layer("RDFT")
 def real_transform(of: Layer) -> Made:
     """The last of the axes comes first and keeps one half."""
-    rank = of.rank()
-    axes = of.axes(1, rank)
-    sizes = of.known(2) if of.has(2) else [-1] * len(axes)
     value = of.build.Unsqueeze(of.input(0), [-1])
-    for place, (axis, size) in enumerate(reversed(list(zip(axes, sizes, strict=True)))):
-        length = None if size == -1 else size
-        _check_signal(of, axis, length is not None or place == 0)
-        value = of.build.DFT(value, length, axis, onesided=int(place == 0))
-    if not axes:
+    signals = _signals(of, of.rank())
+    if not signals:
         raise Unmapped("no axes")
+    for place, (axis, size) in enumerate(reversed(signals)):
+        _check_signal(of, axis, size != -1 or place == 0)
+
+        def one(x: str, at: int, size: Size = size, half: int = int(place == 0)) -> str:
+            return str(of.build.DFT(x, _length(of, x, at, size), at, onesided=half))
+
+        value = along(of, value, axis, one, kept=1)
     of.close("the order of its sums is left open")
     return str(value)
 
@@ -48,33 +64,40 @@ def real_transform(of: Layer) -> Made:
 @layer("IRDFT")
 def inverse_real_transform(of: Layer) -> Made:
     """The last of the axes comes last: the half that is missing is the other one turned around, with the other sign."""
-    b, rank = of.build, of.rank() - 1
-    axes = of.axes(1, rank)
-    if not axes:
+    b, rank, value = of.build, of.rank() - 1, of.input(0)
+    signals = _signals(of, rank)
+    if not signals:
         raise Unmapped("no axes")
-    lengths = of.known(2) if of.has(2) else [-1] * len(axes)
-    value, dims = of.input(0), arithmetic.dims(of)
-    for axis, size in zip(axes[:-1], lengths[:-1], strict=True):
-        if size not in (-1, dims[axis]):
+    dims = sizes.dims(of)
+    for axis, size in signals[:-1]:
+        if size not in (-1, dims[axis] if isinstance(axis, int) else -1):
             raise Unmapped(f"signal_size={size} of axis {axis}; of the last of the axes it could be expressed")
-        value = b.DFT(value, None, axis, inverse=1)
-    axis, size = axes[-1], lengths[-1]
-    held = dims[axis]
-    whole = size if size != -1 else arithmetic.times(of, arithmetic.minus(of, held, 1), 2)
-    half = arithmetic.plus(of, arithmetic.over(of, whole, 2), 1)
+        value = along(of, value, axis, lambda x, at: b.DFT(x, None, at, inverse=1), kept=1)
+    axis, size = signals[-1]
+    found = along(of, value, axis, lambda x, at: _real(of, x, at, size), kept=1)
+    of.close("the order of its sums is left open")
+    return str(b.Squeeze(found, [-1]))
+
+
+def _real(of: Layer, value: str, axis: int, size: Size) -> str:
+    """The numbers along an axis of which there is one half of a spectrum: `size`, or twice the steps in that half."""
+    b, held = of.build, sizes.size(of, value, axis)
+    whole: Size = sizes.times(of, sizes.minus(of, held, 1), 2) if size == -1 else size
+    if isinstance(size, str):
+        whole = b.Where(b.Equal(size, [-1]), sizes.one(of, sizes.times(of, sizes.minus(of, held, 1), 2)), size)
+    half = sizes.plus(of, sizes.over(of, whole, 2), 1)
     if whole == 0 or (isinstance(held, int) and isinstance(half, int) and half > held):
         raise Unmapped(f"{held} of the {half} numbers that the last of the axes needs; all of them could be expressed")
-    pads: list[arithmetic.Size] = [0] * (2 * rank + 2)
-    pads[rank + 1 + axis] = arithmetic.larger(of, arithmetic.minus(of, half, held), 0)
-    if pads[rank + 1 + axis] != 0:
-        value = b.Pad(value, arithmetic.vector(of, pads))
-    first = b.Slice(value, [0], arithmetic.one(of, half), [axis])
-    last = arithmetic.minus(of, whole, half)
-    other = b.Slice(value, arithmetic.one(of, last), [0], [axis], [-1])
+    rank = len(of.dims_of(value) or ())
+    pads: list[Size] = [0] * (2 * rank)
+    pads[rank + axis] = sizes.larger(of, sizes.minus(of, half, held), 0)
+    if pads[rank + axis] != 0:
+        value = b.Pad(value, sizes.vector(of, pads))
+    first = b.Slice(value, [0], sizes.one(of, half), [axis])
+    other = b.Slice(value, sizes.one(of, sizes.minus(of, whole, half)), [0], [axis], [-1])
     other = b.Mul(other, b.constant([1.0, -1.0], of.elem_type()))
     made = b.DFT(b.Concat(first, other, axis=axis), None, axis, inverse=1)
-    of.close("the order of its sums is left open")
-    return str(b.Squeeze(b.Slice(made, [0], [1], [-1]), [-1]))
+    return str(b.Slice(made, [0], [1], [-1]))
 
 
 @layer("STFT")

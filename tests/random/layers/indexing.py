@@ -69,14 +69,14 @@ def scatter(d: Draw) -> Any:
             )
             places = np.take(places, range(shape[axis]), axis)
         return d.make(
-            version, "ScatterElementsUpdate", [x, d.whole(places, 0.4), d.like(shape, kind), d.whole(axis)], **held
+            version, "ScatterElementsUpdate", [x, d.whole(places, 0.4), d.like(shape, kind), d.whole(axis, 0.4)], **held
         )
     if choice == 1:
         count = d.number(1, dims[axis])
         places = d.rng.permutation(dims[axis])[:count]
         axis = axis % len(dims)
         updates = d.like([*dims[:axis], count, *dims[axis + 1 :]], kind)
-        return d.make(3, "ScatterUpdate", [x, d.whole(places, 0.4), updates, d.whole(axis)])
+        return d.make(3, "ScatterUpdate", [x, d.whole(places, 0.4), updates, d.whole(axis, 0.4)])
     depth = d.number(1, len(dims))
     total = int(np.prod(dims[:depth]))
     places = np.stack(np.unravel_index(d.rng.permutation(total)[: d.number(1, total)], dims[:depth]), -1)
@@ -194,7 +194,7 @@ def one_hot(d: Draw) -> Any:
 @recipe
 def eye(d: Draw) -> Any:
     batch = [d.given(d.numbers(d.number(1, 2), 1, 2), "int32")] if d.chance(0.3) else []
-    numbers = [d.given(n, "int32") for n in (d.number(0, 4), d.number(0, 4), d.number(-5, 5))]
+    numbers = [d.given(n, "int32", 0.3) for n in (d.number(0, 4), d.number(0, 4), d.number(-5, 5))]
     return d.make(9, "Eye", [*numbers, *batch], output_type=d.one(("f32", "i32", "i64")))
 
 

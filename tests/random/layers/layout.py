@@ -106,7 +106,7 @@ def broadcast(d: Draw) -> Any:
         full = [2] * (len(dims) + 1)
         for axis, dim in zip(axes, target, strict=True):
             full[axis] = dim
-        return d.make(3, "Broadcast", [x, d.whole(full), d.whole(axes)], mode=mode)
+        return d.make(3, "Broadcast", [x, d.whole(full), d.whole(axes, 0.4)], mode=mode)
     if mode == "bidirectional":
         target = [1 if d.chance(0.4) else dim for dim in target][d.number(0, len(target)) :]
     return d.make(3, "Broadcast", [x, d.whole([d.number(1, 2)] * d.number(0, 1) + target)], mode=mode)
@@ -186,8 +186,8 @@ def reversed_(d: Draw) -> Any:
     if d.chance():
         axes = d.axes(rank)
         if d.chance():
-            return d.make(1, "Reverse", [x, d.whole(axes)], mode="index")
-        return d.make(1, "Reverse", [x, d.given(d.array([rank], "bool"))], mode="mask")
+            return d.make(1, "Reverse", [x, d.whole(axes, 0.4)], mode="index")
+        return d.make(1, "Reverse", [x, d.given(d.array([rank], "bool"), run_time=0.4)], mode="mask")
     if rank < 2:
         raise Unfit
     batch, time = (int(a) for a in d.rng.permutation(rank)[:2])

@@ -46,7 +46,7 @@ def mvn(d: Draw) -> Any:
         x = d.value((2, 3, 4, 5))
         axes = d.axes(len(shape_of(x)))
         mode = d.one(("INSIDE_SQRT", "OUTSIDE_SQRT"))
-        return d.make(6, "MVN", [x, d.whole(axes)], eps=0.1, eps_mode=mode, normalize_variance=d.chance(0.8))
+        return d.make(6, "MVN", [x, d.whole(axes, 0.4)], eps=0.1, eps_mode=mode, normalize_variance=d.chance(0.8))
     x = d.value((3, 4, 5))
     return d.make(2, "MVN", [x], eps=0.1, across_channels=d.chance(), normalize_variance=d.chance(0.8))
 

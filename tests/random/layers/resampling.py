@@ -31,8 +31,8 @@ def interpolated(d: Draw) -> Any:
     x = d.parameter(d.array(dims))
     if d.chance():
         chosen = d.given(sizes, "int64") if by == "sizes" else d.given(scales, "float32")
-        return d.make(11, "Interpolate", [x, chosen, d.constant(axes, "int64")], **held)
-    inputs = [x, d.given(sizes, "int64"), d.given(scales, "float32"), d.constant(axes, "int64")]
+        return d.make(11, "Interpolate", [x, chosen, d.whole(axes, 0.3)], **held)
+    inputs = [x, d.given(sizes, "int64"), d.given(scales, "float32"), d.whole(axes, 0.3)]
     return d.make(4, "Interpolate", inputs, **held)
 
 
@@ -52,10 +52,11 @@ def grid_sampled(d: Draw) -> Any:
 @recipe
 def spectrum(d: Draw) -> Any:
     kind = d.one(("DFT", "IDFT", "RDFT", "IRDFT"))
+    known = "RDFT" in kind  # of which OpenVINO takes axes and sizes as constants alone
     rank = d.number(1, 3)
     dims = [d.count(5) for _ in range(rank)]
     axes = d.axes(rank, 1)
     x = d.parameter(d.array(dims if kind == "RDFT" else [*dims, 2]))
-    least = 1 if kind in ("RDFT", "IRDFT") else -1  # of which OpenVINO knows no size that is left as it is
-    sizes = [d.whole([d.one((least, d.number(1, 6))) for _ in axes], 0.05)] if d.chance(0.4) else []
-    return d.make(9 if kind in ("RDFT", "IRDFT") else 7, kind, [x, d.whole(axes, 0.05), *sizes])
+    least = 1 if known else -1  # of which OpenVINO knows no size that is left as it is
+    sizes = [d.whole([d.one((least, d.number(1, 6))) for _ in axes], 0 if known else 0.3)] if d.chance(0.4) else []
+    return d.make(9 if known else 7, kind, [x, d.whole(axes, 0 if known else 0.4), *sizes])
