@@ -97,6 +97,13 @@ def _rounds_for_nothing(node: Node) -> bool:
     return not made and any(map(drops_a_window, every))
 
 
+@says("Beside auto_pad SAME, ceil_mode changes nothing; inference makes a window of no data by it from 22 on.")
+def no_windows_of_no_data(node: Node) -> None:
+    dims = node.scope.shape(node.input(0)) or []
+    if node.attributes.get("auto_pad", "").startswith("SAME") and 0 in dims[2:]:
+        node.attributes.pop("ceil_mode", None)
+
+
 def has_dilation(node: Node) -> bool:
     """Whether any window has gaps."""
     pairs = zip(node.attributes["kernel_shape"], node.attributes.get("dilations") or (), strict=False)
@@ -344,7 +351,7 @@ changed("AveragePool", 7, Pair(down=count_padding_as_data))
 changed("AveragePool", 10, Pair(down=rounded_down))
 same("AveragePool", 11, "the text speaks of dilations, which came later, and SAME was spelled out")
 changed("AveragePool", 19, Pair(down=average))
-changed(["AveragePool", "LpPool", "MaxPool"], 22, Pair(down=windows_on_data))
+changed(["AveragePool", "LpPool", "MaxPool"], 22, Pair(up=no_windows_of_no_data, down=windows_on_data))
 changed("MaxPool", 8, Pair(down=drop_indices))
 changed("MaxPool", 10, Pair(down=largest))
 same("MaxPool", 11, "the defaults of strides and dilations were spelled out")

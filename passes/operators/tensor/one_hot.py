@@ -13,16 +13,17 @@ from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
+MOST_PLACES = 1 << 20
 UNSIGNED_INTEGERS = {T.UINT8, T.UINT16, T.UINT32, T.UINT64}
 
 
 def _held_depth(node: Node) -> int | None:
-    """The number of places, where it is constant."""
+    """The number of places, where it is constant and a list of them is not too long to be written down."""
     held = node.scope.array(node.input(1))
     depth = None if held is None else int(held.reshape(-1)[0])
     if depth is not None and depth < 0:
         raise CannotConvert(node, f"the depth is {depth}; 0 or more could be expressed")
-    return depth
+    return depth if depth is None or depth <= MOST_PLACES else None
 
 
 @says("OneHot did not exist: off and on are gathered where an index differs from its place and where it does not.")

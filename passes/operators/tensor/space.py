@@ -17,6 +17,8 @@ from opshift.passes.rewrite.says import says
 def channels_to_depth_first(node: Node) -> None:
     if _drop_mode(node):
         blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
+        if isinstance(channels, int) and channels % blocks:
+            raise CannotConvert(node, f"{channels} channels; a multiple of blocksize * blocksize could be expressed")
         node.set_input(0, _turned(node, node.input(0), channels, [-1, blocks]))
 
 

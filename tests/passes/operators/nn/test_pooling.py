@@ -1,6 +1,7 @@
 """Pooling: rounding up, dilations, and padding that counts."""
 
 import numpy as np
+import onnx
 import pytest
 from opshift.passes.conversion import convert
 
@@ -189,6 +190,14 @@ def test_rounding_up_goes_below_22_where_inference_alone_makes_windows_of_it(
     node = f"y = {op}<auto_pad={{}}, {{}}kernel_shape=[{kernel}], strides=[{stride}]>(x)"
     before, after = node.format(f'"{pad}"', "ceil_mode=1, "), node.format(pad, "" if goes else "ceil_mode=1, ")
     check(before, 22, after, 21, feeds={"x": RANDOM.normal(size=(1, 1, size)).astype(np.float32)}, **io)
+
+
+@pytest.mark.parametrize(("op", "size"), [("MaxPool", 0), ("AveragePool", 0), ("MaxPool", 3)])
+def test_rounding_up_goes_at_22_where_inference_makes_a_window_of_no_data(op, size):
+    io = {"inputs": f"float[1,0,4,{size}] x", "outputs": f"float[1,0,2,{(size + 1) // 2}] y"}
+    node = f'y = {op}<auto_pad="SAME_LOWER", ceil_mode=1, kernel_shape=[3,3], strides=[2,2]>(x)'
+    onnx.checker.check_model(result := convert.attempt(model(node, 19, **io), {"": 22}).model, full_check=True)
+    assert ("ceil_mode" not in show(result)) == (not size)
 
 
 # --- dilations ----------------------------------------------------------------------------------------------------

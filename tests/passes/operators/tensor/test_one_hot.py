@@ -106,3 +106,12 @@ def test_what_unsigned_64_bits_hold_beyond_int64_is_no_class(depth: str, kind: t
     (found,) = evaluate(inlined, feeds)
     assert [row for row in range(3) if 2 in found[row]] == on
     assert found[2].tolist() == [-1, 2, -1]
+
+
+@pytest.mark.parametrize("target", ["inline", 8])
+def test_more_places_than_a_constant_should_list_are_counted_when_the_model_runs(target: str | int):
+    io = {"inputs": "int64[2] i, float[2] v", "outputs": "float[2,N] y", "constants": f"int64 d = {{{2**63 - 1}}}"}
+    source = model("y = OneHot(i, d, v)", 9 if target == 8 else 18, **io)
+    made = opshift.inline(source, ["OneHot"]) if target == "inline" else convert.attempt(source, {"": target}).model
+    assert made.ByteSize() < 10_000
+    assert "OneHot" not in [node.op_type for node in made.graph.node]

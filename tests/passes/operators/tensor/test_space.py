@@ -100,3 +100,9 @@ def test_what_is_empty_is_written_out(node, shape, opset, known):
     assert y.shape == wanted
     if x.size:
         np.testing.assert_array_equal(y, OnnxRuntime(source).run({"x": x})[0])
+
+
+def test_channels_that_blocks_do_not_divide_are_refused():
+    """onnx.checker takes them, and of no batch something can be computed."""
+    io = {"inputs": "float[0,1,1,1] x", "outputs": "float[A,B,C,D] y"}
+    check_refused('y = DepthToSpace<blocksize=2, mode="CRD">(x)', 11, 10, "1 channels; a multiple of", **io)
