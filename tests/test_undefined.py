@@ -176,6 +176,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("not positive", "y = LpPool<kernel_shape=[1], p=-0.5>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)}, {}),
     ("kernel is larger", "y = AveragePool<kernel_shape=[3], ceil_mode=1>(x)", 10, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
      {"x": np.ones((1, 1, 3), F)}),
+    ("do not divide", "y = SpaceToDepth<blocksize=3>(x)", 13, "float[A,B,C,D] y", {"x": np.ones((1, 1, 1, 0), F)}, {"x": np.ones((1, 1, 3, 0), F)}),
+    ("one repeat for each", "y = Tile(x, n)", 13, "float[A,B] y", {"x": np.ones((1, 1), F), "n": np.array([2])}, {"n": np.array([2, 1])}),
     ("no matrix", "y = Gemm<transB=1>(a, b, c)", 6, "float[A,B] y",
      {"a": np.ones((1, 1, 2), F), "b": np.ones((3, 2), F), "c": np.ones((1, 3), F)}, {"a": np.ones((1, 2), F)}),
     ("what is added", "y = Gemm(a, b)", 13, "float[A,B] y", {"a": np.ones((1, 0), F), "b": np.ones((0, 1), F)},

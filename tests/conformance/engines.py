@@ -25,6 +25,7 @@ LACKING = (  # what an engine says of its own limits
     "is not implemented for", "No registered implementation", "is the newest it loads", "must have the shape set for all outputs",
     "Issues with types [<class 'NoneType'>", "can't be converted to MLDataType", "it exchanges no tensor(", "No corresponding Numpy type",
     "data type is not supported with", "No implementation for operator", "there is no trip, and nothing tells",
+    "exceeds the supported maximum of",
     "class 'BatchNormalization_6' is a tuple",  # it looks for is_test, which 7 and 8 have not
 )  # fmt: skip
 OLDEST_WITH_KERNELS = 7  # of onnxruntime: it loads older opsets, but has no Add, no Cast there
