@@ -13,7 +13,7 @@ from tests.undefined import undefined
 from tests.undefined.rows import ROWS
 
 F = np.float32
-SHOWN = "the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ"
+SHOWN = "close: ; the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -191,7 +191,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((1, 2, 1, 1), F)}),
     ("no rows", "y = TreeEnsembleRegressor<n_targets=1>(x)", 13, "float[A,B] y", {"x": np.ones(1, F)}, {"x": np.ones((1, 1), F)}),
     ("two weights", f"y = {TREES.format(1)}", 13, "float[A,B] y", {"x": np.ones((1, 1), F)}, {}),
-    ("may hold NaN", "y = Unique<axis=0>(x)", 13, "float[A,B] y", {"x": np.full((2, 1), np.nan, F)}, {"x": np.ones((2, 1), F)}),
+    ("that are close", "y = Unique(x)", 13, "float[A] y", {"x": np.ones(1, F)}, {"x": np.ones(1, int)}),
+    ("may hold NaN", "y = Unique<axis=0>(x)", 13, "float[A,B] y", {"x": np.full((2, 1), np.nan, F)}, {"x": np.ones((2, 1), int)}),
     ("one position for each", "y = RotaryEmbedding(x, c, c, p)", 23, "float[A,B,C,D] y",
      {"x": np.ones((1, 1, 2, 2), F), "c": np.ones((3, 1), F), "p": np.ones(2, int)}, {"p": np.ones((1, 2), int)}),
     ("is no class", "y = NegativeLogLikelihoodLoss<ignore_index=5>(x, t)", 13, "float y",

@@ -96,6 +96,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("TreeEnsembleRegressor", "TreeEnsembleClassifier"), "a leaf has two weights of a target", trees.weighed_twice),
     Undefined(("Unique",), "several slices may hold NaN, which may be one value or many",
               lambda call: call.attribute("axis") is not None and when.no_number(call.given(0))),
+    Undefined(("Unique",), "of numbers that are close, some may be equal", when.counts_floats, "close: "),
     Undefined(("CenterCropPad",), "a size is negative", when.negative(1)),
     Undefined(("Pad",), "the pads are no vector", lambda call: call.opset > 10 and when.no_vector(1)(call)),
     Undefined(("Resize",), "the region is no vector", lambda call: call.opset > 10 and when.no_vector(1)(call)),

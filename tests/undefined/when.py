@@ -277,6 +277,10 @@ def no_number(value: Any) -> bool:
     return value is not None and bool(np.isnan(value.astype(np.float64)).any())
 
 
+def counts_floats(call: Call) -> bool:
+    return (x := call.given(0)) is None or x.dtype.kind == "f"
+
+
 def axis_outside(call: Call) -> bool:
     x, axis = call.shape(0), call.attribute("axis", 0)
     return x is not None and not -len(x) <= axis < len(x)
