@@ -323,6 +323,18 @@ def negative_zero_of_16_bits(call: Call) -> bool:
     return x is None or (x.dtype == np.float16 and holds(x, lambda v: (v == 0) & np.signbit(v)))
 
 
+def rounds_up(call: Call) -> bool:
+    """Whether a pool has windows that reach beyond the data and their pads."""
+    x, kernel, one = call.shape(0), call.attribute("kernel_shape", []), [1] * len(call.attribute("kernel_shape", []))
+    if x is None or not call.attribute("ceil_mode", 0) or encoded(call.attribute("auto_pad", "NOTSET")) != b"NOTSET":
+        return False
+    pads = call.attribute("pads") or [0] * 2 * len(kernel)
+    strides, dilations = call.attribute("strides") or one, call.attribute("dilations") or one
+    sizes = [size + begin + end for size, begin, end in zip(x[2:], pads, pads[len(kernel) :], strict=False)]
+    rest = zip(sizes, kernel, strides, dilations, strict=False)
+    return any((size - 1 - (extent - 1) * gap) % stride for size, extent, stride, gap in rest)
+
+
 def beyond_doubles(value: Any) -> bool:
     """Whether a whole number is known to be larger than float64 holds all of."""
     return value is not None and value.dtype.kind in "iu" and bool((np.abs(value.astype(np.float64)) > 2**53 - 1).any())

@@ -29,6 +29,12 @@ from tests.quirks.entry import (
 
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
+        REFERENCE, "1.23.2", ("AveragePool",), "windows reach beyond the data, as sizes are rounded up", "moves all of them", "they begin at the first element",
+        when.rounds_up,
+        Evidence("y = AveragePool<ceil_mode=1, kernel_shape=[3], strides=[3]>(x)", 10, "float[1,1,4] x", "float[A,B,C] y",
+                 {"x": f(1, 2, 3, 4, shape=(1, 1, 4))}, (f(2, 4, shape=(1, 1, 2)),)), "differ",
+    ),
+    Quirk(
         REFERENCE, "1.23.2", ("AveragePool",), "the opset is below 7", "counts what was padded",
         "the average of what is there, as from opset 7 on by default", when.below(7),
         Evidence(
