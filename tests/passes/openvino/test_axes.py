@@ -43,13 +43,18 @@ SHAPES = [(2, 3, 4), (1, 1), (3, 0, 2), (0, 2)]
 KINDS = [np.int32, np.int64]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("places", [(0,), (), (2, 0)])
+GATHERED = [
+    (shape, axis, places)
+    for shape in SHAPES
+    for axis in (0, 1, -1)
+    for places in ((0,), (), (2, 0))
+    if shape[axis] or 0 in places
+]
+
+
+@pytest.mark.parametrize(("shape", "axis", "places"), GATHERED)
 def test_gather(shape, axis, places, tmp_path):
     """OpenVINO takes no such axis on CPUs."""
-    if not shape[axis] and 0 not in places:
-        pytest.skip("no element to gather")
     index = np.zeros(places, np.int64) if not shape[axis] else np.resize(np.arange(shape[axis]), places) - shape[axis]
     feeds = [drawn(*shape), np.asarray(index), np.array(axis)]
     check(lambda x, i, a: op.gather(x, i, a), feeds, tmp_path, np.take(feeds[0], index, axis))
