@@ -86,7 +86,8 @@ def test_a_scale_of_the_only_row_as_the_run_tells(opset):
 VECTORS = [
     ((5,), (), (5,), ()), ((5,), (1,), (5,), (1,)), ((5,), (1,), (5, 4), (1,)), ((5,), (1,), (5, 4), (4,)), ((5,), (1,), (5, 4), (1, 4)),
     ((5,), (), (2, 5, 4), (2, 1, 4)), ((3, 5), (1,), (5,), (1,)), ((3, 5), (3,), (5,), (1,)), ((3, 5), (3, 1), (5,), ()),
-    ((2, 3, 5), (2, 3, 1), (5,), (1,)), ((1, 5), (1,), (5,), (1,)), ((0, 5), (0,), (5,), (1,)),
+    ((2, 3, 5), (2, 3, 1), (5,), (1,)), ((1, 5), (1,), (5,), (1,)),
+    pytest.param((0, 5), (0,), (5,), (1,), marks=pytest.mark.newest),  # onnxruntime 1.23 multiplies no rows by a vector
 ]  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def test_a_product_lacks_an_axis_for_each_vector(a, a_scales, b, b_scales, opset
     last = (1,) if a_scales else ()
     shapes = {"a": a, "as": a_scales, "az": a_scales, "b": b, "bs": b_scales, "bz": b_scales, "ys": last, "yz": last}
     kinds = {name: "float" if name in ("as", "bs", "ys") else "uint8" for name in shapes}
-    feeds = {name: np.asarray(eight_bits("uint8", *shape) // 2) for name, shape in shapes.items()}
+    feeds = {name: np.asarray(eight_bits("uint8", *shape) // 2, np.uint8) for name, shape in shapes.items()}
     feeds |= {name: np.asarray(0.5 + feeds[name] / 100, np.float32) for name in ("as", "bs")}
     feeds |= {"ys": np.full(last, 300, np.float32), "yz": np.full(last, 9, np.uint8)}
     column = (-1, 1) if len(a_scales) == 1 and len(a) > 1 else a_scales
