@@ -16,7 +16,7 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 _WRITTEN_OUT = 1 << 20  # numbers: more are counted when the model runs
-_SMALL = 1 << 32  # a delta that no sum with what lies ahead takes beyond int64, for as many numbers as memory holds
+_SMALL = 1 << 24  # a delta of which no memory holds as many numbers as lie more than int64 apart
 
 
 @says("Range did not exist: as many numbers as lie in it are counted, multiplied by delta and added to start.")
@@ -48,34 +48,36 @@ def _written_out(node: Node, parts: list[Any], elem_type: int) -> str:
 
 
 def _of_integers(node: Node, elem_type: int) -> str:
-    """start + delta * count(max(ceil((limit - start) / delta), 0)), in int64"""
-    build, scope = node.build, node.scope
+    """start + delta * count(max(ceil((limit - start) / delta), 0)), in int64; only differences may go beyond it"""
+    build = node.build
     start, limit, delta = (_number(node, index) for index in range(3))
     if delta == 0:
         raise CannotConvert(node, "delta is 0")
-    ahead = number = limit if start == 0 else build.Sub(limit, start)
-    if isinstance(delta, str):
-        ahead = build.Mul(build.Cast(ahead, to=T.FLOAT), build.Cast(delta, to=T.FLOAT))
-        sign = build.Sub(1, build.Mul(2, build.Cast(_beyond_zero(node, "Less", delta), to=T.INT64)))
-        number = _rounded_up(build, number, delta, sign)
-    elif abs(delta) > _SMALL:
-        ahead = number if delta > 0 else build.Neg(number)
-        number = _rounded_up(build, number, delta, 1 if delta > 0 else -1)
-    elif abs(delta) > 1:
-        ahead = number = build.Div(build.Add(number, delta - (1 if delta > 0 else -1)), delta)
-    elif delta < 0:
-        ahead = number = build.Neg(number)
-    if not (start == 0 and delta == 1 and never_negative(scope, node.input(1))):
-        number = build.Mul(number, build.Cast(_beyond_zero(node, "Greater", ahead), to=T.INT64))
+    number = apart = limit if start == 0 else build.Sub(limit, start)
+    if isinstance(delta, str) or abs(delta) > _SMALL:
+        number = _steps(build, start, limit, apart, delta)
+        number = build.Mul(number, build.Cast(_beyond_zero(build, number), to=T.INT64))
+    elif start != 0 or delta != 1 or not never_negative(node.scope, node.input(1)):
+        if abs(delta) > 1:
+            number = build.Div(build.Add(apart, delta - (1 if delta > 0 else -1)), delta)
+        elif delta < 0:
+            number = build.Neg(apart)
+        ahead = build.emit("Greater" if delta > 0 else "Less", [limit, start])
+        number = build.Mul(number, build.Cast(ahead, to=T.INT64))
     result = flat_indices.count(build, number)
     result = build.Mul(result, delta) if delta != 1 else result
     result = build.Add(result, start) if start != 0 else result
     return result if elem_type == T.INT64 else str(build.Cast(result, to=elem_type))
 
 
-def _rounded_up(build: Builder, number: Size, delta: Size, sign: Size) -> str:
-    """ceil(number / delta) where both have that sign; no sum goes beyond them: a step may be as large as there are."""
-    return str(build.Add(build.Div(build.Sub(number, sign), delta), 1))
+def _steps(build: Builder, start: Size, limit: Size, apart: Size, delta: Size) -> str:
+    """ceil((limit - start) / delta): doubles tell the nearest integer; what is left of sums that wrap fits."""
+    far, step = (build.Cast(number, to=T.DOUBLE) for number in (limit, delta))
+    if start != 0:
+        far = build.Sub(far, build.Cast(start, to=T.DOUBLE))
+    nearest = build.Cast(build.Floor(build.Add(build.Div(far, step), build.constant(0.5, T.DOUBLE))), to=T.INT64)
+    left = build.Cast(build.Sub(apart, build.Mul(nearest, delta)), to=T.DOUBLE)
+    return str(build.Add(nearest, build.Cast(_beyond_zero(build, build.Mul(left, step)), to=T.INT64)))
 
 
 def _number(node: Node, index: int) -> Size:
@@ -85,10 +87,9 @@ def _number(node: Node, index: int) -> Size:
     return name if node.elem_type(index) == T.INT64 else str(node.build.Cast(name, to=T.INT64))
 
 
-def _beyond_zero(node: Node, compare: str, number: Size) -> str:
-    """A comparison of an integer, or a float, with 0; its sign survives a cast to float, which any version compares."""
-    build = node.build
-    return str(build.emit(compare, [build.Cast(number, to=T.FLOAT), build.constant(0.0, T.FLOAT)]))
+def _beyond_zero(build: Builder, number: Size) -> str:
+    """Whether a number is above 0; its sign survives a cast to float, which any version compares."""
+    return str(build.Greater(build.Cast(number, to=T.FLOAT), build.constant(0.0, T.FLOAT)))
 
 
 def _of_floats(node: Node, elem_type: int) -> str:
@@ -96,7 +97,7 @@ def _of_floats(node: Node, elem_type: int) -> str:
     node.close("floats are multiplied, where runtimes may add them up")
     ahead, step = (build.Cast(name, to=T.DOUBLE) for name in (build.Sub(limit, start), delta))
     number = build.Cast(build.Ceil(build.Div(ahead, step)), to=T.INT64)
-    number = build.Mul(number, build.Cast(_beyond_zero(node, "Greater", number), to=T.INT64))
+    number = build.Mul(number, build.Cast(_beyond_zero(build, number), to=T.INT64))
     counted = build.Cast(flat_indices.count(build, number), to=elem_type)
     return str(build.Add(build.Mul(counted, delta), start))
 

@@ -48,10 +48,33 @@ def test_range_is_counted_below_11(elem_type, parts):
 
 
 @pytest.mark.parametrize(
+    "parts",
+    [
+        *[(1, -(2**63), -(2**63)), (-(2**63), 2**63 - 1, 2**63 - 1), (-(2**63), 2**63 - 1, 2**62 + 1)],
+        *[(2**63 - 1, -(2**63), -(2**63)), (2**63 - 1, -(2**63), -(2**61) - 1), (-1, 2**63 - 1, 2**62)],
+        *[(2**62, -(2**62), -(2**60)), (2**63 - 1, -(2**63), 3), (-(2**63), 2**63 - 1, -1), (0, 2**63 - 1, -1)],
+        (2**63 - 1, -5, 1),
+    ],
+)
+@pytest.mark.parametrize("held", ["", "b", "c", "ab", "ac"])
+def test_ends_further_apart_than_int64_reaches_lose_no_number_below_11(parts, held):
+    given = dict(zip("abc", parts, strict=True))
+    io = {
+        "inputs": ", ".join(f"int64 {name}" for name in "abc" if name not in held),
+        "outputs": "int64[N] y",
+        "constants": ", ".join(f"int64 {name} = {{{given[name]}}}" for name in held),
+    }
+    feeds = {name: np.array(given[name]) for name in "abc" if name not in held}
+    for opset in (10, 9, 8, 7):
+        made = convert.attempt(model("y = Range(a, b, c)", 11, **io), {"": opset}).model
+        np.testing.assert_array_equal(evaluate(made, feeds)[0], np.array(range(*parts), np.int64))
+
+
+@pytest.mark.parametrize(
     ("delta", "counted"),
     [
-        (1, "t1 = Sub(b, 2)\nt2 = Cast<to=1>(t1)\nt3 = Greater(t2, 0.0)"),
-        (-1, "t1 = Sub(b, 2)\nt2 = Neg(t1)\nt3 = Cast<to=1>(t2)"),
+        (1, "t1 = Sub(b, 2)\nt2 = Greater(b, 2)"),
+        (-1, "t1 = Sub(b, 2)\nt2 = Neg(t1)\nt3 = Less(b, 2)"),
     ],
 )
 def test_steps_of_one_need_no_division(delta, counted):
