@@ -351,10 +351,14 @@ def causal_with_lengths_of_64_bits(call: Call) -> bool:
     return causal and getattr(call.given(0), "dtype", np.float64) == np.float64
 
 
-def whole_beyond_floats(call: Call) -> bool:
-    """Whether a whole number may be larger than float32 holds all of."""
-    x = call.given(0)
-    return x is None or (x.dtype.kind in "iu" and bool((np.abs(x.astype(np.float64)) > 2**24).any()))
+def shrinks_beyond_floats(call: Call) -> bool:
+    """Whether a whole number of 32 bits may be larger than float32 holds all of, or is next to one with a bias, which is cut then."""
+    x, bias = call.given(0), call.attribute("bias", 0.0)
+    if x is None or x.dtype.kind not in "iu" or x.itemsize < 4:
+        return x is None
+    wide = x.astype(np.float64)
+    lost = [np.trunc(wide + by) != np.trunc(wide.astype(np.float32) + np.float32(by)) for by in (bias, -bias)]
+    return bool((np.abs(wide) > 2**24).any() or np.any(lost))
 
 
 def powers_beyond_16_bits(call: Call) -> bool:
