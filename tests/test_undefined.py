@@ -180,6 +180,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((1, 1, 2), F)}),
     ("pads alone", 'y = MaxPool<kernel_shape=[2], dilations=[2], auto_pad="SAME_LOWER">(x)', 12, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
      {"x": np.ones((1, 1, 2), F)}),
+    ("pads alone", "y = AveragePool<kernel_shape=[2], dilations=[2], pads=[1, 1], count_include_pad=0>(x)", 19, "float[A,B,C] y",
+     {"x": np.ones((1, 1, 1), F)}, {"x": np.ones((1, 1, 2), F)}),
     ("pads alone", "y = MaxPool<kernel_shape=[1], pads=[0, 1]>(x)", 12, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)}, {}),
     ("none of rows", "y = QLinearMatMul(a, s, z, a, u, z, u, z)", 10, "uint8[A,B] y",
      {"a": np.ones((2, 2), np.uint8), "s": np.ones(3, F), "z": np.array(1, np.uint8), "u": np.array(1, F)}, {"s": np.array(1, F)}),
@@ -284,6 +286,12 @@ def test_a_difference_that_is_not_left_open_counts():
     of = model("y = Max(x, z)", 13, outputs="float[N] y", **io(**feeds))
     assert not undefined(of, feeds)
     assert not undefined(of, feeds, "1.0 instead of 2.0")
+
+
+def test_pads_that_count_are_data():
+    feeds = {"x": np.ones((1, 1, 1), F)}
+    body = "y = AveragePool<kernel_shape=[2], dilations=[2], pads=[1, 1], count_include_pad=1>(x)"
+    assert not undefined(model(body, 19, outputs="float[A,B,C] y", **io(**feeds)), feeds, SHOWN)
 
 
 def test_calls_in_branches_and_of_computed_values_count():
