@@ -36,7 +36,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("NonMaxSuppression",), "sizes differ that are to be equal", when.unequal(((0, 0), (1, 0)), ((0, 1), (1, 2)))),
     Undefined(("RoiAlign",), "a region has not four ends", lambda call: len(s := call.shape(1) or (0, 4)) != 2 or s[1] != 4),
     Undefined(("RoiAlign",), "a region is so large that no integer counts its samples",
-              lambda call: not call.attribute("sampling_ratio", 0) and call.given(1) is not None and bool((np.abs(call.given(1)) >= 2.0**31).any())),
+              lambda call: not call.attribute("sampling_ratio", 0) and call.given(1) is not None and bool((np.abs(call.given(1).astype(np.float64)) >= 2.0**31).any())),
     Undefined(("ReverseSequence",), "there is not one length for each sequence", when.unequal_batch),
     Undefined(("ReverseSequence",), "no sequence is so long", when.no_such_length),
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", when.no_such_axis),
