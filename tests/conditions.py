@@ -97,14 +97,18 @@ def origin(body: GraphProto, name: str) -> str:
 
 
 def strings_from_outside(call: Call) -> bool:
-    """Whether what is stacked is nothing but an Identity of a string that the body does not compute."""
+    """Whether what is stacked is nothing but an Identity of a string that the body does not compute, or carries as it is."""
     body = call.attribute("body")
     if body is None or not stacks(call):
         return False
-    inside = {v.name for v in body.input} | {o for node in body.node for o in node.output if node.op_type != "Identity"}
-    for out in body.output[1 + len(call.node.input[2:]) :]:
+    inside = {v.name for v in body.input[:2]} | {
+        o for node in body.node for o in node.output if node.op_type != "Identity"
+    }
+    carried = {v.name: origin(body, o.name) for v, o in zip(body.input[2:], body.output[1:], strict=False)}
+    for out in body.output[1 + len(carried) :]:
         source = origin(body, out.name)
-        if source != out.name and source not in inside and out.type.tensor_type.elem_type == TensorProto.STRING:
+        computed = carried.get(source, source) in inside
+        if source != out.name and not computed and out.type.tensor_type.elem_type == TensorProto.STRING:
             return True
     return False
 

@@ -139,6 +139,22 @@ def test_where_no_axis_is_reduced_each_number_is_a_sum(each: int, excused: bool)
     assert ("beyond 64 bits" in excuse("onnxruntime", of, fed, "elements differ")) is excused
 
 
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    ("carried", "excused"), [("Identity(s)", True), ("Identity(x)", True), ("Where(q, s, x)", False)]
+)
+def test_strings_that_a_loop_carries_as_they_are_count(carried: str, excused: bool):
+    of = model(
+        "_, y = Loop(n, , x) <body = b (int64 i, bool t, string[1] s) => (bool u, string[1] w, string[1] v) "
+        f"{{ u = Identity(t) v = Identity(s) w = {carried} }}>",
+        16, inputs="int64 n, string[1] x, bool[1] q", outputs="string[A,B] y",
+    )  # fmt: skip
+    assert bool(excuse("onnxruntime", of)) is excused
+    fed = {"n": np.array(3), "x": np.array(["a"], object), "q": np.array([True])}
+    (stacked,) = BY_NAME[RUNTIME](of).run(fed)
+    assert (stacked.reshape(-1).tolist() == ["a"] * 3) is not excused
+
+
 def test_a_call_that_is_none_has_no_quirk():
     of = model("y = MaxPool<kernel_shape=[1]>(x)", 12, inputs="float[2] x", outputs="float[N] y")
     assert not excuse("onnxruntime", of, {"x": np.ones(2, np.float32)})
