@@ -97,14 +97,18 @@ def origin(body: GraphProto, name: str) -> str:
 
 
 def strings_from_outside(call: Call) -> bool:
-    """Whether what is stacked is nothing but an Identity of a string that the body does not compute."""
+    """Whether what is stacked is nothing but an Identity of a string that the body does not compute, or carries as it is."""
     body = call.attribute("body")
     if body is None or not stacks(call):
         return False
-    inside = {v.name for v in body.input} | {o for node in body.node for o in node.output if node.op_type != "Identity"}
-    for out in body.output[1 + len(call.node.input[2:]) :]:
+    inside = {v.name for v in body.input[:2]} | {
+        o for node in body.node for o in node.output if node.op_type != "Identity"
+    }
+    carried = {v.name: origin(body, o.name) for v, o in zip(body.input[2:], body.output[1:], strict=False)}
+    for out in body.output[1 + len(carried) :]:
         source = origin(body, out.name)
-        if source != out.name and source not in inside and out.type.tensor_type.elem_type == TensorProto.STRING:
+        computed = carried.get(source, source) in inside
+        if source != out.name and not computed and out.type.tensor_type.elem_type == TensorProto.STRING:
             return True
     return False
 
@@ -270,7 +274,8 @@ def exponentials_beyond_doubles(call: Call) -> bool:
     if x is None or not x.size:
         return False
     over = {int(axis) % x.ndim for axis in axes.reshape(-1)} if axes is not None else ()
-    largest = np.fmax.reduce(x.astype(np.float64), axis=tuple(over) or None)
+    each = not over and bool(call.attribute("noop_with_empty_axes", 0))
+    largest = np.fmax.reduce(x.astype(np.float64), axis=tuple(over) if over or each else None)
     return bool((np.isfinite(largest) & ((largest > 709) | (largest < -708))).any())
 
 
@@ -351,10 +356,14 @@ def causal_with_lengths_of_64_bits(call: Call) -> bool:
     return causal and getattr(call.given(0), "dtype", np.float64) == np.float64
 
 
-def whole_beyond_floats(call: Call) -> bool:
-    """Whether a whole number may be larger than float32 holds all of."""
-    x = call.given(0)
-    return x is None or (x.dtype.kind in "iu" and bool((np.abs(x.astype(np.float64)) > 2**24).any()))
+def shrinks_beyond_floats(call: Call) -> bool:
+    """Whether a whole number of 32 bits may be larger than float32 holds all of, or is next to one with a bias, which is cut then."""
+    x, bias = call.given(0), call.attribute("bias", 0.0)
+    if x is None or x.dtype.kind not in "iu" or x.itemsize < 4:
+        return x is None
+    wide = x.astype(np.float64)
+    lost = [np.trunc(wide + by) != np.trunc(wide.astype(np.float32) + np.float32(by)) for by in (bias, -bias)]
+    return bool((np.abs(wide) > 2**24).any() or np.any(lost))
 
 
 def powers_beyond_16_bits(call: Call) -> bool:

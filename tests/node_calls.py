@@ -235,13 +235,13 @@ def _carried_first(node: NodeProto, known: Mapping[str, Any]) -> dict[str, Any]:
         value, at = known.get(name), place - (len(body.input) - scanned)
         if not isinstance(value, np.ndarray) or not value.size:
             continue
-        value = value[0] if batched else value
+        value = np.asarray(value[0]) if batched else value
         found[formal.name] = value if at < 0 else _telling(np.moveaxis(value, 0 if batched else axes[at], 0))
     return found
 
 
 def _telling(elements: Any) -> Any:
-    return next((e for e in elements if e.dtype.kind == "f" and not np.isfinite(e).all()), elements[0])
+    return np.asarray(next((e for e in elements if e.dtype.kind == "f" and not np.isfinite(e).all()), elements[0]))
 
 
 def _reads(node: NodeProto) -> set[str]:

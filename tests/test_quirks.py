@@ -105,10 +105,54 @@ def test_several_axes_from_the_end_are_told_from_one(axes: str, excused: bool):
     assert bool(excuse("onnx.reference", of, {"x": np.ones(2, np.float32)})) is excused
 
 
+@pytest.mark.parametrize(
+    ("kind", "bias", "excused"),
+    [("int32", "1e-5", True), ("int32", "1.0", False), ("uint16", "1e-5", False), ("int32", "-1e-5", True)],
+)
+def test_a_bias_beside_a_large_number_is_told(kind: str, bias: str, excused: bool):
+    of = model(f"y = Shrink<bias={bias}>(x)", 9, inputs=f"{kind}[1] x", outputs=f"{kind}[1] y")
+    x = np.array([2**24 - 1 if kind == "int32" else 2**16 - 1], kind)
+    assert bool(excuse("onnxruntime", of, {"x": x}, "elements differ")) is excused
+
+
+def test_numbers_that_a_scan_reads_one_by_one_count():
+    of = model(
+        "y = Scan<num_scan_inputs=1, body = b (float h) => (float[2] r) { r = Clip(x, h) }>(m)", 11,
+        inputs="float[2] x, float[3] m", outputs="float[3,2] y",
+    )  # fmt: skip
+    fed = {"x": np.ones(2, np.float32), "m": np.float32([1, np.inf, 2])}
+    assert "no bound" in excuse("onnx.reference", of, fed, "elements differ")
+    assert not excuse("onnx.reference", of, fed | {"m": np.ones(3, np.float32)}, "elements differ")
+
+
 def test_an_axis_that_is_named_twice_is_one():
     of = model("y = ReduceLogSumExp(x, a)", 28, inputs="float[1,2] x, int64[2] a", outputs="float[A,B] y")
     feeds = {"x": np.float32([[720, 0]]), "a": np.array([1, -1])}
     assert "beyond 64 bits" in excuse("onnxruntime", of, feeds, "elements differ")
+
+
+@pytest.mark.parametrize(("each", "excused"), [(1, True), (0, False)])
+def test_where_no_axis_is_reduced_each_number_is_a_sum(each: int, excused: bool):
+    body = f"y = ReduceLogSumExp<noop_with_empty_axes={each}>(x)"
+    of = model(body, 28, inputs="float[2] x", outputs="float[A] y")
+    fed = {"x": np.float32([np.inf, 720])}
+    assert ("beyond 64 bits" in excuse("onnxruntime", of, fed, "elements differ")) is excused
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    ("carried", "excused"), [("Identity(s)", True), ("Identity(x)", True), ("Where(q, s, x)", False)]
+)
+def test_strings_that_a_loop_carries_as_they_are_count(carried: str, excused: bool):
+    of = model(
+        "_, y = Loop(n, , x) <body = b (int64 i, bool t, string[1] s) => (bool u, string[1] w, string[1] v) "
+        f"{{ u = Identity(t) v = Identity(s) w = {carried} }}>",
+        16, inputs="int64 n, string[1] x, bool[1] q", outputs="string[A,B] y",
+    )  # fmt: skip
+    assert bool(excuse("onnxruntime", of)) is excused
+    fed = {"n": np.array(3), "x": np.array(["a"], object), "q": np.array([True])}
+    (stacked,) = BY_NAME[RUNTIME](of).run(fed)
+    assert (stacked.reshape(-1).tolist() == ["a"] * 3) is not excused
 
 
 def test_a_call_that_is_none_has_no_quirk():

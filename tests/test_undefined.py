@@ -13,7 +13,7 @@ from tests.undefined import undefined
 from tests.undefined.rows import ROWS
 
 F = np.float32
-SHOWN = "close: ; the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ"
+SHOWN = "close: ; the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ; -inf instead of 0.0"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -176,6 +176,21 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("not positive", "y = LpPool<kernel_shape=[1], p=-0.5>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)}, {}),
     ("kernel is larger", "y = AveragePool<kernel_shape=[3], ceil_mode=1>(x)", 10, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
      {"x": np.ones((1, 1, 3), F)}),
+    ("pads alone", "y = MaxPool<kernel_shape=[2], dilations=[2], pads=[1, 1]>(x)", 12, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
+     {"x": np.ones((1, 1, 2), F)}),
+    ("pads alone", 'y = MaxPool<kernel_shape=[2], dilations=[2], auto_pad="SAME_LOWER">(x)', 12, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)},
+     {"x": np.ones((1, 1, 2), F)}),
+    ("pads alone", "y = AveragePool<kernel_shape=[2], dilations=[2], pads=[1, 1], count_include_pad=0>(x)", 19, "float[A,B,C] y",
+     {"x": np.ones((1, 1, 1), F)}, {"x": np.ones((1, 1, 2), F)}),
+    ("pads alone", "y = MaxPool<kernel_shape=[1], pads=[0, 1]>(x)", 12, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F)}, {}),
+    ("none of rows", "y = QLinearMatMul(a, s, z, a, u, z, u, z)", 10, "uint8[A,B] y",
+     {"a": np.ones((2, 2), np.uint8), "s": np.ones(3, F), "z": np.array(1, np.uint8), "u": np.array(1, F)}, {"s": np.array(1, F)}),
+    ("none of rows", "y = QLinearMatMul(a, s, p, a, u, z, u, z)", 10, "uint8[A,B] y",
+     {"a": np.ones((2, 2), np.uint8), "s": np.ones(2, F), "p": np.array(1, np.uint8), "z": np.array(1, np.uint8), "u": np.array(1, F)},
+     {"p": np.ones(2, np.uint8)}),
+    ("none of rows", "y = MatMulInteger(a, a, , z)", 10, "int32[A,B,C] y", {"a": np.ones((1, 2, 2), np.uint8), "z": np.ones((1, 2, 1), np.uint8)},
+     {"z": np.ones((1, 1, 2), np.uint8)}),
+    ("by another", "y = QuantizeLinear(x, s)", 13, "uint8[N] y", {"x": np.array([np.inf], F), "s": np.array(np.inf, F)}, {"s": np.array(1, F)}),
     ("do not divide", "y = SpaceToDepth<blocksize=3>(x)", 13, "float[A,B,C,D] y", {"x": np.ones((1, 1, 1, 0), F)}, {"x": np.ones((1, 1, 3, 0), F)}),
     ("one repeat for each", "y = Tile(x, n)", 13, "float[A,B] y", {"x": np.ones((1, 1), F), "n": np.array([2])}, {"n": np.array([2, 1])}),
     ("no matrix", "y = Gemm<transB=1>(a, b, c)", 6, "float[A,B] y",
@@ -271,6 +286,12 @@ def test_a_difference_that_is_not_left_open_counts():
     of = model("y = Max(x, z)", 13, outputs="float[N] y", **io(**feeds))
     assert not undefined(of, feeds)
     assert not undefined(of, feeds, "1.0 instead of 2.0")
+
+
+def test_pads_that_count_are_data():
+    feeds = {"x": np.ones((1, 1, 1), F)}
+    body = "y = AveragePool<kernel_shape=[2], dilations=[2], pads=[1, 1], count_include_pad=1>(x)"
+    assert not undefined(model(body, 19, outputs="float[A,B,C] y", **io(**feeds)), feeds, SHOWN)
 
 
 def test_calls_in_branches_and_of_computed_values_count():

@@ -215,9 +215,9 @@ QUIRKS: tuple[Quirk, ...] = (
                        (f(NAN, NAN, shape=(1, 1, 2)),)), "nan")
         for engine, seen in ((RUNTIME, "1.32.0"), (REFERENCE, "1.23.2"))
     ),
-    Quirk(REFERENCE, "1.23.2", ("ReduceLogSumExp",), "there is -inf", "subtracts it from itself where it is the largest", "-inf",
-          lambda call: when.holds(call.given(0), np.isneginf),
-          Evidence("y = ReduceLogSumExp(x)", 18, "float[1] x", "float[1] y", {"x": f(-INF)}, (f(-INF),)), "nan"),
+    Quirk(REFERENCE, "1.23.2", ("ReduceLogSumExp",), "there is an infinity", "takes -inf for the largest where there is no other", "that infinity",
+          lambda call: when.holds(call.given(0), np.isinf),
+          Evidence("y = ReduceLogSumExp<noop_with_empty_axes=1>(x)", 18, "float[2] x", "float[2] y", {"x": f(-INF, INF)}, (f(-INF, INF),)), "nan"),
     Quirk(REFERENCE, "1.23.2", ("MaxPool",), "nothing but NaN may be in a window", "refuses it", "the maximum, which ReduceMax and Max keep NaN for",
           lambda call: call.given(0) is None or when.nan(0)(call),
           Evidence("y = MaxPool<kernel_shape=[1]>(x)", 12, "float[1,1,1] x", "float[1,1,1] y", {"x": f(NAN, shape=(1, 1, 1))},
@@ -261,6 +261,10 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = Resize(x, , s)", 13, "float[1,1,1,2] x, float[4] s", "float[1,1,1,4] y",
                    {"x": f(1, NAN, shape=(1, 1, 1, 2)), "s": f(1, 1, 1, 2)}, (f(1, 1, NAN, NAN, shape=(1, 1, 1, 4)),)),
           "nan"),
+    Quirk(REFERENCE, "1.23.2", ("Resize",), "there is an infinity", "has the largest finite number", "the infinity",
+          lambda call: when.holds(call.given(0), np.isinf),
+          Evidence('y = Resize<mode="linear">(x, , s)', 13, "float[2] x, float[1] s", "float[4] y",
+                   {"x": f(INF, INF), "s": f(2)}, (f(INF, INF, INF, INF),)), "inf"),
     Quirk(REFERENCE, "1.23.2", ("Attention",), "the products are yielded beside a softcap", "yields the capped ones",
           "the products, as the body of the operator has them",
           lambda call: len(call.node.output) > 3 and call.attribute("softcap", 0) > 0 and not call.attribute("qk_matmul_output_mode", 0),

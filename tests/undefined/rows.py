@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.conditions import beyond_the_end, nothing_to_sum
 from tests.quirks.entry import ALONG_AXIS
-from tests.undefined import attention, rotary, trees, when
+from tests.undefined import attention, pools, quantization, rotary, trees, when
 from tests.undefined.entry import Undefined
 
 LOWEST = str(float(np.finfo(np.float32).min))  # which onnxruntime takes for the greatest of what is no number
@@ -36,7 +36,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("NonMaxSuppression",), "sizes differ that are to be equal", when.unequal(((0, 0), (1, 0)), ((0, 1), (1, 2)))),
     Undefined(("RoiAlign",), "a region has not four ends", lambda call: len(s := call.shape(1) or (0, 4)) != 2 or s[1] != 4),
     Undefined(("RoiAlign",), "a region is so large that no integer counts its samples",
-              lambda call: not call.attribute("sampling_ratio", 0) and call.given(1) is not None and bool((np.abs(call.given(1)) >= 2.0**31).any())),
+              lambda call: not call.attribute("sampling_ratio", 0) and call.given(1) is not None and bool((np.abs(call.given(1).astype(np.float64)) >= 2.0**31).any())),
     Undefined(("ReverseSequence",), "there is not one length for each sequence", when.unequal_batch),
     Undefined(("ReverseSequence",), "no sequence is so long", when.no_such_length),
     Undefined(("MeanVarianceNormalization",), "an axis lies outside the rank", when.no_such_axis),
@@ -86,10 +86,12 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("GatherND",), "data and indices have other batches", when.other_batches),
     Undefined(("GatherND",), "an index lies outside the data", when.outside_of_data),
     Undefined(("QuantizeLinear",), "NaN becomes an integer", lambda call: when.no_number(call.given(0)) and (call.given(2) is None or when.whole(call.given(2)))),
+    Undefined(("QuantizeLinear",), "an infinity is divided by another, which makes NaN an integer", lambda call: when.infinite(0)(call) and when.infinite(1)(call)),
     Undefined(("QuantizeLinear",), "a scale is 0 or no number",
               lambda call: call.given(1) is not None and (not call.given(1).all() or when.no_number(call.given(1)))),
-    Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 or float4 is not 0", when.moved_float8),
-    Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", when.unscaled),
+    Undefined(("QuantizeLinear", "DequantizeLinear"), "a zero point of float8 or float4 is not 0", quantization.moved_float8),
+    Undefined(("QuantizeLinear", "DequantizeLinear"), "the sizes of a scale are others", quantization.unscaled),
+    Undefined(("QLinearMatMul", "MatMulInteger"), "a scale or a zero point is none of rows or columns", quantization.multiplies_unscaled),
     Undefined(("Pad", "Slice", "CenterCropPad", "Resize"), "an axis is told twice", when.axis_twice),
     Undefined(("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"), "the data are no rows",
               lambda call: len(call.shape(0) or (1, 1)) != 2),
@@ -108,7 +110,9 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("CenterCropPad",), "there is not one size for each axis", when.not_one_size_an_axis),
     Undefined(("RNN", "GRU", "LSTM"), "the data have no rank of 3", lambda call: len(call.shape(0) or (1, 1, 1)) != 3),
     Undefined(("LpPool", "GlobalLpPool"), "no norm has a p that is not positive", lambda call: call.attribute("p", 2) <= 0),
-    Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", when.larger_kernel),
+    Undefined(("MaxPool", "AveragePool"), "a window holds pads alone, which do not count",
+              lambda call: not call.attribute("count_include_pad", 0) and pools.windows_of_pads(call), ("inf", "nan", "instead of -128")),
+    Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", pools.larger_kernel),
     Undefined(("LayerNormalization", "RMSNormalization"), "scale or bias is larger than the data", when.beyond_the_data(1, 2)),
     Undefined(("GroupNormalization", "InstanceNormalization"), "scale or bias is no vector",
               lambda call: when.no_vector(1)(call) or when.no_vector(2)(call)),
@@ -129,7 +133,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Max", "Min", "Sum", "Mean"), "sizes differ, which are broadcast from 8 on", when.broadcasts_early),
     Undefined(ALONG_AXIS, "the first input, which has the sizes of the result, has the lower rank", when.broadcasts_first),
     Undefined(ALONG_AXIS, "sizes differ, and no broadcast is asked for", when.broadcasts_unasked),
-    Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", when.other_kernel),
+    Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel has other axes than the data", pools.other_kernel),
     Undefined(("RNN", "GRU", "LSTM"), "weights, lengths or states have other sizes", when.other_weights),
     Undefined(("RNN", "GRU", "LSTM"), "the bounds of a clip are the wrong way round",
               lambda call: (call.attribute("clip") or 0) < 0),

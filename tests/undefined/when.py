@@ -177,6 +177,10 @@ def broadcasts_data(call: Call) -> bool:
     return _beyond(x, slope)
 
 
+def infinite(index: int) -> Callable[[Call], bool]:
+    return lambda call: call.given(index) is not None and bool(np.isinf(call.given(index).astype(np.float64)).any())
+
+
 def not_finite(call: Call) -> bool:
     x = call.given(0)
     return isinstance(x, np.ndarray) and x.dtype.kind == "f" and not np.isfinite(x).all()
@@ -216,23 +220,6 @@ def crops_beyond_all(call: Call) -> bool:
 
 def trains(call: Call) -> bool:
     return bool(np.any(call.given(2))) if call.opset >= 12 else call.opset < 7 and not call.attribute("is_test", 0)
-
-
-def unscaled(call: Call) -> bool:
-    """Whether the sizes of a scale are not those of what it scales, and those of a zero point not those of the scale."""
-    x, scale, zero = (call.shape(at) for at in range(3))
-    if x is None or scale is None:
-        return False
-    if zero is not None and zero != scale and not {zero, scale} <= {(), (1,)}:
-        return True
-    axis, block = call.attribute("axis", 1), call.attribute("block_size", 0)
-    if call.opset < 13 or not scale or not x or not -len(x) <= axis < len(x):
-        return bool(block) or scale not in ((), (1,))
-    if not block:
-        return scale not in ((1,), (x[axis],))
-    blocks = [*x]
-    blocks[axis] = -(-x[axis] // block)
-    return list(scale) != blocks or zero not in (None, scale)
 
 
 def other_batches(call: Call) -> bool:
@@ -311,17 +298,6 @@ def nothing_along(call: Call) -> bool:
     return x is not None and -len(x) <= axis < len(x) and x[axis] == 0
 
 
-def larger_kernel(call: Call) -> bool:
-    x, kernel = call.shape(0), call.attribute("kernel_shape")
-    if x is None or kernel is None or encoded(call.attribute("auto_pad", "NOTSET")) not in (b"NOTSET", b"VALID"):
-        return False
-    sides, count = x[2:], len(kernel)
-    pads, dilations = call.attribute("pads", [0] * 2 * count), call.attribute("dilations", [1] * count)
-    return len(sides) == count and any(
-        size + pads[k] + pads[k + count] < dilations[k] * (kernel[k] - 1) + 1 for k, size in enumerate(sides)
-    )
-
-
 def found_beside_none(call: Call) -> bool:
     sizes = call.given(1)
     return sizes is not None and bool(call.attribute("allowzero", 0)) and {0, -1} <= set(sizes.reshape(-1).tolist())
@@ -344,12 +320,6 @@ def broadcasts_unasked(call: Call) -> bool:
     return call.opset < 7 and len(shapes) > 1 and not call.attribute("broadcast", 0)
 
 
-def other_kernel(call: Call) -> bool:
-    x, told = call.shape(0), (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("pads", 2))
-    given = [(call.attribute(name), each) for name, each in told]
-    return x is not None and any(of is not None and len(of) != each * (len(x) - 2) for of, each in given)
-
-
 def other_weights(call: Call) -> bool:
     """Whether an input has other sizes than the data, the direction and the hidden size ask for; engines may broadcast it."""
     x, r = call.shape(0), call.shape(2)
@@ -367,15 +337,6 @@ def other_weights(call: Call) -> bool:
         6: first, 7: (ways, 3 * size),
     }  # fmt: skip
     return any(call.shape(at) not in (None, sizes) for at, sizes in asked.items())
-
-
-def moved_float8(call: Call) -> bool:
-    zero = call.given(2)
-    return (
-        zero is not None
-        and zero.dtype.name.startswith(("float8", "float4"))
-        and bool((zero.astype(np.float32) != 0).any())
-    )
 
 
 def never_ends(call: Call) -> bool:

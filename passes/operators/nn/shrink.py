@@ -11,6 +11,12 @@ from opshift.passes.rewrite.says import says
 
 T = TensorProto
 FLOATS = (T.FLOAT16, T.FLOAT, T.DOUBLE)
+SHORT = (T.INT8, T.INT16, T.UINT8, T.UINT16)  # of which kernels make float32, the type of the attributes
+
+
+def _wide(kind: int) -> int:
+    """The type in which numbers of a type are moved."""
+    return kind if kind in FLOATS else T.FLOAT if kind in SHORT else T.DOUBLE
 
 
 @says("Shrink becomes a choice among x + bias, x - bias and 0.")
@@ -19,7 +25,7 @@ def shrunk_by_comparisons(node: Node) -> str:
     is what it chooses, or 1, from which 1 is taken.
     """
     build, kind = node.build, node.elem_type()
-    wide = kind if kind in FLOATS else T.DOUBLE
+    wide = _wide(kind)
     if kind in (T.INT64, T.UINT64):
         raise CannotConvert(node, "64-bit integers do not fit a double; smaller ones and floats could be expressed")
     bias, limit = node.attributes.get("bias", 0.0), node.attributes.get("lambd", 0.5)
@@ -42,7 +48,7 @@ def shifted_towards_zero(node: Node) -> str:
     bias, limit = node.attributes.get("bias", 0.0), node.attributes.get("lambd", 0.5)
     if kind in (T.INT64, T.UINT64):
         raise CannotConvert(node, "64-bit integers do not fit a double; smaller ones and floats could be expressed")
-    wide = kind if kind in FLOATS else T.DOUBLE
+    wide = _wide(kind)
     x = recast(build, node.input(0), kind, wide)
     shift = build.constant(bias, wide)
     raised = build.Add(x, shift) if bias or limit < 0 else x  # a limit below 0 raises -0, too

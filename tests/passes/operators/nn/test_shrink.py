@@ -31,6 +31,19 @@ def test_integers(kind):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["int16", "uint16"])
+@pytest.mark.parametrize("bias", ["1e-5", "0.9999999", "0.5"])
+def test_short_integers_are_rounded_as_kernels_round_them(kind, bias):
+    """float32, which bias is, holds no more than some 32767 - 1e-5, and a double would be cut to 32766."""
+    body, io = f"y = Shrink<bias={bias}>(x)", {"inputs": f"{kind}[4] x", "outputs": f"{kind}[4] y"}
+    x = np.array([32767, 30000, 2, 0], kind)
+    (expected,) = evaluate(model(body, 9, **io), {"x": x})
+    assert expected[0] == (32767 if bias == "1e-5" else 32766)
+    check_computes(body, 9, 8, expected, feeds={"x": x}, **io)
+    (actual,) = evaluate(inlined(model(body, 13, **io), "Shrink"), {"x": x})
+    assert actual.tolist() == expected.tolist()
+
+
 def test_64_bits_are_refused():
     check_refused(
         "y = Shrink(x)", 9, 8, "64-bit integers do not fit a double", inputs="int64[5] x", outputs="int64[5] y"
