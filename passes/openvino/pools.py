@@ -113,11 +113,24 @@ def _windows(of: Layer, *, include: bool = False, asked: bool = False) -> Window
         found = _same(of, found, auto, include=include)
     if any(pad >= span for pads in (found.begin, found.end) for pad, span in zip(pads, found.spans, strict=True)):
         raise Unmapped("a window of padding alone; narrower pads could be expressed")
+    if not include:
+        _check_steps(of, found, rounds_up=rounding != "floor")
     if found.auto and rounding != "floor":
         raise Unmapped(
             f"auto_pad={auto} with rounding_type={rounding} of data of unknown size; floor could be expressed"
         )
     return found if asked or rounding == "floor" else _rounded_up(of, found, include, rounding == "ceil_torch")
+
+
+def _check_steps(of: Layer, found: Windows, *, rounds_up: bool) -> None:
+    """Of fewer elements than its steps are wide, a window may read none between two of them."""
+    ways = zip(found.begin, found.end, found.spans, found.strides, found.dilations, strict=True)
+    for size, (before, after, span, stride, step) in zip((of.dims() or [])[2:], ways, strict=False):
+        room = size + before + after - span + (stride - 1 if rounds_up else 0)
+        starts = range(-before, size, stride)[: max(room // stride + 1, 0)]
+        taken = (range(start, start + span, step) for start in starts)
+        if size >= 0 and not all(any(0 <= place < size for place in places) for places in taken):
+            raise Unmapped(f"a window of padding around {size} elements; a dilation below {step} could be expressed")
 
 
 def _same(of: Layer, found: Windows, auto: str, *, include: bool) -> Windows:

@@ -97,6 +97,33 @@ def selects_nothing(call: Call) -> bool:
     return call.values[1].size == 0 or (len(call.values) > 2 and not call.values[2].any())
 
 
+def selects_fewer(call: Call) -> bool:
+    """Whether a version that states how many boxes there are, not how many there may be, selects fewer."""
+    stated = call.node.get_output_partial_shape(0)[0]
+    version = call.node.get_type_info().version_id
+    if version not in ("opset1", "opset3", "opset4") or stated.is_dynamic:
+        return False
+    number = int(version.removeprefix("opset"))
+    alone, feeds = _made(
+        call.node.get_type_name(), [*map(np.array, call.values)], version=number, vague=0, **call.node.get_attributes()
+    )
+    return len(_computed(alone.outputs(), parameters(alone), feeds)[0]) < stated.get_length()
+
+
+def nothing_for_empty_ones(call: Call) -> bool:
+    """Whether segments without elements are to stay empty, which -1 says."""
+    return len(call.values) > 4 and bool((call.values[4] < 0).any())
+
+
+def truths_of_another(call: Call) -> bool:
+    to_bool = call.attribute("destination_type") == "boolean"
+    return bool(to_bool and call.node.input_value(0).get_index() > 0)
+
+
+def near_one(call: Call) -> bool:
+    return bool((np.abs(call.values[0]) > 0.996).any())
+
+
 def longer_than_nothing(call: Call) -> bool:
     data, lengths = call.values
     return data.shape[call.attribute("seq_axis", 1)] == 0 and lengths.max(initial=0) > 0
@@ -134,7 +161,16 @@ def _made(
     return NodeFactory(f"opset{version}").create(kind, [*given, *held], attributes), list(inputs)
 
 
+def _truths_of_the_second_part() -> tuple[Any, list[Any]]:
+    from openvino import opset13
+
+    x = opset13.parameter([4], np.float32)
+    parts = opset13.split(x, opset13.constant(0), 2)
+    return opset13.convert(parts.output(1), "boolean"), [np.float32([0, 0, 1, 2])]
+
+
 X = np.float32([[1, -2], [-3, 4]])
+BOXES = np.float32([[[0, 0, 2, 2], [0, 0, 2, 2]]])
 IMAGE = np.ones((1, 1, 1, 1), np.float32)
 REDUCTIONS = tuple(
     f"Reduce{what}" for what in ("L1", "L2", "LogicalAnd", "LogicalOr", "Max", "Mean", "Min", "Prod", "Sum")
@@ -171,6 +207,16 @@ QUIRKS = (
     Quirk(("ConvolutionBackpropData", "GroupConvolutionBackpropData"), "pads take more elements than there are", "has no elements",
           "a size below 0", less_than_nothing,
           lambda: _made("ConvolutionBackpropData", [IMAGE], [IMAGE], strides=[1, 1], dilations=[1, 1], pads_begin=[2, 0], pads_end=[1, 0])),
+    Quirk(("NonMaxSuppression",), "fewer boxes are selected than are stated", "has these alone, and what follows reads on", "rows of -1 behind them",
+          selects_fewer,
+          lambda: _made("NonMaxSuppression", [BOXES, np.float32([[[2, 1]]])], [np.array(2), np.float32(0.5), np.float32(0)], version=4, vague=0),
+          np.array([[0, 0, 0], [-1, -1, -1]])),
+    Quirk(("EmbeddingSegmentsSum",), "an empty one takes no row", "has no elements, or leaves them unwritten", "zeros", nothing_for_empty_ones,
+          lambda: _made("EmbeddingSegmentsSum", [X, np.array([1])], [np.array([1]), np.array(2), np.array(-1)], version=3), np.stack([0 * X[1], X[1]])),
+    Quirk(("Convert",), "truths are made of another output than the first", "makes them of the first", "those of what it reads", truths_of_another,
+          _truths_of_the_second_part, np.array([True, True])),
+    Quirk(("ErfInv",), "a number is near 1 or -1", "is up to 0.5 % off", "the inverse of erf", near_one,
+          lambda: _made("ErfInv", [np.float32([0.9999])], version=17), np.float32([2.751063])),
 )  # fmt: skip
 
 
@@ -192,21 +238,32 @@ def excuse(model: Any, feeds: Sequence[Any]) -> str:
 
 def _given(model: Any, layers: Sequence[Any], feeds: Sequence[Any]) -> list[tuple[Any, ...]]:
     """The values of the inputs of each layer, computed without the layers themselves; none where that does not run."""
-    import openvino
-
     wanted = [value for node in layers for value in node.input_values() if not _is_constant(value)]
     if not wanted:
         return [tuple(value.get_node().get_data() for value in node.input_values()) for node in layers]
-    asked = openvino.Model([openvino.opset13.result(value) for value in wanted], model.get_parameters(), "inputs")
     try:
-        compiled = openvino.Core().compile_model(asked, "CPU", literally())
-        found = compiled(list(feeds))
+        computed = iter(_computed(wanted, model.get_parameters(), feeds))
     except RuntimeError:
         return []
-    computed = iter([np.array(found[index]) for index in range(len(wanted))])
     return [
         tuple(value.get_node().get_data() if _is_constant(value) else next(computed) for value in node.input_values())
         for node in layers
+    ]
+
+
+def _computed(values: Sequence[Any], given: Sequence[Any], feeds: Sequence[Any]) -> list[Any]:
+    import openvino
+
+    asked = openvino.Model([openvino.opset13.result(value) for value in values], list(given), "asked")
+    found = openvino.Core().compile_model(asked, "CPU", literally())(list(feeds))
+    return [np.array(found[index]) for index in range(len(values))]
+
+
+def parameters(node: Any) -> list[Any]:
+    """What has to be fed to a layer, in the order in which it reads it."""
+    sources = [value.get_node() for value in node.input_values()]
+    return [source for source in sources if source.get_type_name() == "Parameter"] + [
+        given for source in sources for given in parameters(source)
     ]
 
 

@@ -5,16 +5,17 @@ import pytest
 
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
 
+from openvino.utils.node_factory import NodeFactory  # noqa: E402
+
 from opshift.verification.adapters import literally  # noqa: E402
-from tests.random.openvino_quirks import QUIRKS, X, excuse  # noqa: E402
+from tests.random.openvino_quirks import BOXES, QUIRKS, X, excuse, parameters  # noqa: E402
 
 NAMED = "{0.types[0]} {0.when}".format
 
 
 def network(row):
     node, feeds = row.evidence()
-    inputs = [value.get_node() for value in node.input_values() if value.get_node().get_type_name() == "Parameter"]
-    return openvino.Model([openvino.opset13.result(node.outputs()[-1])], inputs, "net"), feeds
+    return openvino.Model([openvino.opset13.result(node.outputs()[-1])], parameters(node), "net"), feeds
 
 
 @pytest.mark.parametrize("row", QUIRKS, ids=NAMED)
@@ -76,6 +77,42 @@ def test_signals_that_are_longer_than_their_axis(sizes, longer):
     x, axes = openvino.opset13.parameter([-1, -1], np.float32), openvino.opset13.constant(np.array([-2, -1]))
     made = openvino.opset13.rdft(x, axes, *([openvino.opset13.constant(np.array(sizes))] if sizes else []))
     assert bool(excuse(openvino.Model([openvino.opset13.result(made)], [x], "net"), [data])) is longer
+
+
+@pytest.mark.parametrize(
+    ("version", "scores", "fewer"), [(4, [2, 1], True), (1, [2, 1], True), (5, [2, 1], False), (4, [2, 0], False)]
+)
+def test_boxes_that_are_stated_and_not_selected(version, scores, fewer):
+    """Of boxes that do not overlap, or do, for one of which there is no room either."""
+    boxes = BOXES if scores[1] else BOXES + np.float32([[[0], [5]]])
+    given = [openvino.opset13.parameter(list(shape), np.float32) for shape in ((1, 2, 4), (1, 1, 2))]
+    held = [openvino.opset13.constant(np.array(value)) for value in (2, np.float32(0.5), np.float32(-1))]
+    made = NodeFactory(f"opset{version}").create("NonMaxSuppression", [*given, *held], {})
+    model = openvino.Model([openvino.opset13.result(made.output(0))], given, "net")
+    assert bool(excuse(model, [boxes, np.float32([[scores]])])) is fewer
+
+
+@pytest.mark.parametrize(("kind", "part", "off"), [("boolean", 1, True), ("boolean", 0, False), ("i32", 1, False)])
+def test_truths_of_parts(kind, part, off):
+    x = openvino.opset13.parameter([2], np.float32)
+    made = openvino.opset13.convert(openvino.opset13.split(x, openvino.opset13.constant(0), 2).output(part), kind)
+    assert bool(excuse(openvino.Model([openvino.opset13.result(made)], [x], "net"), [np.ones(2, np.float32)])) is off
+
+
+@pytest.mark.parametrize(("row", "left"), [(-1, True), (0, False), (None, False)])
+def test_rows_of_empty_segments(row, left):
+    x = openvino.opset13.parameter([-1, -1], np.float32)
+    held = [openvino.opset13.constant(np.array(value)) for value in ([1], [1], 2)]
+    more = [] if row is None else [openvino.opset13.constant(np.array(row))]
+    made = NodeFactory("opset3").create("EmbeddingSegmentsSum", [x, *held, *more], {})
+    assert bool(excuse(openvino.Model([openvino.opset13.result(made)], [x], "net"), [X])) is left
+
+
+@pytest.mark.parametrize(("number", "near"), [(0.5, False), (-0.995, False), (0.997, True), (-0.9999, True)])
+def test_ends_of_the_inverse_of_erf(number, near):
+    x = openvino.opset13.parameter([-1], np.float32)
+    made = NodeFactory("opset17").create("ErfInv", [x], {})
+    assert bool(excuse(openvino.Model([openvino.opset13.result(made)], [x], "net"), [np.float32([number])])) is near
 
 
 def test_no_other_layer_is_excused():

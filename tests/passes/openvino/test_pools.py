@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
 
-from openvino import opset14
+from openvino import opset14, opset16
 from opshift.passes.errors import Refused
 
 from opshift.files import openvino_ir
@@ -32,3 +32,37 @@ def test_a_window_that_begins_behind_the_data(pads, dilation, stride, refused, s
     if refused:
         with pytest.raises(Refused, match="ceil_torch, pads as wide as the window"):
             openvino_ir.read(of_any_size(network(build, feeds, tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("size", "auto", "refused"),
+    [
+        (2, "explicit", True),
+        (5, "explicit", False),
+        (1, "same_upper", True),
+        (2, "same_upper", True),
+        (3, "same_upper", False),
+    ],
+)
+@pytest.mark.parametrize("largest", [True, False])
+def test_a_window_whose_steps_leap_over_the_data(size, auto, refused, largest, tmp_path):
+    """OpenVINO makes a mean of nothing NaN."""
+
+    def build(x):
+        if largest:
+            return opset14.max_pool(x, [3], [3], [1], [1], [2], "ceil_torch", auto).output(0)
+        return opset16.avg_pool(x, [3], [1], [1], [2], True, "ceil_torch", auto, [3])
+
+    feeds = [drawn(1, 2, size)]
+    if not refused:
+        check(build, feeds, tmp_path, any_size=False)
+        return
+    with pytest.raises(Refused, match=f"a window of padding around {size} elements; a dilation below 3"):
+        openvino_ir.read(network(build, feeds, tmp_path))
+
+
+def test_a_mean_of_padding_that_counts(tmp_path):
+    def build(x):
+        return opset16.avg_pool(x, [3], [1], [1], [2], False, "floor", None, [3])
+
+    assert not check(build, [drawn(1, 2, 2)], tmp_path, any_size=False).any()
