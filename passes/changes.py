@@ -62,6 +62,11 @@ class Allowance:
         self._most = most
         self.made: list[Change] = []
 
+    def withhold(self, withheld: Withheld, earlier: int) -> None:
+        """Withhold these changes, too, as only so many `earlier` ones were made yet."""
+        self._withheld |= withheld
+        del self.made[earlier:]
+
     @property
     def binds(self) -> bool:
         """Whether there is any change that may not be made."""

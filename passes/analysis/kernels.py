@@ -174,10 +174,18 @@ def _reduction(function: str) -> Rule:
             return None
         if value.dtype.kind not in "iu":
             return None
-        keep = bool(attributes.get("keepdims", 1))
-        return _apply(function, value, axis=tuple(axes) if axes else None, keepdims=keep).astype(value.dtype)
+        how = {"axis": tuple(axes) if axes else None, "keepdims": bool(attributes.get("keepdims", 1))}
+        if function in ("sum", "prod") and not _fits(_apply(function, value.astype(np.float64), **how), value.dtype):
+            return None  # engines make of it what they count in
+        return _apply(function, value, **how).astype(value.dtype)
 
     return rule
+
+
+def _fits(wide: Array, kind: Any) -> bool:
+    """Whether integers, as float64, are surely of a type."""
+    limits = np.iinfo(kind)
+    return bool((wide >= limits.min).all() and (wide <= limits.max).all() and (wide < 2.0**63).all())
 
 
 def _power(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array:

@@ -18,6 +18,7 @@ from opshift.passes.optimization.workspace import Workspace
 TAKEN = "The branch that a constant condition takes takes its place"
 ONCE = "What a Loop runs once takes its place"
 NEVER = "What a Loop that never runs was given takes its place"
+COURSES = frozenset([TAKEN, ONCE, NEVER])
 
 _CONSTANTS_OF_ALL_TYPES = 9  # the opset from which on a Constant node holds them
 _AXES_ARE_INPUTS = 13  # that from which on Unsqueeze takes them so

@@ -97,9 +97,20 @@ def stated(wanted: Sequence[Number], given: Sequence[Number]) -> list[int] | Non
     return numbers if len(numbers) == len(found) else None
 
 
+def place(axis: int, rank: int) -> int | None:
+    """An axis counted from the first; None where there is none, as in a branch that other ranks take."""
+    return axis % rank if -rank <= axis < rank else None
+
+
+def _places(axes: Sequence[int], rank: int) -> set[int] | None:
+    """The axes counted from the first; None where there are not all of them, or one is named twice."""
+    found = {at for axis in axes if (at := place(axis, rank)) is not None}
+    return found if len(found) == len(axes) else None
+
+
 def _transposed(call: Call) -> tuple[Number, ...] | None:
     given, perm = call.shape(), call.attribute("perm")
-    if given is None or (perm is not None and len(perm) != len(given)):
+    if given is None or (perm is not None and sorted(perm) != list(range(len(given)))):
         return None
     return tuple(given[axis] for axis in perm) if perm is not None else given[::-1]
 
@@ -150,24 +161,24 @@ def _unsqueezed(call: Call) -> tuple[Number, ...] | None:
     if given is None or axes is None:
         return None
     rank = len(given) + len(axes)
-    added, rest = {axis % rank for axis in axes}, iter(given)
-    return tuple(1 if axis in added else next(rest) for axis in range(rank))
+    added, rest = _places(axes, rank), iter(given)
+    return None if added is None else tuple(1 if axis in added else next(rest) for axis in range(rank))
 
 
 def _squeezed(call: Call) -> tuple[Number, ...] | None:
     given, axes = call.shape(), call.axes()
     if given is None or not axes:  # engines disagree about no axes at all
         return None
-    gone = {axis % len(given) for axis in axes}
-    return tuple(dim for axis, dim in enumerate(given) if axis not in gone)
+    gone = _places(axes, len(given))
+    return None if gone is None else tuple(dim for axis, dim in enumerate(given) if axis not in gone)
 
 
 def _gathered(call: Call) -> tuple[Number, ...] | None:
     given, at = call.shape(0), call.shape(1)
     if given is None or at is None:
         return None
-    axis = call.attribute("axis", 0) % len(given)
-    return (*given[:axis], *at, *given[axis + 1 :])
+    axis = place(call.attribute("axis", 0), len(given))
+    return None if axis is None else (*given[:axis], *at, *given[axis + 1 :])
 
 
 def parts(call: Call) -> list[tuple[Number, ...]] | None:
@@ -175,7 +186,9 @@ def parts(call: Call) -> list[tuple[Number, ...]] | None:
     given, sizes = call.shape(), call.attribute("split") or call.ints(1)
     if given is None:
         return None
-    axis, count = call.attribute("axis", 0) % len(given), len(call.proto.output)
+    axis, count = place(call.attribute("axis", 0), len(given)), len(call.proto.output)
+    if axis is None:
+        return None
     if not sizes:
         whole = given[axis]
         if call.input(1) or not isinstance(whole, int) or whole % count:
@@ -189,7 +202,9 @@ def _joined(call: Call) -> tuple[Number, ...] | None:
     known = [shape for shape in shapes if shape]
     if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None
-    axis = call.attribute("axis", 1) % len(known[0])
+    axis = place(call.attribute("axis", 1), len(known[0]))
+    if axis is None:
+        return None
     total: Number | None = 0
     for shape in known:
         total = None if total is None else polynomial.add(total, shape[axis])

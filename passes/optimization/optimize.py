@@ -15,6 +15,7 @@ from opshift.passes.model.imports import DEEPEST, check_imports, opsets
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, census
+from opshift.passes.optimization.courses import COURSES
 from opshift.passes.optimization.visitor import Visit
 from opshift.passes.optimization.whole import Whole
 from opshift.passes.optimization.workspace import Workspace
@@ -46,6 +47,7 @@ def attempt(
     model = ModelProto()
     model.CopyFrom(source)
     whole = Whole(model, source, folder, allowance, before)
+    earlier = len(whole.allowance.made)
     with blaming(source):
         for _ in range(_MOST_ROUNDS):
             progress.tell("optimize")
@@ -62,8 +64,15 @@ def attempt(
         if whole.changes:
             whole.changes += claims.of_constants(model)
         left = census([model.graph, *model.functions])[1]
-        if any(left[op] < before.calls.get(op, 0) for op in _YIELDING) and contradiction(model):
-            whole.changes += [] if contradiction(source) else mend(model, source)
+        gone = any(left[op] < before.calls.get(op, 0) for op in _YIELDING)
+        if gone and contradiction(model) and not contradiction(source):
+            whole.changes += mend(model, source)
+            apart = frozenset(("", change.op, change.how) for change in whole.changes if change.how in COURSES)
+            if apart and contradiction(
+                model
+            ):  # in a branch that no run takes: runtimes refuse it where types are known
+                whole.allowance.withhold(apart, earlier)
+                return attempt(source, allowance=whole.allowance, folder=folder)
     return Result(model, tuple(whole.changes), (), before.calls, left)
 
 

@@ -187,14 +187,21 @@ def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callabl
         found: list[Number] = []
         for left, right in zip(_spread(a.values, length), _spread(b.values, length), strict=True):
             number = function(left, right)
-            if number is None or (isinstance(number, int) and not -(2**31) <= number < 2**31):
+            if number is None:
                 return None
             found.append(number)
-        if call.elem_type(0) == TensorProto.INT32 and any(isinstance(n, Poly) and n.symbol is None for n in found):
-            return None  # it may be too large
+        if not all(_is_in_range(call, number) for number in found):
+            return None
         return Numbers(a.scalar and b.scalar, tuple(found))
 
     return rule
+
+
+def _is_in_range(call: Call, number: Number) -> bool:
+    """Whether what is computed of integers is surely one of their type."""
+    if isinstance(number, int):
+        return -(2**31) <= number < 2**31
+    return call.elem_type(0) != TensorProto.INT32 or number.symbol is not None
 
 
 def _spread(numbers: tuple[Number, ...], length: int) -> tuple[Number, ...]:
@@ -251,7 +258,7 @@ def _product_of(call: Call) -> Numbers | None:
     if held is None or held.scalar or (axes is None and call.input(1)) or (axes and axes not in ([0], [-1])):
         return None
     total = dimensions.product(held.values)
-    if total is None or call.attribute("noop_with_empty_axes", 0):
+    if total is None or not _is_in_range(call, total) or call.attribute("noop_with_empty_axes", 0):
         return None
     return Numbers(not call.attribute("keepdims", 1), (total,))
 

@@ -36,7 +36,7 @@ def clip_at_once(call: Call) -> Outcome:
     if inner is None:
         return None
     low, high = (inner[1], outer[1]) if call.op == "Min" else (outer[1], inner[1])
-    if low > high:
+    if low > high or (low == high and np.signbit(low) != np.signbit(high)):
         return None
     call.proto.op_type = "Clip"
     call.read(inner[0], _scalar(call, low), _scalar(call, high))
@@ -49,11 +49,16 @@ def _scalar(call: Call, bound: Any) -> str:
     return call.constant(onnx.numpy_helper.from_array(np.asarray(bound)))
 
 
+def _is_natural(bound: Any) -> Any:
+    """Whether a bound is 0.0 or more: beside -0.0, a Relu tells which zero comes out."""
+    return (bound >= 0) & ~np.signbit(bound)
+
+
 @says("A Clip to what is not negative needs no Relu before it.")
 @rule("Clip", since=11)
 def clip_before_relu(call: Call) -> Outcome:
     made, low = call.maker(), call.array(1) if call.input(1) else None
-    if made is None or made.op != "Relu" or low is None or low.size != 1 or not (low >= 0).all():
+    if made is None or made.op != "Relu" or low is None or low.size != 1 or not _is_natural(low).all():
         return None
     call.read(made.input(0), *list(call.inputs)[1:])
     return EDITED
@@ -64,7 +69,7 @@ def clip_before_relu(call: Call) -> Outcome:
 def clip_relu(call: Call) -> Outcome:
     bounded = _bounded(call)
     made = call.maker(list(call.inputs).index(bounded[0])) if bounded is not None else None
-    if made is None or bounded is None or made.op != "Relu" or not bounded[1] >= 0:
+    if made is None or bounded is None or made.op != "Relu" or not _is_natural(bounded[1]):
         return None
     call.proto.op_type = "Clip"
     call.read(made.input(0), _scalar(call, np.zeros((), bounded[1].dtype)), _scalar(call, bounded[1]))

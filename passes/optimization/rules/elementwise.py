@@ -46,7 +46,8 @@ class _Between:
         if (made.op not in _OF_ONE and made.op not in _OF_SEVERAL) or len(self.nodes) >= _MOST:
             return False
         indices = [k for k in range(len(made.inputs)) if made.input(k)]
-        if not all(self._is_scalar(made, k) or self._reach(made, k) for k in indices):
+        bounds = 1 if made.op == "Clip" else len(made.inputs)  # from where on inputs stay scalars, whatever the shape
+        if not all(self._is_scalar(made, k) or (k < bounds and self._reach(made, k)) for k in indices):
             return False
         self.nodes.append(made)
         self._seen[name] = True
@@ -102,7 +103,7 @@ def multiply_once(call: Call) -> Outcome:
         held = made.array(other, 1 << 16)
         if held is None or held.dtype.kind != "f" or made.array(value) is not None:
             continue
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(all="ignore"):  # what makes no number is looked at
             product = (held.astype(np.float64) * outer[1]).astype(held.dtype)
         if not np.isfinite(product).all() or (np.abs(product) < np.finfo(held.dtype).tiny)[held != 0].any():
             return None

@@ -49,7 +49,9 @@ def compute_in_convolution(call: Call) -> Outcome:
             return None
         numbers = np.broadcast_to(aligned.reshape(-1).astype(np.float64), (channels,))
         if call.op in ("Mul", "Div"):
-            return _into_convolution(call, value, numbers if call.op == "Mul" else 1 / numbers, np.zeros(channels))
+            with np.errstate(all="ignore"):  # what is divided by 0 stays
+                factor = numbers if call.op == "Mul" else 1 / numbers
+            return _into_convolution(call, value, factor, np.zeros(channels))
         return _into_convolution(call, value, np.ones(channels), numbers if call.op == "Add" else -numbers)
     return None
 

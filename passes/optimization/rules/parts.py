@@ -8,6 +8,7 @@ from opshift.passes.analysis.moving import bounded
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto
+from opshift.passes.optimization import dimensions
 from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.optimization.workspace import Numbers
@@ -28,10 +29,11 @@ def _bounds(call: Call) -> tuple[list[int], list[int], list[int], list[int]] | N
         return None
     axes = list(range(len(starts))) if axes is None else axes
     shape = call.shape()
-    if any(axis < 0 for axis in axes):
-        if shape is None:
-            return None
-        axes = [axis % len(shape) for axis in axes]
+    if shape is not None:
+        places = [dimensions.place(axis, len(shape)) for axis in axes]
+        axes = [axis for axis in places if axis is not None]
+    elif any(axis < 0 for axis in axes):
+        return None
     steps = [1] * len(starts) if steps is None else steps
     fits = len(starts) == len(ends) == len(axes) == len(steps) == len(set(axes)) and all(steps)
     return (starts, ends, axes, steps) if fits else None

@@ -252,6 +252,8 @@ def state_end(call: Call) -> Outcome:
         return None
     if (call.input(4) and call.ints(4) != [1] * len(axes)) or all(isinstance(end, int) for end in ends.values):
         return None
+    if any(dimensions.place(axis, len(shape)) is None for axis in axes):
+        return None
     stated = [
         2**63 - 1 if isinstance(end, Poly) and end == shape[axis] else end
         for axis, end in zip(axes, ends.values, strict=True)

@@ -25,6 +25,7 @@ HELD = {
     "i": np.array([[7, -7, 7], [2, 0, -8]], np.int64),
     "j": np.array([[2, 2, -3], [5, 1, 3]], np.int64),
     "i32": np.array([5, -5, 3], np.int32),
+    "ends": np.array([2**63 - 1, -(2**63)], np.int64),
     "u8": np.array([200, 3, 0], np.uint8),
     "c": np.array([[True, False, True], [False, False, True]]),
     "e": np.array([[True, True, False], [False, True, True]]),
@@ -73,7 +74,7 @@ Trilu(square) Trilu<upper=0>(square) Trilu(square, one) Trilu(square, minus) Tri
 Unique(i) Unique<sorted=0>(i) Unique<axis=0>(j) Unique<axis=1,sorted=0>(i) Unique<axis=-1>(i)
 Unsqueeze(i, v1) Unsqueeze(i, v0_m1) Unsqueeze(i, vm1_m2) Where(c, i, j) Where(c, f, half) Where(c, lone, i)
 ReduceMax(i, v1) ReduceMin(i) ReduceProd<keepdims=0>(j, v0) ReduceSum(i32) ReduceSum<keepdims=0>(i, v0_1) ReduceSum(cube, vm1) ReduceMax<keepdims=0>(i)
-ReduceSum(i, vnone) ReduceProd(j) ReduceMin<keepdims=0>(i, vm1)
+ReduceSum(i, vnone) ReduceProd(j) ReduceMin<keepdims=0>(i, vm1) ReduceMax(ends) ReduceMin(ends)
 """.splitlines()
 ROUNDED = """Cos(f) Exp(f) Log(q) Sigmoid(f) Sin(f) Tanh(f) Pow(q, f) Pow(q, v2) MatMul(f, square) MatMul(square, square)
 Gemm(f, square) Gemm<transB=1>(f, square) Gemm<transA=1>(square, square) Gemm<alpha=0.5>(f, square) Gemm<alpha=2.0,beta=0.5>(f, square, g)
@@ -81,7 +82,7 @@ Gemm(f, square, half) Tanh(d) Exp(h)""".splitlines()
 UNKNOWN = """
 Nothing(f) Relu(f) Add(c, c) Neg(c) Abs(s) Cos(i) Tanh(i) Cast<to=8>(i) Cast<to=1>(s) Cast<to=17>(f) Cast<to=17,saturate=0>(f) Cast<to=22>(i)
 Cast<to=1,saturate=0>(f) Cast<to=7>(nan) Cast<to=6>(inf) Cast<to=3>(i999) Cast<to=16>(d) Cast<to=16>(big257)
-Div(i, i) Mod(f, f) Mod(i, i) ReduceSum(f) ReduceSum<noop_with_empty_axes=1>(i) ReduceSum<noop_with_empty_axes=1>(i, vnone) ReduceMax(c)
+Div(i, i) Mod(f, f) Mod(i, i) ReduceSum(f) ReduceSum<noop_with_empty_axes=1>(i) ReduceSum<noop_with_empty_axes=1>(i, vnone) ReduceMax(c) ReduceSum(top) ReduceProd(many)
 Pow(i, v2) Pow(f, s) MatMul(i, i) Gemm(i, i) Max(nan, half) Min(zeros, half) Max(c, e) Max(s, s) Flatten<axis=-1>(cube) Flatten(none) NonZero(lone)
 Gather(i, v9) Gather(i, vm3) Gather(i, v2) GatherElements(i, far) GatherElements(i, below) Tile(i, v2) Squeeze(thin, vnone) Unsqueeze(i) Split(cube)
 Split(cube, v2_1) Split(cube, v3) Range(one, lone, zero) Range(half, half, half) Slice(cube, v1, v2, v9) Slice(cube, v1, v2, v1, v0) Slice(cube, v1, v0_1)
@@ -89,6 +90,8 @@ Reshape(cube, v9) Expand(cube, v9) Transpose<perm=[0]>(cube) Concat<axis=9>(i, j
 """.splitlines()
 MORE = {
     "i999": np.array([999.0, 300.0], np.float32),
+    "top": np.array([2**31 - 1, 1], np.int32),
+    "many": np.array([2**40, 2**23], np.int64),
     "big257": np.array(16777217, np.int64),
     "zero": np.array(0, np.int64),
 }

@@ -5,6 +5,7 @@ import onnx
 import onnx.checker
 import onnx.parser
 import pytest
+from opshift.passes.changes import Allowance
 from opshift.passes.optimization import optimize
 
 from tests.support import check_values, evaluate, model
@@ -138,3 +139,70 @@ def test_a_loop_is_kept_that_stacks_what_unsqueeze_does_not_take(opset, kept):
     made = optimize.attempt(source).model
     onnx.checker.check_model(made, full_check=True)
     assert any(node.op_type == "Loop" for node in made.graph.node) is kept
+
+
+UNTAKEN = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[N,3] x, bool c) => (float[?] y) <
+    bool sure = {{1}}, int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] last = {{-1}}, int64 first = {{0}},
+    int64[1] two = {{2}}, float[2,1,1] w = {{1, 2}}
+> {{
+    k = If(sure) <then_branch = a () => (float[?,?] p) {{ p = Neg(x) }}, else_branch = b () => (float[?,?,?] q) {{ q = Unsqueeze(x, zero) }}>
+    y = If(c) <then_branch = d () => (float[?] t) {{ {body} }}, else_branch = e () => (float[?] f) {{ f = Identity(k) }}>
+}}
+"""
+
+
+def untaken(body):
+    """A model whose ranks a known If hides, and a branch beside it that another rank takes."""
+    source = onnx.parser.parse_model(UNTAKEN.format(body=body))
+    graphs = [source.graph, *(attribute.g for node in source.graph.node for attribute in node.attribute)]
+    for value in (value for graph in graphs for value in graph.output):
+        value.type.tensor_type.ClearField("shape")
+    return source
+
+
+BOUNDS = "z = Constant<value_ints=[0]>() o = Constant<value_ints=[1]>()"
+SCALAR = "r = Gather(k, first) s = Gather(r, first)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{BOUNDS} n = Constant<value_ints=[2]>() t = Slice(k, z, o, n)",
+        f"{BOUNDS} n = Constant<value_ints=[2]>() r = Slice(k, z, o, z) t = Slice(r, z, o, n)",
+        "t = Gather<axis=2>(k, zero)",
+        "t = Gather<axis=-3>(k, zero)",
+        "t, u = Split<axis=2>(k)",
+        "n = Constant<value_ints=[2]>() t = Squeeze(k, n)",
+        "n = Constant<value_ints=[-5]>() t = Unsqueeze(k, n)",
+        "n = Constant<value_ints=[0, 0]>() t = Unsqueeze(k, n)",
+        "t = Concat<axis=2>(k, k)",
+        "t = Transpose<perm=[2,0,1]>(k)",
+        "t = Flatten<axis=3>(k)",
+        "r = Conv(k, w) t = Mul(r, w)",
+        f"{SCALAR} t = Gather(s, zero)",
+        f"{SCALAR} t = Concat<axis=0>(s, s)",
+        f"{SCALAR} t, u = Split<axis=0>(s)",
+        f"{SCALAR} {BOUNDS} n = Constant<value_ints=[-1]>() t = Slice(s, z, o, n)",
+        f"{SCALAR} n = Constant<value_ints=[-1]>() t = Squeeze(s, n)",
+    ],
+)
+def test_what_makes_known_that_an_untaken_branch_cannot_run_stays(body):
+    """Runtimes load such a branch as long as they do not know the rank of what it reads."""
+    source = untaken(body)
+    made = optimize.attempt(source).model
+    given = {"x": np.ones((2, 3), np.float32), "c": np.array(False)}
+    np.testing.assert_array_equal(evaluate(made, given)[0], evaluate(source, given)[0])
+    assert [node.op_type for node in made.graph.node] == ["If", "If"]
+
+
+def test_another_untaken_branch_lets_an_if_go():
+    result = optimize.attempt(untaken("t = Gather<axis=1>(k, zero)"))
+    assert [node.op_type for node in result.model.graph.node] == ["Neg", "If"]
+
+
+def test_changes_that_were_taken_back_are_told_of_no_more():
+    allowance = Allowance()
+    result = optimize.attempt(untaken("t = Gather<axis=2>(k, zero)"), allowance=allowance)
+    assert "If" not in {change.op for change in [*allowance.made, *result.changes]}

@@ -41,7 +41,7 @@ VALUES = {
     "sum": scalar(plus(N, M)), "next": scalar(plus(N, 1)), "twice": scalar(times(N, 2)), "flags": vector(1, 0, 1), "open": vector(N, 0, 1),
     "three": vector(1, 2, 3), "huge": scalar(2**31 - 1), "low": scalar(-(2**31)), "half": scalar(plus(times(N, 2), 1)), "seven": scalar(7),
     "neg": scalar(-7), "six": scalar(6), "steps": vector(-1), "none": vector(), "both": vector(1, 1), "nothing": scalar(0), "two1": vector(2),
-    "end": vector(99), "ax": vector(0), "ax1": vector(-1), "ax2": vector(1), "flat": vector(-1), "like": vector(3), "n2": vector(times(N, N), 2),
+    "end": vector(99), "many": vector(2**16, 2**16), "ax": vector(0), "ax1": vector(-1), "ax2": vector(1), "flat": vector(-1), "like": vector(3), "n2": vector(times(N, N), 2),
 }  # fmt: skip
 SHAPES = {
     "x": (2, N, 3), "row": (N, 1), "col": (1, M), "mat": (N, M), "w": (M, 5), "batch": (4, 1, N, M), "s": (), "thin": (1, N, 1), "six": (6, 4),
@@ -95,7 +95,12 @@ KNOWN = [
     ("ReduceProd(nm)", vector(times(times(N, M), 3))), ("ReduceProd<keepdims=0>(nm, ax)", scalar(times(times(N, M), 3))),
     ("ReduceProd(four, ax1)", vector(-630)), ("ReduceProd(four, ax2)", None), ("ReduceProd(four, q)", None), ("ReduceProd(n)", None),
     ("ReduceProd<noop_with_empty_axes=1>(four)", None), ("ReduceProd(q)", None),
+    ("ReduceProd(many)", None),
 ]  # fmt: skip
+
+
+def test_a_product_that_may_leave_32_bits_is_not_followed():
+    assert shape_values._FOLLOWED["ReduceProd"](call("ReduceProd(nm)", kinds={"nm": TensorProto.INT32})) is None
 
 
 @pytest.mark.parametrize(("text", "numbers"), KNOWN)

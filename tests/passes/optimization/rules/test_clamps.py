@@ -11,7 +11,7 @@ from tests.support import check_values
 SPECIAL = [[0.0, -0.0, np.inf], [-np.inf, np.nan, 7.0], [1.0, -1.0, 6.0]]
 FEEDS = {"x": np.asarray(SPECIAL, np.float32)}
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
-BOUNDS = "float lo = {-1.0}, float hi = {6.0}, float zero = {0.0}, float bad = {nan}, float[1] six = {6.0}"
+BOUNDS = "float lo = {-1.0}, float hi = {6.0}, float zero = {0.0}, float minus = {-0.0}, float bad = {nan}, float[1] six = {6.0}"
 BOUNDS += ", float[3] each = {1.0, 2.0, 3.0}, float[3] alike = {6.0, 6.0, 6.0}, float[2,1,1] wide = {6.0, 6.0}"
 
 
@@ -54,6 +54,11 @@ def test_integers_stay():
         "t = Relu(x) y = Min(t, lo)",
         "t = Relu(x) y = Clip(t, lo, hi)",
         "t = Relu(x) y = Clip(t, , hi)",
+        "t = Relu(x) y = Clip(t, minus, hi)",  # of what is negative, 0.0 is left
+        "t = Relu(x) y = Clip(t, minus)",
+        "t = Relu(x) y = Min(t, minus)",
+        "t = Max(x, zero) y = Min(t, minus)",
+        "t = Min(x, zero) y = Max(t, minus)",
     ],
 )
 def test_other_bounds_stay(nodes):

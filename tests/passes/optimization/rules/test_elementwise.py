@@ -48,6 +48,12 @@ def test_other_nodes_between_stay(nodes):
     check_kept(nodes, constants=SHAPES, **io)
 
 
+def test_bounds_stay_scalars():
+    constants = "int64[0] none = {}, int64[2] ones = {1, 1}, float two = {2.0}"
+    body = "r = Reshape(x, none) s = Clip(two, r) y = Reshape(s, ones)"
+    check_kept(body, constants=constants, inputs="float[1,1] x", outputs="float[1,1] y")
+
+
 def test_what_is_read_elsewhere_stays_between():
     body = "r = Reshape(x, a) s = Relu(r) y = Reshape(s, b) z = ReduceMax<keepdims=0>(s)"
     check_kept(body, constants=SHAPES, inputs="float[N,3,4] x", outputs="float[A,B,C] y, float z")
@@ -66,7 +72,7 @@ def test_the_value_before_may_be_read_elsewhere():
 
 # --- factors ------------------------------------------------------------------------------------------------
 
-FACTORS = "float a = {0.5}, float b = {0.25}, float[4] w = {1.0, 2.0, 3.0, -0.0}, float z = {0.0}, float big = {1e38}"
+FACTORS = "float a = {0.5}, float b = {0.25}, float[4] w = {1.0, 2.0, 3.0, -0.0}, float z = {0.0}, float big = {1e38}, float endless = {inf}"
 FACTORS += ", float[2,1,1,1] wide = {2.0, 2.0}, int64 i = {2}"
 
 
@@ -86,6 +92,7 @@ def test_two_factors_are_one(nodes, after):
     [
         "t = Mul(x, big) y = Mul(t, big)",  # the product is none
         "t = Mul(x, a) y = Mul(t, z)",
+        "t = Mul(x, w) y = Mul(t, endless)",  # 0 times infinity
         "t = Mul(x, a) y = Mul(t, wide)",  # another shape
         "t = Mul(x, k) y = Mul(t, a)",
         "t = Mul(x, a) y = Mul(t, w)",  # one for each column: the second is not one number

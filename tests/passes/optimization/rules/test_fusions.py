@@ -99,6 +99,7 @@ def test_the_constant_may_stand_first(op):
         (node("Mul", "t,k", "y"), {"k": weights(6, 1)}, ("y",)),  # one for each row
         (node("Mul", "t,k", "y"), {"k": weights(2, 1, 1, 1)}, ("y",)),  # one for each sample
         (node("Mul", "t,k", "y"), {"k": np.full((4, 1, 1), np.inf, np.float32)}, ("y",)),
+        (node("Div", "t,k", "y"), {"k": np.zeros((4, 1, 1), np.float32)}, ("y",)),
         (node("Mul", "t,k", "y"), {"k": weights(4, 1, 1)}, ("y", "t")),  # an output
         (node("BatchNormalization", "t,s,b,m,x2", "y"), norm(4), ("y",)),  # a variance that is computed
     ],

@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 from opshift.passes.optimization import optimize
 
-from tests.passes.optimization.rules.support import optimized
+from tests.passes.optimization.rules.support import check_kept, optimized
 from tests.passes.optimization.rules.test_fusions import SUMS, chain, feeds, node, weights
 from tests.support import check_values
 
@@ -76,6 +76,15 @@ def test_other_products_stay(nodes, held, outputs):
     )
     made = optimize.attempt(source).model.graph.node
     assert [n.op_type for n in made] == [n.op_type for n in nodes]
+
+
+def test_weights_that_are_divided_by_next_to_nothing_stay_without_a_warning():
+    io = {
+        "inputs": "double[1,2] x",
+        "outputs": "double[1,2] y",
+        "constants": "double[2,2] w = {0, 1, 2, 3}, double k = {1e-310}",
+    }
+    check_kept("t = MatMul(x, w) y = Div(t, k)", **io)
 
 
 def test_large_weights_that_others_read_are_not_copied():
