@@ -68,9 +68,7 @@ def attempt(
         if gone and contradiction(model) and not contradiction(source):
             whole.changes += mend(model, source)
             apart = frozenset(("", change.op, change.how) for change in whole.changes if change.how in COURSES)
-            if apart and contradiction(
-                model
-            ):  # in a branch that no run takes: runtimes refuse it where types are known
+            if apart and contradiction(model):  # in a branch that no run takes, whose types were hidden
                 whole.allowance.withhold(apart, earlier)
                 return attempt(source, allowance=whole.allowance, folder=folder)
     return Result(model, tuple(whole.changes), (), before.calls, left)
