@@ -35,6 +35,12 @@ QUIRKS: tuple[Quirk, ...] = (
                  {"x": f(1, 2, 3, 4, shape=(1, 1, 4))}, (f(2, 4, shape=(1, 1, 2)),)), "differ",
     ),
     Quirk(
+        REFERENCE, "1.23.2", ("AveragePool",), "there is NaN, and pads do not count", "takes it for one of them", "the average, which is NaN",
+        lambda call: not call.attribute("count_include_pad", 0) and when.nan(0)(call),
+        Evidence("y = AveragePool<kernel_shape=[2]>(x)", 10, "float[1,1,2] x", "float[A,B,C] y", {"x": f(1, NAN, shape=(1, 1, 2))},
+                 (f(NAN, shape=(1, 1, 1)),)), "nan",
+    ),
+    Quirk(
         REFERENCE, "1.23.2", ("AveragePool",), "the opset is below 7", "counts what was padded",
         "the average of what is there, as from opset 7 on by default", when.below(7),
         Evidence(
@@ -193,6 +199,11 @@ QUIRKS: tuple[Quirk, ...] = (
           when.quotients_beyond_32_bits,
           Evidence("y = QuantizeLinear(x, s, z)", 13, "float[2] x, float s, uint8 z", "uint8[2] y",
                    {"x": f(INF, 1e10), "s": s(1), "z": np.array(0, np.uint8)}, (np.array([255, 255], np.uint8),))),
+    Quirk(REFERENCE, "1.23.2", ("QLinearMatMul",), "scales are of 16 bits", "multiplies and divides them in 16 bits", "one rounding, of the quotient",
+          lambda call: any((s := call.given(at)) is not None and s.dtype.itemsize == 2 for at in (1, 4, 6)),
+          Evidence("y = QLinearMatMul(a, s, z, b, s, z, t, z)", 21, "uint8[1,1] a, uint8[1,1] b, bfloat16 s, bfloat16 t, uint8 z", "uint8[1,1] y",
+                   {"a": np.array([[100]], np.uint8), "b": np.array([[7]], np.uint8), "s": np.array(1, bfloat16), "t": np.array(3, bfloat16),
+                    "z": np.array(0, np.uint8)}, (np.array([[233]], np.uint8),)), "elements differ"),
     Quirk(REFERENCE, "1.23.2", ("Unique", "TopK"), "numbers of bfloat16 hold NaN", "leaves them in no order", "they are sorted",
           lambda call: (x := call.given(0)) is not None and x.dtype.name == "bfloat16" and bool(np.isnan(x.astype(np.float32)).any()),
           Evidence("y, i = TopK(x, k)", 24, "bfloat16[4] x, int64[1] k", "bfloat16[2] y",
