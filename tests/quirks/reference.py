@@ -280,7 +280,7 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(REFERENCE, "1.23.2", ("Resize",), "there is an infinity", "has the largest finite number", "the infinity",
           lambda call: when.holds(call.given(0), np.isinf),
           Evidence('y = Resize<mode="linear">(x, , s)', 13, "float[2] x, float[1] s", "float[4] y",
-                   {"x": f(INF, INF), "s": f(2)}, (f(INF, INF, INF, INF),)), "inf"),
+                   {"x": f(INF, INF), "s": f(2)}, (f(INF, INF, INF, INF),)), "elements differ"),
     Quirk(REFERENCE, "1.23.2", ("Attention",), "the products are yielded beside a softcap", "yields the capped ones",
           "the products, as the body of the operator has them",
           lambda call: len(call.node.output) > 3 and call.attribute("softcap", 0) > 0 and not call.attribute("qk_matmul_output_mode", 0),
