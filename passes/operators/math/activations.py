@@ -15,8 +15,9 @@ T = TensorProto
 @says("ThresholdedRelu becomes x where it is greater than alpha, else 0.")
 def larger_than_threshold(node: Node) -> str:
     build, kind, x = node.build, node.elem_type(), node.input(0)
-    alpha = build.constant(node.attributes.get("alpha", 1.0), kind)
-    return str(build.Where(build.Greater(x, alpha), x, build.constant(0.0, kind)))
+    wide = wider(kind)  # float16 may lie between alpha and what it makes of alpha
+    alpha = build.constant(node.attributes.get("alpha", 1.0), wide)
+    return str(build.Where(build.Greater(recast(build, x, kind, wide), alpha), x, build.constant(0.0, kind)))
 
 
 @says("Integers were not allowed: Relu(x) is Max(x, 0).")

@@ -10,13 +10,12 @@ from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-FLOATS = (T.FLOAT16, T.FLOAT, T.DOUBLE)
-SHORT = (T.INT8, T.INT16, T.UINT8, T.UINT16)  # of which kernels make float32, the type of the attributes
+SHORT = (T.FLOAT16, T.INT8, T.INT16, T.UINT8, T.UINT16)  # of which kernels make float32, the type of the attributes
 
 
 def _wide(kind: int) -> int:
     """The type in which numbers of a type are moved."""
-    return kind if kind in FLOATS else T.FLOAT if kind in SHORT else T.DOUBLE
+    return T.FLOAT if kind in (T.FLOAT, *SHORT) else T.DOUBLE
 
 
 @says("Shrink becomes a choice among x + bias, x - bias and 0.")

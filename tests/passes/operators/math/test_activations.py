@@ -103,3 +103,13 @@ def test_a_threshold_keeps_infinity_and_drops_nan():
         "y = ThresholdedRelu<alpha=-0.5>(x)", 10, "t1 = Greater(x, -0.5)\ny = Where(t1, x, 0.0)", 9,
         inputs="float[6] x", outputs="float[6] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("alpha", "expected"), [("0.3", [0.30004883, 0, np.inf]), ("1e6", [0, 0, np.inf]), ("-1e6", [0.30004883, -65504, np.inf])]
+)  # fmt: skip
+def test_a_threshold_between_two_float16_is_none_of_them(alpha, expected):
+    check_computes(
+        f"y = ThresholdedRelu<alpha={alpha}>(x)", 10, 9, np.array(expected, np.float16), feeds={"x": np.array([0.30004883, -65504, np.inf], np.float16)},
+        inputs="float16[3] x", outputs="float16[3] y",
+    )  # fmt: skip

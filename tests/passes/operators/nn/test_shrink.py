@@ -31,6 +31,21 @@ def test_integers(kind):
     )  # fmt: skip
 
 
+BETWEEN = [0.30004883, -0.30004883, 0.3000001, 2.0, 0.0, 65504, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("given", ["lambd=0.3", "lambd=0.3, bias=0.1", "lambd=1e6", "lambd=-1e6", "bias=1e6"])
+def test_what_float16_does_not_hold_is_compared_and_added_in_float32(given):
+    """A float16 is more than 0.3 and no more than what a float16 of it is, and infinity is more than a million."""
+    body, io = f"y = Shrink<{given}>(x)", {"inputs": "float16[9] x", "outputs": "float16[9] y"}
+    x = np.array(BETWEEN, np.float16)
+    (expected,) = evaluate(model(body, 9, **io), {"x": x})
+    with np.errstate(over="ignore"):  # of onnx.reference
+        check_computes(body, 9, 8, expected, feeds={"x": x}, **io)
+        (actual,) = evaluate(inlined(model(body, 13, **io), "Shrink"), {"x": x})
+    assert actual.tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("kind", ["int16", "uint16"])
 @pytest.mark.parametrize("bias", ["1e-5", "0.9999999", "0.5"])
 def test_short_integers_are_rounded_as_kernels_round_them(kind, bias):
