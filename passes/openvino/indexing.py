@@ -333,7 +333,7 @@ def unique(of: Layer) -> Made:
 def random_uniform(of: Layer) -> Made:
     """low + (high - low) * what is drawn from 0 to 1; integers are rounded down."""
     b, to = of.build, of.element_type("output_type")
-    wide = to if to in (T.FLOAT, T.FLOAT16) else T.DOUBLE
+    wide = T.FLOAT if to in (T.FLOAT, T.FLOAT16, T.BFLOAT16) else T.DOUBLE
     low, high = (of.cast(b.Reshape(of.input(k), b.constant([], T.INT64)), wide) for k in (1, 2))
     zeros = b.ConstantOfShape(of.vector(0))
     drawn = b.RandomUniformLike(zeros, dtype=wide, low=0.0, high=1.0)
