@@ -73,7 +73,7 @@ def group_norm(d: Draw) -> Any:
 @recipe
 def lrn(d: Draw) -> Any:
     x = d.value((3, 4))
-    axes = d.one(([1], [1], [2, 3], [-3]))
+    axes = d.one(([1], [1], [2, 3], [-3]) if len(shape_of(x)) == 4 else ([1], [2], [-2]))
     numbers = {"alpha": 0.3, "beta": 0.75, "bias": 1.0, "size": d.one((1, 3, 2, 5))}
     return d.make(1, "LRN", [x, d.constant(axes, "int64")], **numbers)
 
