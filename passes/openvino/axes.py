@@ -22,21 +22,27 @@ def axes_of(of: Layer, index: int, rank: int) -> list[Axis]:
 
 
 def along(
-    of: Layer, name: str, axis: Axis, compute: Callable[[str, int], str], instead: str | None = None, kept: int = 0
+    of: Layer,
+    name: str,
+    axis: Axis,
+    compute: Callable[[str, int], str],
+    instead: str | None = None,
+    first: int = 0,
+    kept: int = 0,
 ) -> str:
     """What is computed of a value along an axis: it keeps its place with any size, or has the sizes `instead` there.
 
-    The last axes of the value that are `kept` are none of those that lie behind.
+    So many of the `first` axes are none of those that lie before it, and the last that are `kept` none of those behind.
     """
     if isinstance(axis, int):
         return compute(name, axis)
     b, dims, shape = of.build, of.dims_of(name) or [], of.build.Shape(name)
-    before, behind = b.Slice(shape, [0], axis), b.Slice(shape, b.Add(axis, [1]), [-kept or END])
+    before, behind = b.Slice(shape, [first], axis), b.Slice(shape, b.Add(axis, [1]), [-kept or END])
+    lead, rest = [b.Slice(shape, [0], [first])] if first else [], [b.Slice(shape, [-kept], [END])] if kept else []
     counts = [b.ReduceProd(before, keepdims=1), b.Gather(shape, axis), b.ReduceProd(behind, keepdims=1)]
-    counts += [b.Slice(shape, [-kept], [END])] if kept else []
-    found = compute(b.Reshape(name, b.Concat(*counts, axis=0), allowzero=1), 1)
-    parts = [before, instead or b.Shape(found, start=1, end=2), behind]
-    parts += [b.Shape(found, start=3)] if kept else []
+    found = compute(b.Reshape(name, b.Concat(*lead, *counts, *rest, axis=0), allowzero=1), first + 1)
+    parts = [*lead, before, instead or b.Shape(found, start=first + 1, end=first + 2), behind]
+    parts += [b.Shape(found, start=first + 3)] if kept else []
     whole = b.Reshape(found, b.Concat(*parts, axis=0), allowzero=1)
     more = 0 if instead is None else (of.dims_of(instead) or [1])[0] - 1
     return str(b.typed(whole, of.type_of(name), [None] * (len(dims) + more)))

@@ -21,22 +21,24 @@ def gather(of: Layer) -> Made:
     held, batch = of.constant(1), of.integer("batch_dims", 0)
     if of.version < 8 and held is not None and min(held, default=0) < 0:
         raise Unmapped("a negative index, which this version leaves undefined")
-    if batch:
-        return _gathered_each(of, batch)
-    b, places = of.build, _places(of, 1)
-    if (axis := of.constant(2)) is not None:
+    b, places, axis = of.build, _places(of, 1), of.constant(2)
+    if axis is not None and not batch:
         return str(b.Gather(of.input(0), places, axis=axis[0]))
-    of.rank(1)
-    (where,), flat = axes_of(of, 2, of.rank()), b.Reshape(places, [-1])
-    return along(of, of.input(0), where, lambda x, at: str(b.Gather(x, flat, axis=at)), b.Shape(places))
+    batch += of.rank(1) if batch < 0 else 0
+    (where, *_) = axes_of(of, 2, of.rank())
+    own = b.Shape(places, start=batch) if isinstance(where, str) else None
+
+    def taken(data: str, at: int) -> str:
+        return _gathered_each(of, data, at, batch) if batch else str(b.Gather(data, places, axis=at))
+
+    return along(of, of.input(0), where, taken, own, first=batch)
 
 
-def _gathered_each(of: Layer, batch: int) -> str:
+def _gathered_each(of: Layer, data: str, axis: int, batch: int) -> str:
     """From each of a batch by indices of its own: GatherND takes them from the first axis behind the batch."""
-    rank, places = of.rank(), of.rank(1)
-    (axis, *_), batch = of.axes(2, rank), batch + places if batch < 0 else batch
+    rank, places = len(of.dims_of(data) or ()), of.rank(1)
     order = [*range(batch), axis, *(a for a in range(batch, rank) if a != axis)]
-    found = of.build.GatherND(of.permuted(of.input(0), order), of.build.Unsqueeze(of.int64(1), [-1]), batch_dims=batch)
+    found = of.build.GatherND(of.permuted(data, order), of.build.Unsqueeze(of.int64(1), [-1]), batch_dims=batch)
     own = list(range(batch, places))  # of the result: batch, indices, the axes before, the axes behind
     rest = [places + index for index in range(rank - batch - 1)]
     between = axis - batch
@@ -333,7 +335,7 @@ def unique(of: Layer) -> Made:
 def random_uniform(of: Layer) -> Made:
     """low + (high - low) * what is drawn from 0 to 1; integers are rounded down."""
     b, to = of.build, of.element_type("output_type")
-    wide = to if to in (T.FLOAT, T.FLOAT16) else T.DOUBLE
+    wide = T.FLOAT if to in (T.FLOAT, T.FLOAT16, T.BFLOAT16) else T.DOUBLE
     low, high = (of.cast(b.Reshape(of.input(k), b.constant([], T.INT64)), wide) for k in (1, 2))
     zeros = b.ConstantOfShape(of.vector(0))
     drawn = b.RandomUniformLike(zeros, dtype=wide, low=0.0, high=1.0)

@@ -95,12 +95,19 @@ def squeeze(of: Layer) -> Made:
         if others and not skips:
             raise Unmapped(f"axis {others[0]} has {dims[others[0]]} elements; one could be squeezed")
         if skips and any(dims[of.normal(axis, len(dims))] < 0 for axis in held):
-            raise Unmapped("allow_axis_skip=true, and a size is not known; known sizes could be expressed")
+            return _without_ones(of)
         ones = [axis for axis in held if axis not in others]
         return str(of.build.Squeeze(of.input(0), ones)) if ones else of.input(0)
-    if skips:
-        raise Unmapped("allow_axis_skip=true with axes or a rank that are not known; known ones could be expressed")
-    return str(of.build.Squeeze(of.input(0), of.vector(1)))
+    return _without_ones(of) if skips else str(of.build.Squeeze(of.input(0), of.vector(1)))
+
+
+def _without_ones(of: Layer) -> str:
+    """Without those of the axes that have one element, which only the run tells."""
+    of.length(1)  # for no axes are all of one element
+    b, rank, shape = of.build, of.rank(), of.build.Shape(of.input(0))
+    named = b.ScatterElements([0] * rank, of.vector(1), b.Expand([1], b.Shape(of.vector(1))))
+    kept = b.Compress(shape, b.Or(b.Equal(named, 0), b.Not(b.Equal(shape, 1))), axis=0)
+    return str(b.Reshape(of.input(0), kept, allowzero=1))
 
 
 @layer("Unsqueeze")

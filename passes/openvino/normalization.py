@@ -71,14 +71,16 @@ def root_mean_square(of: Layer) -> Made:
 
 @layer("LRN")
 def local_response(of: Layer) -> Made:
-    """Of channels; ONNX has it for images alone."""
-    rank = of.rank()
-    if of.axes(1, rank) != [1]:
-        raise Unmapped(f"axes {of.known(1)} of data of rank {rank}; axis 1 could be expressed")
-    if of.integer("size") % 2 == 0:
-        raise Unmapped(f"size={of.integer('size')}, which has no middle; an odd one could be expressed")
+    """Of channels, which ONNX has for images alone, or of places."""
+    rank, size, b = of.rank(), of.integer("size"), of.build
+    axes = of.axes(1, rank)
+    if axes != [1] and min(axes, default=0) < 2:
+        raise Unmapped(f"axes {of.known(1)} of data of rank {rank}; axis 1, or some behind it, could be expressed")
+    if size % 2 == 0:
+        raise Unmapped(f"size={size}, which has no middle; an odd one could be expressed")
     names = {name: of.number(name) for name in ("alpha", "beta", "bias")}
-    size, b = of.integer("size"), of.build
+    if axes != [1]:
+        return _response_of_places(of, axes, size, **names)
     if rank == 4:
         return str(b.LRN(of.input(0), size=size, **names))
     if rank < 4:
@@ -87,6 +89,17 @@ def local_response(of: Layer) -> Made:
     places = b.ReduceProd(b.Shape(of.input(0), start=2), keepdims=1)
     image = b.Reshape(of.input(0), b.Concat(b.Shape(of.input(0), end=2), places, [1], axis=0), allowzero=1)
     return str(b.Reshape(b.LRN(image, size=size, **names), b.Shape(of.input(0)), allowzero=1))
+
+
+def _response_of_places(of: Layer, axes: list[int], size: int, alpha: float, beta: float, bias: float) -> str:
+    """x / (bias + alpha * mean of the squares in a window) ** beta; what lies outside of the data counts as 0."""
+    b, x = of.build, of.input(0)
+    if 0 in (of.dims() or ()):  # which runtimes do not take
+        return x
+    window = [size if axis in axes else 1 for axis in range(2, of.rank())]
+    mean = b.AveragePool(b.Mul(x, x), kernel_shape=window, pads=[n // 2 for n in window] * 2, count_include_pad=1)
+    of.close("a sum of squares is divided before it is scaled")
+    return str(b.Div(x, b.Pow(b.Add(b.Mul(mean, of.like(alpha)), of.like(bias)), of.like(beta))))
 
 
 @layer("ScaledDotProductAttention")

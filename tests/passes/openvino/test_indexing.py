@@ -1,4 +1,4 @@
-"""Places that are looked for among sorted numbers, against OpenVINO."""
+"""Places that are looked for among sorted numbers, against OpenVINO; numbers without their repeats, against numpy."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,9 @@ openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional depen
 
 from openvino import opset15  # noqa: E402
 
-from tests.passes.openvino.networks import drawn, ints, made  # noqa: E402
+from opshift.files import openvino_ir  # noqa: E402
+from opshift.verification.engines import OnnxRuntime  # noqa: E402
+from tests.passes.openvino.networks import drawn, ints, made, network  # noqa: E402
 from tests.passes.openvino.test_detection import check, refusal  # noqa: E402
 
 BOUNDS = np.float32([-1, 0, 0, 2])
@@ -48,3 +50,37 @@ def test_an_element_that_an_axis_lacks(size, index, found, tmp_path):
         check(build, [drawn(size, 2)], tmp_path)
     else:
         assert f"element {index} of an axis of {size}" in refusal(build, [drawn(size, 2)], tmp_path)
+
+
+@pytest.mark.parametrize("output", range(4))
+@pytest.mark.parametrize("numbers", [[2, 1, 2, 2, 0], [1], []])
+def test_numbers_without_their_repeats(output, numbers, tmp_path):
+    held = {"index_element_type": "i32", "count_element_type": "i64", "sorted": True}
+    x = np.float32(numbers)
+    model = openvino_ir.read(
+        network(lambda x: made("opset10", "Unique", [x], **held).output(output), [x], tmp_path)
+    ).model
+    (actual,) = OnnxRuntime(model).run({model.graph.input[0].name: x})
+    expected = np.unique(x, return_index=True, return_inverse=True, return_counts=True)[output]
+    np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "to"),
+    [(np.float32, "f32"), (np.float16, "f16"), (np.float64, "f64"), (np.int32, "i32"), (np.int64, "i64")],
+)
+@pytest.mark.parametrize("shape", [(20, 30), (0, 2), (1,)])
+def test_numbers_drawn_between_bounds(kind, to, shape, tmp_path):
+    bounds = [np.array(n, kind) for n in (-2, 3)]
+    held = {"output_type": to, "global_seed": 0, "op_seed": 3}
+    feeds = [np.array(shape), *bounds]
+    read = openvino_ir.read(network(lambda *inputs: made("opset8", "RandomUniform", inputs, **held), feeds, tmp_path))
+    names = [value.name for value in read.model.graph.input]
+    (found,) = OnnxRuntime(read.model).run(dict(zip(names, feeds, strict=True)))
+    assert (found.dtype, found.shape) == (kind, shape)
+    assert np.all((found >= -2) & (found <= (3 if to == "f16" else np.nextafter(np.float32(3), 0))))
+    if found.size > 1:
+        shares = np.histogram(found, bins=[-2, -1, 0, 1, 2, 3])[0] / found.size
+        np.testing.assert_allclose(shares, [0.2] * 5, atol=0.1)
+        assert len(np.unique(found)) == 5 or np.dtype(kind).kind == "f"
+    assert [change.grade for change in read.changes] == ["close"]

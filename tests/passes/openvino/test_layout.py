@@ -7,10 +7,11 @@ import pytest
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
 
 from openvino import opset15  # noqa: E402
+from opshift.passes.errors import Refused  # noqa: E402
 
 from opshift.files import openvino_ir  # noqa: E402
 from opshift.verification.engines import OnnxRuntime  # noqa: E402
-from tests.passes.openvino.networks import CORE, drawn, ints, network  # noqa: E402
+from tests.passes.openvino.networks import CORE, drawn, ints, made, network, of_any_size  # noqa: E402
 from tests.passes.openvino.test_detection import check  # noqa: E402
 
 
@@ -81,3 +82,45 @@ def test_no_sequence_is_reversed(shape, axes, tmp_path):
     """Whose least length is 1."""
     lengths = ints(*[1] * shape[axes[0]], dtype=np.int32)
     check(lambda x: opset15.reverse_sequence(x, lengths, *axes), [drawn(*shape)], tmp_path, any_size=False)
+
+
+SKIPPED = [
+    ((1, 3, 1), [0, 1]),
+    ((1, 3, 1), [-1, -2]),
+    ((2, 3, 1), [0, -2]),
+    ((1, 1), [-1]),
+    ((0, 1), [0, 1]),
+    ((1, 1), [0, 1]),
+    ((2, 1), [0, 0]),
+]
+
+
+@pytest.mark.parametrize(("shape", "axes"), SKIPPED)
+@pytest.mark.parametrize("run_time", [True, False])
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_run_may_tell_which_axes_are_skipped(shape, axes, run_time, whole, tmp_path):
+    """By the specification: OpenVINO runs nothing of a rank that it does not know."""
+    expected = [size for axis, size in enumerate(shape) if size != 1 or axis not in np.mod(axes, len(shape))]
+
+    def build(x, *named):
+        squeezed = made("opset15", "Squeeze", [x, *(named or [ints(*axes)])], allow_axis_skip=True)
+        return opset15.reshape(squeezed, ints(-1), False) if whole else opset15.shape_of(squeezed)
+
+    feeds = [drawn(*shape), *([np.array(axes)] if run_time else [])]
+    model = CORE.read_model(network(build, feeds, tmp_path))
+    model.reshape({model.inputs[0]: openvino.PartialShape([-1] * len(shape))})
+    openvino.serialize(model, tmp_path / "any.xml")
+    read = openvino_ir.read(tmp_path / "any.xml").model
+    onnx.checker.check_model(read, full_check=True)
+    names = [value.name for value in read.graph.input]
+    (actual,) = OnnxRuntime(read).run(dict(zip(names, feeds, strict=True)))
+    np.testing.assert_array_equal(actual, feeds[0].reshape(-1) if whole else expected)
+
+
+def test_axes_that_may_be_none_are_not_skipped(tmp_path):
+    def build(x, axes):
+        return opset15.shape_of(made("opset15", "Squeeze", [x, axes], allow_axis_skip=True))
+
+    path = of_any_size(network(build, [drawn(1, 2), np.array([1])], tmp_path))
+    with pytest.raises(Refused, match="the length of input 1 is not known; a known length could be expressed"):
+        openvino_ir.read(path)

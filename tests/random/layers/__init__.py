@@ -1,6 +1,7 @@
 """One layer each, drawn at random: its attributes, and the values that it takes."""
 
 from tests.random.layers import (  # noqa: F401
+    chance,
     colors,
     control,
     decoding,

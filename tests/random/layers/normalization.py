@@ -73,7 +73,7 @@ def group_norm(d: Draw) -> Any:
 @recipe
 def lrn(d: Draw) -> Any:
     x = d.value((3, 4))
-    axes = d.one(([1], [1], [2, 3], [-3]))
+    axes = d.one(([1], [1], [2, 3], [-3]) if len(shape_of(x)) == 4 else ([1], [2], [-2]))
     numbers = {"alpha": 0.3, "beta": 0.75, "bias": 1.0, "size": d.one((1, 3, 2, 5))}
     return d.make(1, "LRN", [x, d.constant(axes, "int64")], **numbers)
 
@@ -103,3 +103,14 @@ def attention(d: Draw) -> Any:
         if d.chance():
             inputs.append(d.given(np.float32(0.4)))
     return d.make(13, "ScaledDotProductAttention", inputs, causal=causal)
+
+
+@recipe
+def rms(d: Draw) -> Any:
+    """As networks write out what OpenVINO computes as RMS, of which no version of its operators is."""
+    x = d.value((2, 3, 4))
+    squares = d.make(1, "Power", [x, d.constant(np.float32(2))])
+    mean = d.make(1, "ReduceMean", [*squares, d.constant([-1], "int64")], keep_dims=True)
+    size = d.make(1, "Sqrt", d.make(1, "Add", [*mean, d.constant(np.float32(0.1))]))
+    one = d.make(1, "Divide", [d.constant(np.float32(1)), *size])
+    return d.make(1, "Multiply", [*d.make(1, "Multiply", [x, *one]), d.constant(d.array(shape_of(x)[-1:]))])
