@@ -61,6 +61,8 @@ def nonnegative_classes(node: Node) -> None:
     indices, depth = (
         node.input(i) if node.elem_type(i) == T.INT64 else build.Cast(node.input(i), to=T.INT64) for i in (0, 1)
     )
+    if not node.scope.shape(node.input(0)) and node.scope.shape(node.input(1)) != []:
+        depth = build.Reshape(depth, [])  # one element would make a vector of a single index
     for outside in (build.Add(indices, depth), depth):
         indices = build.Where(build.Less(indices, 0), outside, indices)
     node.set_input(0, indices)

@@ -32,7 +32,7 @@ def maxima_and_places(node: Node) -> list[str]:
             node, f"{counts} windows of {kernel} elements; some, {MOST} elements in all, could be expressed"
         )
     batch, channels, *_ = flat_indices.sizes(node, node.input(0))
-    elements = _elements(every, counts)
+    elements = _elements(node, every, counts)
     data = build.Reshape(node.input(0), flat_indices.vector(build, [0, 0, prod(sizes)]))
     compared = build.Gather(data, build.constant(elements, T.INT64), axis=2)
     chosen = build.ArgMax(compared, axis=3, keepdims=0)
@@ -47,7 +47,7 @@ def maxima_and_places(node: Node) -> list[str]:
     return [build.Reshape(result, [0, 0, *counts]) for result in (maxima, places)]
 
 
-def _elements(every: list[Window], counts: list[int]) -> Array:
+def _elements(node: Node, every: list[Window], counts: list[int]) -> Array:
     """For each window the places of its elements; the padding repeats the first element that is data."""
     sizes, kernels = [w.size or 0 for w in every], [w.kernel for w in every]
     window = np.indices(counts).reshape(len(every), -1, 1)
@@ -57,6 +57,8 @@ def _elements(every: list[Window], counts: list[int]) -> Array:
     )
     at = window * strides + element * dilations - begins
     inside = ((at >= 0) & (at < np.array(sizes).reshape(-1, 1, 1))).all(axis=0)
+    if not inside.any(axis=1).all():
+        raise CannotConvert(node, "a window of padding alone has its maximum nowhere; one with data could be expressed")
     places = np.ravel_multi_index(tuple(at), sizes, mode="clip")
     first = np.take_along_axis(places, inside.argmax(axis=1)[:, None], axis=1)
     return np.where(inside, places, first)

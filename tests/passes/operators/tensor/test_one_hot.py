@@ -84,6 +84,16 @@ def test_one_hot_of_one_index_and_of_negative_ones():
     )
 
 
+@pytest.mark.parametrize("depth", ["int64[1] d", "int64[K] d", "int32[1] d"])
+@pytest.mark.parametrize(("index", "on"), [(-2, [2]), (1, [1]), (4, []), (-5, [])])
+def test_one_index_is_no_vector_beside_a_depth_that_is_one(depth, index, on):
+    """By the text: no engine runs the source."""
+    source = model("y = OneHot(i, d, v)", 11, inputs=f"int64 i, float[2] v, {depth}", outputs="float[A] y")
+    feeds = {"i": np.array(index), "d": np.array([4], depth.split("[")[0]), "v": np.array([INF, NAN], np.float32)}
+    (found,) = evaluate(opshift.convert_version(source, 8), feeds)
+    np.testing.assert_array_equal(found, np.array([NAN if k in on else INF for k in range(4)], np.float32))
+
+
 @pytest.mark.parametrize("kind", ["int64", "int32"])
 def test_a_negative_depth_is_refused(kind):
     io = {"inputs": "int64[2] i, float[2] v", "outputs": "float[2,N] y", "constants": f"{kind} d = {{-1}}"}
