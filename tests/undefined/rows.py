@@ -43,6 +43,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined((*REDUCTIONS, "ReduceMax", "ReduceMin"), "an axis is none of the data", when.reduces_no_axis),
     Undefined(REDUCTIONS, "whole numbers go beyond their type", when.out_of_range),
     Undefined(("Pow",), "whole powers go beyond their type", when.powers_out_of_range),
+    Undefined(("MatMul", "Einsum"), "whole products go beyond their type", when.products_out_of_range),
     Undefined(("MeanVarianceNormalization",), "there is no variance", when.no_variance, ("nan", LOWEST)),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", when.no_window, "elements differ"),
     Undefined(("Det",), "the rows hang on each other, so that nothing is left but a rounding", when.singular, "elements differ"),

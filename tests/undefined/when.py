@@ -161,6 +161,17 @@ def powers_out_of_range(call: Call) -> bool:
     return bool((powers > np.iinfo(x.dtype).max).any())
 
 
+def products_out_of_range(call: Call) -> bool:
+    """Whether a sum of products of whole numbers may be larger than their type holds."""
+    values = [call.given(at) for at in range(len(call.node.input))]
+    if not all(map(whole, values)):
+        return False
+    sizes = [np.abs(value.astype(np.float64)) for value in values]
+    equation = encoded(call.attribute("equation", "")).decode()
+    sums = np.einsum(equation, *sizes) if call.node.op_type == "Einsum" else np.matmul(*sizes)
+    return bool((sums >= float(np.iinfo(values[0].dtype).max)).any())
+
+
 def beyond(call: Call) -> bool:
     x, chosen, axis = call.shape(0), call.given(1), call.attribute("axis")
     if x is None or chosen is None or (axis is not None and not -len(x) <= axis < len(x)):
