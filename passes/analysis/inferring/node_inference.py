@@ -44,8 +44,9 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
         domain = default_domain(node.domain)
         if node.op_type == "Reshape" and not domain and opset >= SHAPE_TO_INPUT:
             opset = max(opset, RANK_BY_LENGTH)
-        if node.op_type == "Slice" and not domain and opset == open_slices.WRONG:
-            opset = open_slices.RIGHT
+        if node.op_type == "Slice" and not domain:
+            opset = open_slices.RIGHT if opset == open_slices.WRONG else opset
+            types.update(open_slices.lists(node, types))
         schema = _schema(node.op_type, opset, domain)
         imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]
         inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)

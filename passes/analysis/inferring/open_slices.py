@@ -1,14 +1,24 @@
 """ONNX's inference with what it gets wrong set right: at opset 10 it takes what Slice cuts from a size with a name for
-the whole of it, while Slice of opset 11, which computes the same, leaves such a size open."""
+the whole of it, while Slice of opset 11, which computes the same, leaves such a size open. Axes and steps whose shape
+it does not know it takes for left out."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Any
 
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.traversal import Op, bodies, declarations
+from opshift.passes.model.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+)
+from opshift.passes.model.traversal import Op, bodies, declarations, holding, own_names, subgraphs, with_nested
+from opshift.passes.model.types import elem_type_of, has_shape, tensor_type
 
 WRONG, RIGHT = 10, 11
 """The version of Slice that is inferred wrong, and the one that it is taken for."""
@@ -19,9 +29,13 @@ def inferred(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
     """A copy with the types and shapes that follow from those of the inputs and of constants.
 
     Of a call of Attention whose values have an unknown size, ONNX infers one of 0: nothing is asked of it then. `ops`
-    are those that the model calls, if they are known, by the empty name of the default domain.
+    are those that the model calls, if they are known, by the empty name of the default domain. Lists of unknown shape
+    are stated in `model` itself.
     """
     made = _inferred(model, ops)
+    slices = ops is None or ("", "Slice") in ops
+    if slices and _state_lists(model.graph, made.graph, _places(model), set()):
+        made = _inferred(model, ops)
     if ops is not None and ("", "Attention") not in ops:
         return made
     attentions = [node for body in bodies(model) for node in body.node if _is_attention(node)]
@@ -45,6 +59,61 @@ def inferred(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
             if node.op_type == ASIDE:
                 node.op_type = "Attention"
     return made
+
+
+LISTS = (3, 4)
+"""The inputs of Slice that are lists and may be left out: the axes and the steps."""
+
+
+def _places(model: ModelProto) -> dict[Op, Collection[int]]:
+    """The inputs of Slice, and of functions that hand theirs to it, that are such lists."""
+    found: dict[Op, Collection[int]] = {("", "Slice"): LISTS}
+    for _ in range(len(model.functions)):
+        before = dict(found)
+        for function in model.functions:
+            read = {name for body in with_nested([function]) for node in body.node for name in _read(node, found)}
+            op = (function.domain, function.name)
+            found[op] = {place for place, name in enumerate(function.input) if name in read}
+        if found == before:
+            break
+    return found
+
+
+def _read(node: NodeProto, places: Mapping[Op, Collection[int]]) -> list[str]:
+    """What a node reads as such lists."""
+    wanted = places.get((node.domain, node.op_type), ())
+    return [name for place, name in enumerate(node.input) if place in wanted and name]
+
+
+def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collection[int]], outer: set[str]) -> bool:
+    """State that axes and steps are lists, where their shape is not known; the names of others are added to `outer`."""
+    kinds = {value.name: value.type for value in (*made.input, *made.value_info, *made.output)}
+    names = {name for node in graph.node for name in _read(node, places)}
+    found = False
+    for index, node in holding(graph):
+        for (_, _, inner), (_, _, other) in zip(subgraphs(node), subgraphs(made.node[index]), strict=True):
+            found |= _state_lists(inner, other, places, names)
+    own = own_names(graph)
+    outer |= names - own
+    open_ = {name for name in names & own if name in kinds and not kinds[name].tensor_type.HasField("shape")}
+    unknown = names & {name for node in graph.node for name in node.output} - set(kinds)
+    for name in sorted(open_ | unknown):
+        stated = [value for value in (*graph.input, *graph.output, *graph.value_info) if value.name == name]
+        for value in stated or [graph.value_info.add(name=name)]:
+            if name in kinds:
+                value.type.CopyFrom(kinds[name])
+            value.type.tensor_type.shape.dim.add()
+    return found or bool(open_ | unknown)
+
+
+def lists(node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
+    """The types of a Slice's axes and steps whose shape is not known: they are lists."""
+    found = {name: types.get(name) for name in node.input[LISTS[0] :] if name}
+    return {
+        name: tensor_type(elem_type_of(kind) or TensorProto.INT64 if kind is not None else TensorProto.INT64, [None])
+        for name, kind in found.items()
+        if kind is None or not has_shape(kind)
+    }
 
 
 def _is_empty(dim: Any) -> bool:

@@ -151,7 +151,7 @@ def held_as(node: Node, index: int, to: int) -> str:
     if not rank:
         return node.build.constant(held.reshape(()), to)
     size = dims[axis] if -rank <= axis < rank else None
-    if held.ndim == 1:
+    if held.ndim == 1 and not (block and rank == 1):
         _check_count(node, list(held.shape), axis)
         return node.build.constant(held.reshape([-1] + [1] * (rank - axis % rank - 1)), to)
     if not block or not isinstance(size, int):

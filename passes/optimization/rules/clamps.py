@@ -12,11 +12,13 @@ from opshift.passes.optimization.rules.identities import keeps_shape, splat
 from opshift.passes.rewrite.says import says
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+_CLIP_OF_DOUBLES = 12  # the opset from which on onnxruntime has it
 
 
 def _bounded(call: Call) -> tuple[str, Any] | None:
     """What a Max or Min bounds, and the bound."""
-    if len(call.inputs) != 2 or call.elem_type(0) not in _FLOATS:
+    kind = call.elem_type(0)
+    if len(call.inputs) != 2 or kind not in _FLOATS or (kind == TensorProto.DOUBLE and call.opset < _CLIP_OF_DOUBLES):
         return None
     for value, other in ((0, 1), (1, 0)):
         bound = splat(call, other)

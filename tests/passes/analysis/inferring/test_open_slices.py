@@ -6,6 +6,8 @@ import onnx.parser
 import pytest
 from opshift.passes.analysis.inferring import open_slices
 from opshift.passes.conversion import convert
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.types import tensor_type
 from opshift.passes.optimization import optimize
 
 from tests.support import evaluate, model, show
@@ -79,3 +81,78 @@ def test_an_unknown_size_of_values_is_not_0():
     assert made is not None
     onnx.checker.check_model(made, full_check=True)
     assert [dim.dim_value for dim in made.graph.output[0].type.tensor_type.shape.dim] == [2, 4, 72]
+
+
+LAST = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] minus = {-1}, bool sure = {1}, int64 first = {0}"
+SLICED = "p = Slice(x, zero, minus, axes, one) q = Slice(p, zero, one, zero)"
+UNKNOWN = {
+    "a constant that is an output": ("", "", "int64[1] axes", "int64[1] axes = {-1}"),
+    "an input that is an output": (", int64[1] axes", "", "int64[1] axes", ""),
+    "an input of no stated shape": (", int64[] axes", "", "", ""),
+    "a member of a sequence": (", int64[1] a", "s = SequenceConstruct(a, first) axes = SequenceAt(s, first)", "", ""),
+}
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+@pytest.mark.parametrize("which", UNKNOWN)
+@pytest.mark.parametrize("inside", [False, True])
+def test_axes_of_unknown_shape_are_not_left_out(opset, which, inside):
+    more, before, also, held = UNKNOWN[which]
+    source = model(
+        f"{before} {SLICED}", opset, inputs=f"float[2,2] x{more}", outputs=", ".join(filter(None, ["float[A,B] q", also])),
+        constants=", ".join(filter(None, [LAST, held])),
+    )  # fmt: skip
+    for value in source.graph.input:
+        if which == "an input of no stated shape" and value.name == "axes":
+            value.type.tensor_type.ClearField("shape")
+    if inside:
+        cuts = source.graph.node[-2:]
+        del source.graph.node[-2:]
+        graphs = [onnx.helper.make_graph(cuts, name, [], [onnx.ValueInfoProto(name="q")]) for name in ("then", "else")]
+        graphs[1].output[0].name = graphs[1].node[1].output[0] = "r"
+        graphs[1].node[0].output[0] = graphs[1].node[1].input[0] = "o"
+        for graph in graphs:
+            graph.output[0].type.CopyFrom(onnx.helper.make_tensor_type_proto(1, [None, None]))
+        source.graph.input.append(onnx.helper.make_tensor_value_info("c", 9, []))
+        source.graph.node.append(
+            onnx.helper.make_node("If", ["c"], ["q"], then_branch=graphs[0], else_branch=graphs[1])
+        )
+        source.graph.node[-1].output[0] = source.graph.output[0].name = "y"
+    given = {"x": np.arange(4, dtype=np.float32).reshape(2, 2), "axes": np.array([-1]), "a": np.array([-1]), "c": True}
+    feeds = {value.name: np.asarray(given[value.name]) for value in source.graph.input}
+    made = optimize.attempt(source).model
+    expected = evaluate(source, feeds)
+    np.testing.assert_array_equal(expected[0], [[0.0]])
+    for found, wanted in zip(evaluate(made, feeds), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+HANDED = """
+    <ir_version: 8, opset_import: ["" : 17, "f" : 1]> g (float[2,2] x, int64[] axes) => (float[A,B] q) <int64[1] zero = {0}, int64[1] one = {1}> {
+        p = f.G(axes, x) q = Slice(p, zero, one, zero)
+    }
+    <domain: "f", opset_import: ["" : 17, "f" : 1]> G (a, x) => (p) { p = f.F(x, a) }
+    <domain: "f", opset_import: ["" : 17]> F (x, axes) => (p) {
+        zero = Constant<value_ints=[0]>() minus = Constant<value_ints=[-1]>() one = Constant<value_ints=[1]>()
+        p = Slice(x, zero, minus, axes, one)
+    }"""
+
+
+@pytest.mark.parametrize("shapeless", [False, True])
+def test_axes_that_functions_hand_on_are_not_left_out(shapeless):
+    source = onnx.parser.parse_model(HANDED)
+    if shapeless:
+        source.graph.input[1].type.tensor_type.ClearField("shape")
+    else:
+        source.graph.input[1].type.tensor_type.shape.dim.add()
+        source.graph.output.append(source.graph.input[1])
+    feeds = {"x": np.arange(4, dtype=np.float32).reshape(2, 2), "axes": np.array([-1])}
+    np.testing.assert_array_equal(evaluate(optimize.attempt(source).model, feeds)[0], [[0.0]])
+
+
+def test_axes_and_steps_are_lists_where_nothing_more_is_known():
+    node = onnx.parser.parse_node("y = Slice(x, s, e, a, p)")
+    few, some = tensor_type(TensorProto.INT32), tensor_type(TensorProto.INT32, [2])
+    wide = tensor_type(TensorProto.INT64, [None])
+    assert open_slices.lists(node, {"a": few, "x": few}) == {"a": tensor_type(TensorProto.INT32, [None]), "p": wide}
+    assert open_slices.lists(node, {"a": some, "p": wide}) == {}

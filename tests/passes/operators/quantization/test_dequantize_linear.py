@@ -9,7 +9,7 @@ from opshift.passes.errors import Refused
 
 import opshift
 from tests.passes.operators.shared.test_quantization import BLOCKS, scaled_by_powers
-from tests.support import check, check_refused, check_values, model, show
+from tests.support import check, check_refused, check_values, evaluate, model, show
 
 DEQUANTIZED = {"inputs": "int8[3,4] x", "outputs": "float[3,4] y"}
 
@@ -210,3 +210,21 @@ def test_a_zero_point_that_is_not_one_for_each_block_is_refused():
     )  # fmt: skip
     with pytest.raises(Refused, match="blocks of 1"):
         opshift.inline(source, ["DequantizeLinear"])
+
+
+@pytest.mark.parametrize("size", ["5", "N"])
+@pytest.mark.parametrize("held", ["float[3] s = {0.5, 2, 4}, int8[3] z = {1, -2, 3}", ""])
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_blocks_of_a_vector_are_inlined(op, held, size):
+    kinds = ("float", "int8") if op == "QuantizeLinear" else ("int8", "float")
+    given = "" if held else ", float[3] s, int8[3] z"
+    io = {"inputs": f"{kinds[0]}[{size}] x{given}", "outputs": f"{kinds[1]}[M] y", "constants": held}
+    source = model(f"y = {op}<axis=0, block_size=2>(x, s, z)", 24, **io)
+    feeds = {"x": np.array([4, 7, -8, 12, 5], np.float32 if op == "QuantizeLinear" else np.int8)}
+    scales, zeros = np.array([0.5, 2, 4], np.float32), np.array([1, -2, 3], np.int8)
+    (found,) = evaluate(opshift.inline(source, [op]), feeds | ({} if held else {"s": scales, "z": zeros}))
+    each, zero = scales[[0, 0, 1, 1, 2]], zeros[[0, 0, 1, 1, 2]]
+    wanted = (
+        np.rint(feeds["x"] / each) + zero if op == "QuantizeLinear" else (feeds["x"] - zero.astype(np.float32)) * each
+    )
+    np.testing.assert_array_equal(found, wanted.astype(found.dtype))

@@ -37,6 +37,14 @@ def test_doubles_have_double_bounds():
     check_optimized("t = Max(x, a) y = Min(t, b)", "y = Clip(x, float64:0.0, float64:6.0)", feeds=feeds, **io)
 
 
+@pytest.mark.parametrize("nodes", ["t = Max(x, a) y = Min(t, b)", "t = Min(b, x) y = Max(t, a)"])
+def test_doubles_stay_where_no_runtime_clips_them(nodes):
+    """onnxruntime has kernels of Max and Min of doubles at 11, but none of Clip."""
+    io = {"inputs": "double[N,3] x", "outputs": "double[N,3] y", "constants": "double a = {0.0}, double b = {6.0}"}
+    check_kept(nodes, 11, **io)
+    check_optimized(nodes, "y = Clip(x, float64:0.0, float64:6.0)", 12, feeds={"x": np.asarray(SPECIAL)}, **io)
+
+
 def test_integers_stay():
     io = {"inputs": "int64[N,3] x", "outputs": "int64[N,3] y", "constants": "int64 a = {0}, int64 b = {6}"}
     check_kept("t = Max(x, a) y = Min(t, b)", **io)
