@@ -123,13 +123,13 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
                 onnx.checker.check_model(Path(folder, "net.onnx"), full_check=True)
             except Exception as error:
                 return "invalid", f"opset {opset}: {' '.join(str(error).split())[-300:]}"
-            given = dict(zip(names, feeds, strict=True))
+            given, whole = dict(zip(names, feeds, strict=True)), onnx.load(Path(folder, "net.onnx"))
             try:
                 actual = OnnxRuntime(made, folder=folder).run(given)
             except EngineError as error:
                 if opset != ir_opset() or "NOT_IMPLEMENTED" in str(error):
                     continue
-                if quirks.excuse(OnnxRuntime.engine, made, given):
+                if quirks.excuse(OnnxRuntime.engine, whole, given):
                     continue
                 if _contradicts_itself(model, feeds):
                     return "unread", "what OpenVINO refuses where more is known of it"
@@ -142,11 +142,11 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
                 if (why := compare(one, other, "close").why) and not _is_noise(one, np.asarray(other)):
                     if _contradicts_itself(model, feeds, place, other):
                         return "unread", "something else than where more is known, or asked for"
-                    if excuse := quirks.excuse(OnnxRuntime.engine, made, given, why) or openvino_quirks.excuse(
+                    if excuse := quirks.excuse(OnnxRuntime.engine, whole, given, why) or openvino_quirks.excuse(
                         model, feeds
                     ):
                         return "unread", excuse
-                    if as_unsteady([np.asarray(other)], [one], *_moved(made, given, folder, place)):
+                    if as_unsteady([np.asarray(other)], [one], *_moved(whole, given, place)):
                         return "unread", f"what a rounding of the inputs changes as much: {why}"
                     return "differs", f"opset {opset}, output {place}: {why}"
         return ("agrees", "") if ran else ("unrun", "")
@@ -195,13 +195,13 @@ def _contradicts_itself(model: Any, feeds: Sequence[Any], place: int | None = No
     return False
 
 
-def _moved(model: ModelProto, feeds: dict[str, Any], folder: str, place: int) -> list[list[Any]]:
+def _moved(model: ModelProto, feeds: dict[str, Any], place: int) -> list[list[Any]]:
     """What an output is where the inputs of a model are a few roundings off, up and down."""
     found = []
     for way in (1, -1):
         source = rocked(Source(model, feeds, "graph"), way)
         try:
-            found.append([np.asarray(OnnxRuntime(source.model, folder=folder).run(source.feeds)[place])])
+            found.append([np.asarray(OnnxRuntime(source.model).run(source.feeds)[place])])
         except EngineError:
             continue
     return found

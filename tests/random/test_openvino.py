@@ -81,6 +81,15 @@ def test_what_a_rounding_decides_is_not_judged(monkeypatch, fed, outcome):
     assert networks.judge(model, [np.full(2, fed, np.float32)], 18)[0] == outcome
 
 
+def test_weights_are_read_where_a_difference_is_looked_into(monkeypatch):
+    flags, x = openvino.opset13.parameter([2000], bool), openvino.opset13.parameter([2000], np.float32)
+    weights = openvino.opset13.constant(np.ones(2000, np.float32))
+    model = openvino.Model([openvino.opset13.result(openvino.opset13.select(flags, x, weights))], [flags, x], "net")
+    monkeypatch.setattr(networks, "_expected", lambda *_: [np.zeros(2000, np.float32)])
+    monkeypatch.setattr(networks, "_contradicts_itself", lambda *_: False)
+    assert networks.judge(model, [np.zeros(2000, bool), np.ones(2000, np.float32)], 18)[0] == "differs"
+
+
 @pytest.mark.parametrize(("ends", "outcome"), [(False, "unread"), (True, "dies")])
 def test_an_end_is_a_finding_where_openvino_has_no_part_in_it(monkeypatch, ends, outcome):
     def called(function, *_):
