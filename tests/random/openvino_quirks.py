@@ -77,7 +77,8 @@ def any_rest(call: Call) -> bool:
 
 def signal_of_nothing(call: Call) -> bool:
     data, axes = call.values[:2]
-    return 0 in (data.shape[axis] for axis in axes)
+    dims = data.shape if call.node.get_type_name() == "RDFT" else data.shape[:-1]  # the last axis is not counted
+    return 0 in (dims[axis] for axis in axes)
 
 
 def reads_beyond(call: Call) -> bool:

@@ -108,6 +108,24 @@ def test_rows_of_empty_segments(row, left):
     assert bool(excuse(openvino.Model([openvino.opset13.result(made)], [x], "net"), [X])) is left
 
 
+@pytest.mark.parametrize(
+    ("kind", "shape", "axis", "nothing"),
+    [
+        ("IDFT", (0, 2), -1, True),
+        ("DFT", (0, 2), 0, True),
+        ("DFT", (0, 3, 2), -1, False),
+        ("DFT", (3, 0, 2), -1, True),
+        ("RDFT", (0, 2), -1, False),
+        ("RDFT", (2, 0), -1, True),
+    ],
+)
+def test_signals_of_nothing(kind, shape, axis, nothing):
+    x = openvino.opset13.parameter([-1] * (len(shape) - 1) + [shape[-1] or -1], np.float32)
+    made = NodeFactory("opset9").create(kind, [x, openvino.opset13.constant(np.array([axis]))], {})
+    model = openvino.Model([openvino.opset13.result(made)], [x], "net")
+    assert bool(excuse(model, [np.zeros(shape, np.float32)])) is nothing
+
+
 @pytest.mark.parametrize(("number", "near"), [(0.5, False), (-0.995, False), (0.997, True), (-0.9999, True)])
 def test_ends_of_the_inverse_of_erf(number, near):
     x = openvino.opset13.parameter([-1], np.float32)
