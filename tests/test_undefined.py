@@ -76,6 +76,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
     ("no variance", "y = MeanVarianceNormalization(x)", 13, "float[A,B,C,D] y", {"x": np.ones((1, 2, 1, 1), F)},
      {"x": np.arange(4, dtype=F).reshape(1, 1, 2, 2)}),
+    ("1e-9 counts", "y = MeanVarianceNormalization<axes=[0]>(x)", 13, "float[A] y", {"x": np.array([0, 1e-7], F)}, {"x": np.array([0, 1], F)}),
     ("statistics of channels", "y = BatchNormalization(x, s, s, s, v)", 9, "float[A,B] y",
      {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones((1, 1), F)}, {"v": np.ones(1, F)}),
     ("does not lead on", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(-1), "w": np.ones(2, F)},

@@ -45,6 +45,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Pow",), "whole powers go beyond their type", when.powers_out_of_range),
     Undefined(("MatMul", "Einsum"), "whole products go beyond their type", when.products_out_of_range),
     Undefined(("MeanVarianceNormalization",), "there is no variance", when.no_variance, ("nan", LOWEST)),
+    Undefined(("MeanVarianceNormalization",), "a deviation is so small that 1e-9 counts, which the body alone adds to it", when.least_variance, "elements differ"),
     Undefined(("BlackmanWindow",), "nothing is left but a rounding", when.no_window, "elements differ"),
     Undefined(("Det",), "the rows hang on each other, so that nothing is left but a rounding", when.singular, "elements differ"),
     Undefined(("Attention",), "heads of queries and keys have other sizes", attention.heads_apart),
