@@ -32,6 +32,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Range",), "a bound is no scalar", lambda call: any(call.shape(at) not in (None, ()) for at in range(3))),
     Undefined(("Range",), "no finite number of elements leads to the limit", when.without_end),
     Undefined(("RoiAlign",), "sizes differ that are to be equal", when.unequal(((1, 0), (2, 0)))),
+    Undefined(("NonMaxSuppression",), "a threshold is no share from 0 to 1",
+              lambda call: call.given(3) is not None and not bool(((call.given(3) >= 0) & (call.given(3) <= 1)).all())),
     Undefined(("NonMaxSuppression",), "a box has not four ends", lambda call: len(s := call.shape(0) or (0, 0, 4)) != 3 or s[2] != 4),
     Undefined(("NonMaxSuppression",), "sizes differ that are to be equal", when.unequal(((0, 0), (1, 0)), ((0, 1), (1, 2)))),
     Undefined(("RoiAlign",), "a region has not four ends", lambda call: len(s := call.shape(1) or (0, 4)) != 2 or s[1] != 4),
