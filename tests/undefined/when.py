@@ -131,6 +131,15 @@ def no_variance(call: Call) -> bool:
     return x is None or not np.ptp(x, axis=tuple({axis % x.ndim for axis in call.attribute("axes", [0, 2, 3])})).all()
 
 
+def least_variance(call: Call) -> bool:
+    """Whether numbers differ by less than makes 1e-9 nothing beside their deviation."""
+    x = call.given(0)
+    if x is None:
+        return False
+    spread = np.ptp(x, axis=tuple({axis % x.ndim for axis in call.attribute("axes", [0, 2, 3])}))
+    return bool(np.any(spread < 1e-5))
+
+
 def singular(call: Call) -> bool:
     """Whether a determinant is no more than roundings of the products that it sums."""
     x = call.given(0)
