@@ -156,6 +156,20 @@ def no_window(call: Call) -> bool:
     return size is not None and 0 < int(size) <= (1 if call.attribute("periodic", 1) else 2)
 
 
+def ends_at_a_rounding(call: Call) -> bool:
+    """Whether a window ends where it begins, at a cosine of 2 pi."""
+    size = call.given(0)
+    return not call.attribute("periodic", 1) and (size is None or bool(np.all(size > 1)))
+
+
+def adds_beyond_products(call: Call) -> bool:
+    """Whether what a Gemm adds has other sizes than the product."""
+    a, b, c = map(call.shape, range(3))
+    if a is None or b is None or c is None or len(a) != 2 or len(b) != 2:
+        return False
+    return _beyond((a[1 if call.attribute("transA", 0) else 0], b[0 if call.attribute("transB", 0) else 1]), c)
+
+
 def out_of_range(call: Call) -> bool:
     x = call.given(0)
     return whole(x) and bool((np.abs(x.astype(np.float64)) > 2.0 ** (8 * x.itemsize - 2)).any())
