@@ -255,7 +255,7 @@ QUIRKS: tuple[Quirk, ...] = (
           Evidence("y = OneHot(i, d, v)", 11, "int64[1] i, int64 d, float[2] v", "float[1,N] y",
                    {"i": np.array([5]), "d": np.array(1), "v": f(0, INF)}, (f(0, shape=(1, 1)),)), "elements differ"),
     Quirk(REFERENCE, "1.23.2", ("GatherElements",), "the indices have other sizes than the data beside the axis", "refuses it",
-          "each along the axis, as many as there are indices", lambda call: None in (sizes := [call.shape(at) for at in (0, 1)]) or bool(np.diff(np.delete(sizes, call.attribute("axis", 0), 1), axis=0).any()),
+          "each along the axis, as many as there are indices", lambda call: None not in (sizes := [call.shape(at) for at in (0, 1)]) and bool(np.diff(np.delete(sizes, call.attribute("axis", 0), 1), axis=0).any()),
           Evidence("y = GatherElements<axis=1>(x, i)", 13, "int64[2,2] x, int64[1,1] i", "int64[1,1] y",
                    {"x": np.array([[0, 1], [2, 3]]), "i": np.array([[1]])}, (np.array([[1]]),))),
     Quirk(REFERENCE, "1.23.2", ("StringNormalizer",), "a text is empty", "leaves it out", "stop words alone are left out",
