@@ -7,7 +7,7 @@ from typing import Any
 
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.element_types import elem_type
-from opshift.passes.analysis.inferring import open_slices, stand_ins
+from opshift.passes.analysis.inferring import later_versions, open_slices, stand_ins
 from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, stated
 from opshift.passes.analysis.inferring.weightless import short
 from opshift.passes.analysis.knowledge import Known
@@ -44,8 +44,9 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
         domain = default_domain(node.domain)
         if node.op_type == "Reshape" and not domain and opset >= SHAPE_TO_INPUT:
             opset = max(opset, RANK_BY_LENGTH)
+        if not domain and later_versions.is_inferred_wrong(node, opset):
+            opset = later_versions.RIGHT
         if node.op_type == "Slice" and not domain:
-            opset = open_slices.RIGHT if opset == open_slices.WRONG else opset
             types.update(open_slices.lists(node, types))
         schema = _schema(node.op_type, opset, domain)
         imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]

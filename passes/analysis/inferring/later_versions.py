@@ -1,0 +1,90 @@
+"""ONNX's inference with operators that it gets wrong at old opsets taken for their version 11, which computes the
+same: at opset 10 what Slice cuts from a size with a name is the whole of it, and below 11 Squeeze and Unsqueeze pass
+over axes that are counted from the end, which runtimes take there, too."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Op, bodies, with_nested
+
+RIGHT = 11
+"""The version that the operators are taken for."""
+ASIDE = "opshift.later"
+_OPERANDS = {
+    "Slice": (["data", "starts", "ends", "axes", "steps"], []),
+    "Squeeze": (["data"], ["axes"]),
+    "Unsqueeze": (["data"], ["axes"]),
+}
+"""The inputs and the attributes of that version."""
+_FIRST = {"Slice": 10}
+"""The oldest version that is inferred wrong, where it is not the first."""
+
+
+def is_inferred_wrong(node: NodeProto, opset: int) -> bool:
+    """Whether ONNX's inference gets a node of the default domain wrong at an opset."""
+    if node.op_type not in _OPERANDS or not _FIRST.get(node.op_type, 1) <= opset < RIGHT:
+        return False
+    if node.op_type == "Slice":
+        return True
+    return any(a.name == "axes" and (a.ref_attr_name or min(a.ints, default=0) < 0) for a in node.attribute)
+
+
+def inferred(model: ModelProto, ops: Container[Op] | None) -> ModelProto:
+    """A copy with what `onnx.shape_inference` infers; `ops` are those that the model calls, if they are known."""
+    import onnx.shape_inference
+
+    held = ops is None or any(("", op) in ops for op in _OPERANDS)
+    turned = list(_wrong(model)) if held and min(_versions(model), default=RIGHT) < RIGHT else []
+    if not turned:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    spelled = [node.domain for node in turned]
+    before = len(model.functions)
+    for holder in _holders(model):
+        holder.opset_import.add(domain=ASIDE, version=1)
+    model.functions.extend(_later(op) for op in sorted({node.op_type for node in turned}))
+    for node in turned:
+        node.domain = ASIDE
+    try:
+        made = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    finally:
+        _turn_back(model, turned, spelled, before)
+    _turn_back(made, [node for body in bodies(made) for node in body.node if node.domain == ASIDE], spelled, before)
+    return made
+
+
+def _holders(model: ModelProto) -> list[ModelProto | FunctionProto]:
+    return [model, *model.functions]
+
+
+def _versions(model: ModelProto) -> Iterator[int]:
+    """The opsets of the default domain that a model, or a function of it, is written at."""
+    for holder in _holders(model):
+        yield opsets(holder).get("", RIGHT)
+
+
+def _wrong(model: ModelProto) -> Iterator[NodeProto]:
+    for holder, opset in zip(_holders(model), _versions(model), strict=True):
+        for body in with_nested([holder.graph if isinstance(holder, ModelProto) else holder]):
+            yield from (n for n in body.node if not default_domain(n.domain) and is_inferred_wrong(n, opset))
+
+
+def _later(op: str) -> FunctionProto:
+    """A function of the later version, whose last inputs may be left out."""
+    operands, attributes = _OPERANDS[op]
+    made = FunctionProto(domain=ASIDE, name=op, input=operands, output=["output"], attribute=attributes)
+    made.opset_import.add(domain="", version=RIGHT)
+    called = made.node.add(op_type=op, input=operands, output=["output"])
+    for name in attributes:
+        called.attribute.add(name=name, ref_attr_name=name, type=AttributeProto.INTS)
+    return made
+
+
+def _turn_back(model: ModelProto, turned: list[NodeProto], spelled: list[str], functions: int) -> None:
+    for node, domain in zip(turned, spelled, strict=True):
+        node.domain = domain
+    del model.functions[functions:]
+    for holder in _holders(model):
+        del holder.opset_import[-1]
