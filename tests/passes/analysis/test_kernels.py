@@ -86,7 +86,7 @@ Div(i, i) Mod(f, f) Mod(i, i) ReduceSum(f) ReduceSum<noop_with_empty_axes=1>(i) 
 Pow(i, v2) Pow(f, s) MatMul(i, i) Gemm(i, i) Max(nan, half) Min(zeros, half) Max(c, e) Max(s, s) Flatten<axis=-1>(cube) Flatten(none) NonZero(lone)
 Gather(i, v9) Gather(i, vm3) Gather(i, v2) GatherElements(i, far) GatherElements(i, below) Tile(i, v2) Squeeze(thin, vnone) Unsqueeze(i) Split(cube)
 Split(cube, v2_1) Split(cube, v3) Range(one, lone, zero) Range(half, half, half) Slice(cube, v1, v2, v9) Slice(cube, v1, v2, v1, v0) Slice(cube, v1, v0_1)
-Reshape(cube, v9) Expand(cube, v9) Transpose<perm=[0]>(cube) Concat<axis=9>(i, j) Sigmoid(i)
+Reshape(cube, v9) Expand(cube, v9) Transpose<perm=[0]>(cube) Concat<axis=9>(i, j) Sigmoid(i) Unique(nan) Unique<axis=0>(nan)
 """.splitlines()
 MORE = {
     "i999": np.array([999.0, 300.0], np.float32),
