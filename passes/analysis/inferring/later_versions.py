@@ -1,6 +1,6 @@
 """ONNX's inference with operators that it gets wrong at old opsets taken for their version 11, which computes the
 same: at opset 10 what Slice cuts from a size with a name is the whole of it, and below 11 Squeeze and Unsqueeze pass
-over axes that are counted from the end, which runtimes take there, too."""
+over axes that are not in order, and over those that are counted from the end, which runtimes take there, too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,12 @@ def is_inferred_wrong(node: NodeProto, opset: int) -> bool:
         return False
     if node.op_type == "Slice":
         return True
-    return any(a.name == "axes" and (a.ref_attr_name or min(a.ints, default=0) < 0) for a in node.attribute)
+    return any(a.name == "axes" and (a.ref_attr_name or not _counts_up(list(a.ints))) for a in node.attribute)
+
+
+def _counts_up(axes: list[int]) -> bool:
+    """Whether axes are in order, from the first axis on."""
+    return axes == sorted(axes) and min(axes, default=0) >= 0
 
 
 def inferred(model: ModelProto, ops: Container[Op] | None) -> ModelProto:

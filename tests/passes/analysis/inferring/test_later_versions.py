@@ -1,4 +1,4 @@
-"""Squeeze and Unsqueeze below 11 of axes that are counted from the end, as runtimes take them there."""
+"""Squeeze and Unsqueeze below 11 of axes that are not in order, or are counted from the end, as runtimes take them there."""
 
 import numpy as np
 import onnx.parser
@@ -32,6 +32,8 @@ def shape_after(source, feeds, change=optimize.attempt):
         (ADDED.replace("[-2]", "[-1]"), "float[N,3] x", (1, 3), (1, 3, 1)),
         (ADDED.replace("[-2]", "[1]"), "float[N,3] x", (2, 3), (2, 1, 3)),
         (TAKEN, "float[1,N,3] x", (1, 2, 3), (2, 3)),
+        (TAKEN.replace("[-3]", "[3,0]"), "float[1,N,3,1] x", (1, 2, 3, 1), (2, 3)),
+        (ADDED.replace("[-2]", "[2,0]"), "float[N,3] x", (2, 3), (1, 2, 1, 3)),
         (TAKEN.replace("<axes=[-3]>", "<axes=[0]>"), "float[1,N,3] x", (1, 2, 3), (2, 3)),
     ],
 )
@@ -97,6 +99,7 @@ def test_what_is_inferred_right_is_left_to_itself():
 
     assert later_versions.is_inferred_wrong(node("Squeeze", [0, -1]), 10)
     assert not later_versions.is_inferred_wrong(node("Squeeze", [0, -1]), 11)
+    assert later_versions.is_inferred_wrong(node("Squeeze", [2, 0]), 10)
     assert not later_versions.is_inferred_wrong(node("Unsqueeze", [0, 1]), 10)
     assert not later_versions.is_inferred_wrong(NodeProto(op_type="Squeeze"), 10)
     assert [later_versions.is_inferred_wrong(NodeProto(op_type="Slice"), opset) for opset in (9, 10, 11)] == [
