@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Mapping
 from itertools import chain
 
 from opshift.passes.analysis import claims, ranks, sizes
+from opshift.passes.analysis.inferring.pool_windows import LEFT_OUT, POOLS, may_begin_behind
 from opshift.passes.analysis.inferring.type_inference import Inference, contradiction, mend
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.changes import Change
@@ -64,6 +65,8 @@ _READING = frozenset(chain.from_iterable(_READS_NUMBERS.values()))
 
 _BATCHED = 9  # below which a Scan takes the sequences of a batch one by one, where two do from then on
 
+_POOLS_ROUND_UP = 10  # from which on pools do, of which inference then counts windows behind the data
+
 _FEW = 8  # shapes that are looked up one by one, which takes less than inference does
 
 
@@ -80,6 +83,8 @@ def mended(
     tells_more = own < _RANKS <= target and ("", "Reshape") in calls and _reshapes_to_computed(source)
     tells_more |= any(own < _TELL_FROM.get(name, 0) <= target for domain, name in calls if not domain)
     tells_more = tells_more and not _is_told(source, own)
+    counts_otherwise = own < LEFT_OUT <= target or target < _POOLS_ROUND_UP <= own
+    tells_more |= counts_otherwise and any(("", pool) in calls for pool in POOLS) and _rounds_up(source, own)
     fewer = {op for op, count in calls.items() if left.get(op, 0) < count}
     fewer.update(("", op) for version, ops in _READS_NUMBERS.items() if target < version <= own for op in ops)
     fewer.difference_update((default_domain(f.domain), f.name) for f in source.functions)  # inference looks into these
@@ -147,6 +152,11 @@ def _takes_computed(source: ModelProto, ops: Container[str], numbers: Callable[[
         if taken:
             return True
     return False
+
+
+def _rounds_up(source: ModelProto, own: int) -> bool:
+    """Whether a pool may have a window behind the data."""
+    return any(may_begin_behind(node, own) for body in bodies(source) for node in body.node)
 
 
 def _is_told(source: ModelProto, opset: int) -> bool:

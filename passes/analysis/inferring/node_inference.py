@@ -7,7 +7,7 @@ from typing import Any
 
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.element_types import elem_type
-from opshift.passes.analysis.inferring import later_versions, open_slices, stand_ins
+from opshift.passes.analysis.inferring import later_versions, open_slices, pool_windows, stand_ins
 from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, stated
 from opshift.passes.analysis.inferring.weightless import short
 from opshift.passes.analysis.knowledge import Known
@@ -54,6 +54,9 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
         if opset < 6 and node.op_type == "Cast":
             inferred = _infer_old_cast(node, types)
     except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
+        return
+    windows = not domain and pool_windows.may_begin_behind(node, opset)
+    if windows and pool_windows.begins_behind(node, {**types, **inferred}):
         return
     if refers(node):
         inferred = _without_references(node, inferred)

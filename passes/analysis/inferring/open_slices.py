@@ -1,13 +1,15 @@
 """ONNX's inference with what it gets wrong set right: axes and steps of Slice whose shape it does not know it takes for
-left out, and of an unknown size of values of Attention it makes 0."""
+left out, of an unknown size of values of Attention it makes 0, and of pools it counts windows behind the data."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Any
 
-from opshift.passes.analysis.inferring import later_versions
+from opshift.passes.analysis.inferring import later_versions, pool_windows
+from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
+    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -18,43 +20,60 @@ from opshift.passes.model.messages import (
 from opshift.passes.model.traversal import Op, bodies, declarations, holding, own_names, subgraphs, with_nested
 from opshift.passes.model.types import elem_type_of, has_shape, tensor_type
 
-_ASIDE = "opshift.attention"
+_ASIDE = ".opshift"
 
 
 def inferred(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
     """A copy with the types and shapes that follow from those of the inputs and of constants.
 
-    Of a call of Attention whose values have an unknown size, ONNX infers one of 0: nothing is asked of it then. `ops`
-    are those that the model calls, if they are known, by the empty name of the default domain. Lists of unknown shape
-    are stated in `model` itself.
+    Of a call of Attention whose values have an unknown size, ONNX infers one of 0, and of pools windows that there are
+    not: nothing is asked of it then. `ops` are those that the model calls, if they are known, by the empty name of the
+    default domain. Lists of unknown shape are stated in `model` itself.
     """
     made = later_versions.inferred(model, ops)
     slices = ops is None or ("", "Slice") in ops
     if slices and _state_lists(model.graph, made.graph, _places(model), set()):
         made = later_versions.inferred(model, ops)
-    if ops is not None and ("", "Attention") not in ops:
+    if ops is not None and all(("", op) not in ops for op in ("Attention", *pool_windows.POOLS)):
         return made
-    attentions = [node for body in bodies(model) for node in body.node if _is_attention(node)]
-    empty = {
-        value.name
-        for value in (declarations(made) if attentions else ())
-        if (dims := value.type.tensor_type.shape.dim) and len(dims) == 3 and _is_empty(dims[2])
-    }
-    wrong = [node for node in attentions if node.output[0] in empty]
+    wrong = list(_wrong(model, made))
     if not wrong:
         return made
+    spelled = [node.op_type for node in wrong]
     for node in wrong:
-        node.op_type = _ASIDE
+        node.op_type += _ASIDE
     try:
         made = later_versions.inferred(model, ops)
     finally:
-        for node in wrong:
-            node.op_type = "Attention"
+        for node, op in zip(wrong, spelled, strict=True):
+            node.op_type = op
     for body in bodies(made):
         for node in body.node:
-            if node.op_type == _ASIDE:
-                node.op_type = "Attention"
+            node.op_type = node.op_type.removesuffix(_ASIDE)
     return made
+
+
+def _wrong(model: ModelProto, made: ModelProto) -> Iterator[NodeProto]:
+    """The nodes of a model of which inference, which `made` is, tells what is not so."""
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    pools = [
+        (node, isinstance(holder, FunctionProto))
+        for holder in holders
+        for body in with_nested([holder.graph if isinstance(holder, ModelProto) else holder])
+        for node in body.node
+        if not default_domain(node.domain)
+        and pool_windows.may_begin_behind(node, opsets(holder).get("", pool_windows.LEFT_OUT))
+    ]
+    attentions = [node for body in bodies(model) for node in body.node if _is_attention(node)]
+    if not pools and not attentions:
+        return
+    values = [value for body in bodies(made) if isinstance(body, GraphProto) for value in body.input]
+    kinds = {value.name: value.type for value in (*values, *declarations(made))}
+    yield from (node for node, called in pools if called or pool_windows.begins_behind(node, kinds))
+    for node in attentions:
+        kind = kinds.get(node.output[0])
+        if kind is not None and len(dims := kind.tensor_type.shape.dim) == 3 and _is_empty(dims[2]):
+            yield node
 
 
 LISTS = (3, 4)
