@@ -258,6 +258,9 @@ class Walk:
             field = _MESSAGES.get(attribute.type)
             if field and not attribute.ref_attr_name and not attribute.HasField(field):
                 self._fail(f"attribute {attribute.name!r} holds no value", node)
+            if attribute.name == "num_outputs" and not schema.domain and 0 < attribute.i < len(node.output):
+                why = f"num_outputs={attribute.i} with {len(node.output)} outputs"
+                self._fail(f"{why}, of which ONNX's inference may end the process", node)
 
     def _value(self, value: ValueInfoProto, *, main: bool) -> None:
         if not value.name:

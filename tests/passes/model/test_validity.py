@@ -365,3 +365,16 @@ def test_what_says_nothing_means_the_first_opset():
     for domain, version in (("ai.onnx", 17), ("my", 2)):
         held.opset_import.add(domain=domain, version=version)
     assert validity.imports(held) == {"": 17, "my": 2}
+
+
+@pytest.mark.parametrize(("parts", "broken"), [(1, True), (2, False), (3, False)])
+@pytest.mark.parametrize("verb", [opshift.optimize, opshift.fold, lambda m: opshift.convert_version(m, 21)])
+def test_a_split_into_fewer_parts_than_it_makes_is_broken(parts, broken, verb):
+    """ONNX's inference, also within onnxruntime, writes behind the sizes of the parts there."""
+    body = f"a, b = Split<axis=1, num_outputs={parts}>(x) s = Shape(b)"
+    source = model(body, 18, inputs="float[2,4] x", outputs="float[A,B] a, int64[C] s")
+    if broken:
+        with pytest.raises(opshift.InvalidModel, match="num_outputs=1 with 2 outputs"):
+            verb(source)
+    else:
+        verb(source)
