@@ -125,7 +125,16 @@ def _unsteady(grade: str, expected: Any, output: Any, *moved: Any) -> bool:
         floor = ULPS[grade] * np.finfo(expected.dtype).eps * np.maximum(sizes, usual)  # as `compare` has it
         same = equal | (np.isnan(expected) & np.isnan(output))
         kinds = np.any([_kinds(expected) != _kinds(value) for value in moved], axis=0) & (grade == "close")
-        return bool((same | kinds | (apart <= ROOM[grade] * np.fmax.reduce(rocks) + floor)).all())
+        near = apart <= ROOM[grade] * np.fmax.reduce(rocks) + floor
+        return bool((same | kinds | near | ((grade == "close") & _near_infinity(expected, output, *moved))).all())
+
+
+def _near_infinity(expected: Any, output: Any, *moved: Any) -> Any:
+    """Where a number may come from a division by nothing but a rounding, and goes no further beyond infinity than one does."""
+    wide = [value.astype(np.float64) for value in (expected, output, *moved)]
+    large = np.fmin(*np.abs(wide[:2])) > 1 / np.sqrt(np.finfo(expected.dtype).eps)
+    apart, *rocks = (np.abs(1 / value - 1 / wide[0]) for value in wide[1:])
+    return large & (apart <= ROOM["close"] * np.fmax.reduce(rocks))
 
 
 def _kinds(values: Any) -> Any:
