@@ -204,6 +204,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"a": np.ones((1, 1, 2), F), "b": np.ones((3, 2), F), "c": np.ones((1, 3), F)}, {"a": np.ones((1, 2), F)}),
     ("other sizes than the product", "y = Gemm<broadcast=1, transB=1>(a, b, c)", 6, "float[A,B] y",
      {"a": np.ones((1, 1), F), "b": np.ones((0, 1), F), "c": np.ones(2, F)}, {"c": np.ones(1, F)}),
+    ("none of the data", "y = Softmax<axis=1>(x)", 8, "float[A] y", {"x": np.ones(0, F)}, {"x": np.ones((0, 2), F)}),
     ("but a rounding", "w = HannWindow<periodic=0>(n) y = Reciprocal(w)", 17, "float[A] y", {"n": np.array(10)}, {"n": np.array(1)}),
     ("what is added", "y = Gemm(a, b)", 13, "float[A,B] y", {"a": np.ones((1, 0), F), "b": np.ones((0, 1), F)},
      {"a": np.ones((1, 1), F), "b": np.ones((1, 1), F)}),

@@ -63,6 +63,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("StringNormalizer",), "there is no text, which onnxruntime refuses", lambda call: 0 in (call.shape(0) or ())),
     Undefined(("STFT",), "the window is no vector", when.no_vector(2)),
     Undefined(("STFT",), "the signal has no axis of its parts", lambda call: len(call.shape(0) or ()) == 2),
+    Undefined(("Softmax", "LogSoftmax", "Hardmax"), "the axis is none of the data, of which engines look at none that are empty",
+              lambda call: call.shape(0) is not None and not -len(call.shape(0)) <= call.attribute("axis", 1 if call.opset < 13 else -1) < len(call.shape(0))),
     Undefined(("DFT",), "the axis is none of the signal", when.transforms_no_axis),
     Undefined(("Concat",), "sizes differ beside the axis", when.joins_others),
     Undefined(("Compress",), "the condition is no vector", when.no_vector(1)),
