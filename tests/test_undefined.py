@@ -114,6 +114,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("the region is no vector", 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, s)', 13, "float[N] y",
      {"x": np.ones(1, F), "r": np.array([[0, 1]], F), "s": np.ones(1, F)}, {"r": np.array([0, 1], F)}),
     ("the scales are no vector", "y = Resize(x, , s)", 13, "float[N] y", {"x": np.ones(1, F), "s": np.ones((1, 1), F)}, {"s": np.ones(1, F)}),
+    ("the scales are no vector", "y = Upsample(x, s)", 9, "float[N] y", {"x": np.ones(1, F), "s": np.ones((1, 1), F)}, {"s": np.ones(1, F)}),
     ("more conditions", "y = Compress(x, c)", 11, "float[N] y", {"x": np.ones(1, F), "c": np.ones(2, bool)}, {"c": np.ones(1, bool)}),
     *(("scale or bias is larger", "y = LayerNormalization(x, s, b)", 17, "float[A,B] y",
        {"x": np.ones((1, 2), F), "s": np.ones(2, F), "b": np.ones(sizes, F)}, {"b": np.ones((1, 2), F)}) for sizes in ((1, 1, 2), (0, 2))),
