@@ -90,7 +90,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("there is no text", "y = StringNormalizer(x)", 10, "string[N] y", {"x": np.zeros(0, object)}, {"x": np.array(["a"], object)}),
     ("is no class", "y = NegativeLogLikelihoodLoss<reduction=\"none\", ignore_index=-1>(x, t)", 13, "float[N] y",
      {"x": np.ones((2, 3), F), "t": np.array([-1, 3])}, {"t": np.array([-1, 2])}),
-    ("no axis of its parts", "y = STFT(x, n)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4), F), "n": np.array(1)}, {"x": np.ones((1, 4, 1), F)}),
+    *(("not the axes of a batch", "y = STFT(x, n)", 17, "float[A,B,C,D] y", {"x": np.ones(sizes, F), "n": np.array(1)}, {"x": np.ones((1, 4, 1), F)})
+      for sizes in ((1, 4), (1, 1, 4, 1))),
     ("the window is no", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(1), "w": np.ones((1, 2), F)},
      {"w": np.ones(2, F)}),
     ("none of the data", "y = ReduceSum<axes=[2]>(x)", 8, "float[A,B] y", {"x": np.ones((1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),
