@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,6 @@ def whole(value: Any) -> bool:
 def divides_by_zero(call: Call) -> bool:
     by = call.given(1)
     return whole(by) and not by.all()
-
-
-def one_number(*indices: int) -> Callable[[Call], bool]:
-    """Whether an input that is to be one number is none or many."""
-    return lambda call: any(shape is not None and prod(shape) != 1 for shape in map(call.shape, indices))
 
 
 def beyond_the_data(*places: int) -> Callable[[Call], bool]:
@@ -103,18 +97,6 @@ def unequal_batch(call: Call) -> bool:
 def no_such_length(call: Call) -> bool:
     x, lengths, axis = call.shape(0), call.given(1), call.attribute("time_axis", 0)
     return x is not None and lengths is not None and bool(((lengths < 0) | (lengths > x[axis])).any())
-
-
-def no_such_axis(call: Call) -> bool:
-    shape = call.shape(0)
-    axes = call.attribute("axes", [0, 2, 3])
-    return shape is not None and any(not -len(shape) <= axis < len(shape) for axis in axes)
-
-
-def axis_twice(call: Call) -> bool:
-    held = call.node.op_type in ("Pad", "Slice") and call.opset > 9
-    x, axes = call.shape(0), call.given(3) if held else call.attribute("axes")
-    return bool(x) and axes is not None and len({int(axis) % len(x) for axis in axes}) < len(axes)
 
 
 def no_class(call: Call) -> bool:
@@ -300,22 +282,6 @@ def no_number(value: Any) -> bool:
 
 def counts_floats(call: Call) -> bool:
     return (x := call.given(0)) is None or x.dtype.kind == "f"
-
-
-def axis_outside(call: Call) -> bool:
-    x, axis = call.shape(0), call.attribute("axis", 0)
-    return x is not None and not -len(x) <= axis < len(x)
-
-
-def reduces_no_axis(call: Call) -> bool:
-    x, told = call.shape(0), call.given(1)
-    axes = call.attribute("axes", []) if told is None else told.reshape(-1).tolist()
-    return x is not None and any(not -len(x) <= axis < len(x) for axis in axes)
-
-
-def transforms_no_axis(call: Call) -> bool:
-    x, axis = call.shape(0), call.given(2)
-    return x is not None and axis is not None and (not -len(x) <= axis < len(x) or int(axis) % len(x) == len(x) - 1)
 
 
 def joins_others(call: Call) -> bool:
