@@ -30,6 +30,7 @@ TREES = "TreeEnsembleRegressor<n_targets=1, target_treeids=[0,0], target_ids=[0,
 CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("what is dropped", "y = Dropout(x, r, t)", 13, "float[N] y",
      {"x": np.ones(4, F), "r": np.array(0.5, F), "t": np.array(True)}, {"t": np.array(False)}),
+    ("much of a rounding", "y = GlobalLpPool<p=0.001>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 2), F)}, {}),
     ("farther than", "y = BitShift<direction=\"LEFT\">(x, s)", 11, "uint8[N] y", {"x": np.ones(2, np.uint8), "s": np.array([0, 8], np.uint8)},
      {"s": np.array([7, 7], np.uint8)}),
     ("one place for each", "y = MaxUnpool<kernel_shape=[2]>(x, i)", 11, "float[A,B,C] y", {"x": np.ones((1, 1, 1), F), "i": np.zeros((1, 2, 1), int)},

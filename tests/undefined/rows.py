@@ -104,6 +104,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("TopK",), "what is not sorted has any order", lambda call: call.attribute("sorted", 1) == 0, "elements differ"),
     Undefined(("CenterCropPad",), "there is not one size for each axis", when.not_one_size_an_axis),
     Undefined(("LpPool", "GlobalLpPool"), "no norm has a p that is not positive", lambda call: call.attribute("p", 2) <= 0),
+    Undefined(("LpPool", "GlobalLpPool"), "a root makes much of a rounding",
+              lambda call: call.attribute("p", 2) < when.LEAST_POWER, "elements differ"),
     Undefined(("MaxPool", "AveragePool"), "a window holds pads alone, which do not count",
               lambda call: not call.attribute("count_include_pad", 0) and pools.windows_of_pads(call), ("inf", "nan", "instead of -128")),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", pools.larger_kernel),

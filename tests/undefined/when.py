@@ -11,6 +11,7 @@ from tests.conditions import encoded, left_out, origin
 from tests.node_calls import Call
 
 Place = tuple[int, int]  # an input and an axis of it
+LEAST_POWER = 0.01  # of float32: the root of a sum that is 6e-8 off is 6e-6 off
 
 
 def whole(value: Any) -> bool:
