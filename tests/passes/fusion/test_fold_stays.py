@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from opshift.passes.conversion import convert
 
@@ -181,3 +182,14 @@ def test_mean_and_variance_are_normalized_in_float_alone(kind, found, opset):
     made = opshift.fold(of_kind(kind, body, opset), ["MeanVarianceNormalization"])
     onnx.checker.check_model(made, full_check=True)
     assert ("MeanVarianceNormalization" in [node.op_type for node in made.graph.node]) == found
+
+
+@pytest.mark.parametrize(("opset", "found"), [(13, False), (18, True), (22, False)])
+def test_a_function_calls_what_is_the_same_at_the_opset_of_the_model(opset, found):
+    """Runtimes read a function by the imports of the model, and `onnx.checker` asks for operators that are the same."""
+    text = f"""<ir_version: 8, opset_import: ["" : {opset}, "l" : 1]> g (float[2] x) => (float[2] y) {{ y = l.F(x) }}
+        <domain: "l", opset_import: ["" : 18]> F (x) => (y) {{ t = Softplus(x) u = Tanh(t) y = Mul(x, u) }}"""
+    source = onnx.parser.parse_model(text)
+    made = opshift.fold(source)
+    assert ("Mish" in [node.op_type for node in made.functions[0].node]) == found
+    check_values(source, made, {"x": np.array([-1, 2], np.float32)}, rtol=1e-6, atol=1e-6)
