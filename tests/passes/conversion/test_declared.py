@@ -286,3 +286,18 @@ def test_the_sizes_of_a_resize_of_all_are_kept():
     held = "float[0] r = {}, float[3] s = {1, 1, 0.6}"
     source = model('y = Resize<mode="linear">(x, r, s)', 13, inputs="float[2,1,5] x", outputs="float[2,1,K] y", constants=held)  # fmt: skip
     assert shapes(opshift.convert_version(source, 10))["y"] == [2, 1, "K"]
+
+
+@pytest.mark.parametrize("verb", ["convert", "inline"])
+def test_what_contradicts_and_nothing_tells_of_is_left_open(verb):
+    """How many keys there are only the mask tells, which is added to scores of which a model declares otherwise."""
+    inputs = "float[B,H,S,4] q, float[2,3,K,4] k, float[B,C,K,D] v, float[S,2] m"
+    source = model(
+        'y, "", "", z = Attention(q, k, v, m)', 23, inputs=inputs, outputs="float[B,H,S,D] y, float[B,H,S,0] z"
+    )
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, 22) if verb == "convert" else opshift.inline(source, ["Attention"])
+    onnx.checker.check_model(made, full_check=True)
+    assert shapes(made) == {"y": ["B", "H", "S", "D"], "z": ["B", "H", "S", "?"]}
+    sizes = {"q": (2, 6, 1, 4), "k": (2, 3, 2, 4), "v": (2, 3, 2, 5), "m": (1, 2)}
+    assert evaluate(made, {name: np.ones(size, np.float32) for name, size in sizes.items()})[1].shape == (2, 6, 1, 2)
