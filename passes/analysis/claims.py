@@ -171,6 +171,17 @@ def mend(model: ModelProto, known: Mapping[str, TypeProto]) -> None:
                     dim.Clear()
 
 
+def open_unconfirmed(model: ModelProto, names: Container[str], known: Mapping[str, TypeProto]) -> None:
+    """Leave open in `model` the sizes of these values that are declared as numbers and not `known`."""
+    for value in declarations(model):
+        if value.name in names and has_shape(value.type):
+            dims = _dims(value.type)
+            told = _dims(known[value.name]) if value.name in known else []
+            for index, dim in enumerate(dims):
+                if dim.HasField("dim_value") and not (len(told) == len(dims) and told[index].HasField("dim_value")):
+                    dim.Clear()
+
+
 def of_constants(model: ModelProto) -> Iterator[Change]:
     """Let `model` declare the shapes that constants have where it declares others."""
     held: list[Body] = [model.graph, *model.functions]

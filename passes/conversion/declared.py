@@ -37,12 +37,13 @@ _TELL_FROM = {
 
 _TELLS_LITTLE = frozenset(
     [
-        *["Compress", "ConcatFromSequence", "GroupNormalization", "If", "Loop", "NonMaxSuppression", "NonZero"],
-        *["OptionalGetElement", "Scan", "SequenceAt", "SequenceErase", "SequenceInsert", "SequenceMap"],
+        *["Attention", "Compress", "ConcatFromSequence", "GroupNormalization", "If", "Loop", "NonMaxSuppression"],
+        *["NonZero", "OptionalGetElement", "Scan", "SequenceAt", "SequenceErase", "SequenceInsert", "SequenceMap"],
         *["SplitToSequence", "STFT", "StringNormalizer", "Unique"],
     ]
 )
-"""Operators of which inference may tell nothing where it does of what takes their place. It knows none of a vendor."""
+"""Operators of which inference may tell nothing, or what is not so, where it does of what takes their place. It knows
+none of a vendor."""
 
 _READS_NUMBERS = {
     6: ["Tile"],
@@ -89,6 +90,7 @@ def mended(
     fewer.update(("", op) for version, ops in _READS_NUMBERS.items() if target < version <= own for op in ops)
     fewer.difference_update((default_domain(f.domain), f.name) for f in source.functions)  # inference looks into these
     is_replaced = any(map(_tells_little, fewer)) or _reads_computed(source, fewer)
+    is_replaced |= ("", "Resize") in fewer and _crops(source)
     splits = own < _BATCHED <= target and ("", "Scan") in calls
     if splits or (is_replaced and holding(source.graph)):
         _open_unconfirmed(model, source, inference, between=splits)
@@ -152,6 +154,12 @@ def _takes_computed(source: ModelProto, ops: Container[str], numbers: Callable[[
         if taken:
             return True
     return False
+
+
+def _crops(source: ModelProto) -> bool:
+    """Whether a Resize takes a region, of which inference passes over how large it is."""
+    calls = (node for body in bodies(source) for node in body.node if node.op_type == "Resize" and not node.domain)
+    return any(held.s == b"tf_crop_and_resize" for node in calls for held in node.attribute)
 
 
 def _rounds_up(source: ModelProto, own: int) -> bool:

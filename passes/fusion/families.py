@@ -125,7 +125,8 @@ def groups(op: Op, clues: Clues) -> Iterator[Call]:
 
 
 def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
-    if clues.rank is not None:
+    """The body that runtimes and `onnx.checker` read adds a float, so that no other type is valid."""
+    if clues.rank is not None and clues.kind == TensorProto.FLOAT:
         for axes in (found for found in clues.over("Variance") if -found[0] <= clues.rank):
             x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank)))
             yield Call(op, clues.opset, (x,), (("axes", tuple(axis + clues.rank for axis in axes)),))

@@ -61,11 +61,11 @@ def attempt(
     if wanted:
         context = Context(model, source, folder, trusting=False)
         holders: list[ModelProto | FunctionProto] = [model, *callers_first(model.functions)]
-        calls = Calls(model.functions)
+        calls, main = Calls(model.functions), opsets(model).get("")
         for holder in holders:
             opset = opsets(holder).get("", 0)
             least = 2 if ops is None else 1
-            here = [op for op in wanted if _exists(op, opset) and (ops is not None or _is_run(op, opset))]
+            here = [op for op in wanted if _exists(op, opset, main) and (ops is not None or _is_run(op, opset))]
             folder_ = _Folder(context, here, opset, least, allowance, calls)
             folder_.body(holder.graph if isinstance(holder, ModelProto) else holder)
             stays += folder_.stays
@@ -152,5 +152,8 @@ def _is_run(op: Op, opset: int) -> bool:
     return opset not in families.UNRUN.get(op, ())
 
 
-def _exists(op: Op, opset: int) -> bool:
-    return bool(op[0]) or schemas.since(*op, opset) is not None
+def _exists(op: Op, opset: int, main: int | None) -> bool:
+    """Whether an operator exists at the opset of a body, and at `main` is the same: by that of the model, runtimes read
+    functions, too."""
+    since = schemas.since(*op, opset)
+    return bool(op[0]) or (since is not None and (main is None or schemas.since(*op, main) == since))

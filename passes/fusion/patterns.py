@@ -22,7 +22,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.model.traversal import Op, subgraphs
-from opshift.passes.model.types import Dim, tensor_type
+from opshift.passes.model.types import Dim, tensor_text, tensor_type
 
 ROTARY: Op = ("", "RotaryEmbedding")
 Axes = tuple[int, ...]
@@ -82,32 +82,14 @@ class Pattern:
 
 @cache
 def pattern(call: Call) -> Pattern | None:
-    """The pattern of a call; None where there is no definition for it."""
+    """The pattern of a call; None where there is no definition for it, or its operator does not take its types."""
     from opshift.passes.conversion import convert
 
     domain, op = call.op
-    model = ModelProto(ir_version=schemas.ir_version("", call.opset))
-    model.opset_import.add(domain="", version=call.opset)
-    if domain:
-        model.opset_import.add(domain=domain, version=1)
-    node = NodeProto(op_type=op, domain=domain, output=["y"])
-    for index, given in enumerate(call.inputs):
-        name = "" if given is None else f"x{index}"
-        node.input.append(name)
-        if isinstance(given, Tensor):
-            model.graph.input.add(name=name).type.CopyFrom(tensor_type(given.kind, given.dims))
-        elif given is not None:
-            from opshift.passes.model.tensors import int64s
-
-            model.graph.initializer.append(int64s(given))
-            model.graph.initializer[-1].name = name
     schema = schemas.schema(domain, op, call.opset) if schemas.known_domain(domain) else None
-    for name, value in call.given().items():
-        kind = schema.attributes[name].type if schema else 0
-        node.attribute.append(make_attribute(name, value, kind))
-    model.graph.node.append(node)
-    first = next(given for given in call.inputs if isinstance(given, Tensor))
-    model.graph.output.add(name="y").type.CopyFrom(tensor_type(first.kind))
+    if schema is not None and not all(_is_taken(schema, index, given) for index, given in enumerate(call.inputs)):
+        return None
+    model = _written(call, schema)
     result = convert.attempt(model, {"": call.opset}, ops={call.op})
     if result.model is None:
         return None
@@ -130,3 +112,36 @@ def pattern(call: Call) -> Pattern | None:
     return Pattern(
         call, terms, root, marks, result.grade, tuple(made.op_type for made in graph.node), call.op == ROTARY
     )
+
+
+def _written(call: Call, schema: schemas.Schema | None) -> ModelProto:
+    """A model of the call alone."""
+    from opshift.passes.model.tensors import int64s
+
+    domain, op = call.op
+    model = ModelProto(ir_version=schemas.ir_version("", call.opset))
+    model.opset_import.add(domain="", version=call.opset)
+    if domain:
+        model.opset_import.add(domain=domain, version=1)
+    node = NodeProto(op_type=op, domain=domain, output=["y"])
+    for index, given in enumerate(call.inputs):
+        name = "" if given is None else f"x{index}"
+        node.input.append(name)
+        if isinstance(given, Tensor):
+            model.graph.input.add(name=name).type.CopyFrom(tensor_type(given.kind, given.dims))
+        elif given is not None:
+            model.graph.initializer.append(int64s(given))
+            model.graph.initializer[-1].name = name
+    for name, value in call.given().items():
+        kind = schema.attributes[name].type if schema else 0
+        node.attribute.append(make_attribute(name, value, kind))
+    model.graph.node.append(node)
+    first = next(given for given in call.inputs if isinstance(given, Tensor))
+    model.graph.output.add(name="y").type.CopyFrom(tensor_type(first.kind))
+    return model
+
+
+def _is_taken(schema: schemas.Schema, index: int, given: Tensor | Axes | None) -> bool:
+    """Whether an operator takes what is given to it at `index`."""
+    formal = schema.input(index)
+    return not isinstance(given, Tensor) or formal is None or schemas.legal_types(tensor_text(given.kind), formal)

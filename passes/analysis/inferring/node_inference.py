@@ -7,7 +7,7 @@ from typing import Any
 
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.element_types import elem_type
-from opshift.passes.analysis.inferring import later_versions, open_slices, pool_windows, stand_ins
+from opshift.passes.analysis.inferring import attention_sizes, later_versions, open_slices, pool_windows, stand_ins
 from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, stated
 from opshift.passes.analysis.inferring.weightless import short
 from opshift.passes.analysis.knowledge import Known
@@ -58,6 +58,9 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     windows = not domain and pool_windows.may_begin_behind(node, opset)
     if windows and pool_windows.begins_behind(node, {**types, **inferred}):
         return
+    if attention_sizes.is_attention(node):
+        mistaken = attention_sizes.mistaken(node, {**types, **inferred})
+        inferred = {name: kind for name, kind in inferred.items() if name not in mistaken}
     if refers(node):
         inferred = _without_references(node, inferred)
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})

@@ -1,12 +1,11 @@
 """ONNX's inference with what it gets wrong set right: axes and steps of Slice whose shape it does not know it takes for
-left out, of an unknown size of values of Attention it makes 0, and of pools it counts windows behind the data."""
+left out, of unknown sizes of Attention it makes 0, and of pools it counts windows behind the data."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Container, Iterable, Mapping
 
-from opshift.passes.analysis.inferring import later_versions, pool_windows
+from opshift.passes.analysis.inferring import attention_sizes, later_versions, pool_windows
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
     FunctionProto,
@@ -27,8 +26,9 @@ def inferred(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
     """A copy with the types and shapes that follow from those of the inputs and of constants.
 
     Of a call of Attention whose values have an unknown size, ONNX infers one of 0, and of pools windows that there are
-    not: nothing is asked of it then. `ops` are those that the model calls, if they are known, by the empty name of the
-    default domain. Lists of unknown shape are stated in `model` itself.
+    not: nothing is asked of it then, nor of scores that it makes as many as there are not. `ops` are those that the
+    model calls, if they are known, by the empty name of the default domain. Lists of unknown shape are stated in
+    `model` itself.
     """
     made = later_versions.inferred(model, ops)
     slices = ops is None or ("", "Slice") in ops
@@ -36,44 +36,61 @@ def inferred(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
         made = later_versions.inferred(model, ops)
     if ops is not None and all(("", op) not in ops for op in ("Attention", *pool_windows.POOLS)):
         return made
-    wrong = list(_wrong(model, made))
-    if not wrong:
+    wrong, scored = _wrong(model, made)
+    if not wrong and not scored:
         return made
-    spelled = [node.op_type for node in wrong]
+    kept = [(node, node.op_type, node.output[:]) for node in (*wrong, *scored)]
     for node in wrong:
         node.op_type += _ASIDE
+    for node in scored:
+        del node.output[attention_sizes.SCORES :]
     try:
         made = later_versions.inferred(model, ops)
     finally:
-        for node, op in zip(wrong, spelled, strict=True):
-            node.op_type = op
-    for body in bodies(made):
-        for node in body.node:
-            node.op_type = node.op_type.removesuffix(_ASIDE)
+        for node, op, outputs in kept:
+            _rename(node, op, outputs)
+    for body, other in zip(bodies(model), bodies(made), strict=True):
+        for node, copy in zip(body.node, other.node, strict=True):
+            if (copy.op_type, len(copy.output)) != (node.op_type, len(node.output)):
+                _rename(copy, node.op_type, node.output)
     return made
 
 
-def _wrong(model: ModelProto, made: ModelProto) -> Iterator[NodeProto]:
-    """The nodes of a model of which inference, which `made` is, tells what is not so."""
+def _rename(node: NodeProto, op: str, outputs: Iterable[str]) -> None:
+    node.op_type = op
+    del node.output[:]
+    node.output.extend(outputs)
+
+
+def _wrong(model: ModelProto, made: ModelProto) -> tuple[list[NodeProto], list[NodeProto]]:
+    """The nodes of which inference, which `made` is, tells what is not so, and those where it does of scores alone."""
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    pools = [
-        (node, isinstance(holder, FunctionProto))
+    held = [
+        (node, holder)
         for holder in holders
         for body in with_nested([holder.graph if isinstance(holder, ModelProto) else holder])
         for node in body.node
         if not default_domain(node.domain)
-        and pool_windows.may_begin_behind(node, opsets(holder).get("", pool_windows.LEFT_OUT))
     ]
-    attentions = [node for body in bodies(model) for node in body.node if _is_attention(node)]
+    pools = [
+        (node, holder)
+        for node, holder in held
+        if pool_windows.may_begin_behind(node, opsets(holder).get("", pool_windows.LEFT_OUT))
+    ]
+    attentions = [(node, holder) for node, holder in held if attention_sizes.is_attention(node)]
     if not pools and not attentions:
-        return
+        return [], []
     values = [value for body in bodies(made) if isinstance(body, GraphProto) for value in body.input]
     kinds = {value.name: value.type for value in (*values, *declarations(made))}
-    yield from (node for node, called in pools if called or pool_windows.begins_behind(node, kinds))
-    for node in attentions:
-        kind = kinds.get(node.output[0])
-        if kind is not None and len(dims := kind.tensor_type.shape.dim) == 3 and _is_empty(dims[2]):
-            yield node
+    wrong = [node for node, holder in pools if holder is not model or pool_windows.begins_behind(node, kinds)]
+    scored = []
+    for node, holder in attentions:
+        mistaken = attention_sizes.mistaken(node, kinds if holder is model else {})
+        if node.output[0] in mistaken:
+            wrong.append(node)
+        elif mistaken:
+            scored.append(node)
+    return wrong, scored
 
 
 LISTS = (3, 4)
@@ -129,11 +146,3 @@ def lists(node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProt
         for name, kind in found.items()
         if kind is None or not has_shape(kind)
     }
-
-
-def _is_empty(dim: Any) -> bool:
-    return bool(dim.HasField("dim_value") and not dim.dim_value)
-
-
-def _is_attention(node: NodeProto) -> bool:
-    return node.op_type == "Attention" and not default_domain(node.domain)

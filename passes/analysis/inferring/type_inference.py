@@ -337,10 +337,16 @@ def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
 
 
 def mend(model: ModelProto, source: ModelProto) -> list[Change]:
-    """Let `model` declare what ONNX's inference makes of its values, wherever `source` declares otherwise of them."""
+    """Let `model` declare what ONNX's inference makes of its values, wherever `source` declares otherwise of them.
+
+    Where that leaves a contradiction, it is among what inference says nothing of: that is left open.
+    """
     state_all(*census([*reversed(model.functions), model.graph]))
-    known = _beside(model, claims.declared(source))
+    declared = claims.declared(source)
+    known = _beside(model, declared)
     claims.mend(model, known)
+    if contradiction(model):
+        claims.open_unconfirmed(model, declared, known)
     return list(claims.contradictions(source, lambda _, name: known.get(name)))
 
 

@@ -245,3 +245,59 @@ def test_what_inference_tells_nothing_of_is_kept():
 def test_what_is_right_of_what_inference_told_nothing_of_is_kept():
     source = model("y = Add(x, z)", 5, inputs="float[5,2] x, float[5,2] z", outputs="float[A,B] y")
     assert shapes(opshift.convert_version(source, 13))["y"] == ["A", "B"]
+
+
+ATTENDED = "float[2,2,3,4] q, float[2,2,K,4] k, float[2,2,K,5] v"
+PAST = {"q": (2, 2, 3, 4), "k": (2, 2, 4, 4), "v": (2, 2, 4, 5), "p": (2, 2, 2, 4), "r": (2, 2, 2, 5)}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "call", "told", "keys"),
+    [
+        (ATTENDED, 'y, "", "", z = Attention(q, k, v)', 0, 4),
+        (ATTENDED.replace("K", "4") + ", float[2,2,2,4] p, float[2,2,2,5] r", 'y, "", "", z = Attention(q, k, v, "", p, r)', 4, 6),
+    ],
+)  # fmt: skip
+def test_keys_of_attention_that_inference_miscounts_are_mended(inputs, call, told, keys):
+    source = model(call, 23, inputs=inputs, outputs=f"float[2,2,3,5] y, float[2,2,3,{told}] z")
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, 22)
+    onnx.checker.check_model(made, full_check=True)
+    assert shapes(made)["z"][:3] == [2, 2, 3]
+    assert shapes(made)["z"][3] != told
+    feeds = {value.name: np.ones(PAST[value.name], np.float32) for value in source.graph.input}
+    assert evaluate(made, feeds)[1].shape == (2, 2, 3, keys)
+
+
+@pytest.mark.parametrize("target", [7, 10])
+def test_what_inference_makes_of_a_resize_that_crops_is_mended(target):
+    body = 'y = Resize<coordinate_transformation_mode="tf_crop_and_resize", mode="linear">(x, r, s)'
+    held = "float[6] r = {0, 0, -0.2, 1, 1, 1.2}, float[3] s = {1, 1, 0.6}"
+    source = model(body, 13, inputs="float[2,1,5] x", outputs="float[2,1,3] y", constants=held)
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, target)
+    onnx.checker.check_model(made, full_check=True)
+    assert shapes(made)["y"] == [2, 1, 4]  # floor(5 * (1.2 - -0.2) * 0.6), as the text has it
+    (y,) = evaluate(made, {"x": np.ones((2, 1, 5), np.float32)})
+    assert y.shape == (2, 1, 4)
+
+
+def test_the_sizes_of_a_resize_of_all_are_kept():
+    held = "float[0] r = {}, float[3] s = {1, 1, 0.6}"
+    source = model('y = Resize<mode="linear">(x, r, s)', 13, inputs="float[2,1,5] x", outputs="float[2,1,K] y", constants=held)  # fmt: skip
+    assert shapes(opshift.convert_version(source, 10))["y"] == [2, 1, "K"]
+
+
+@pytest.mark.parametrize("verb", ["convert", "inline"])
+def test_what_contradicts_and_nothing_tells_of_is_left_open(verb):
+    """How many keys there are only the mask tells, which is added to scores of which a model declares otherwise."""
+    inputs = "float[B,H,S,4] q, float[2,3,K,4] k, float[B,C,K,D] v, float[S,2] m"
+    source = model(
+        'y, "", "", z = Attention(q, k, v, m)', 23, inputs=inputs, outputs="float[B,H,S,D] y, float[B,H,S,0] z"
+    )
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.convert_version(source, 22) if verb == "convert" else opshift.inline(source, ["Attention"])
+    onnx.checker.check_model(made, full_check=True)
+    assert shapes(made) == {"y": ["B", "H", "S", "D"], "z": ["B", "H", "S", "?"]}
+    sizes = {"q": (2, 6, 1, 4), "k": (2, 3, 2, 4), "v": (2, 3, 2, 5), "m": (1, 2)}
+    assert evaluate(made, {name: np.ones(size, np.float32) for name, size in sizes.items()})[1].shape == (2, 6, 1, 2)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from opshift.passes.conversion import convert
 
+import opshift
 from tests.passes.fusion.folding import (
     GELU,
     GELU_CONSTANTS,
@@ -143,3 +145,51 @@ def test_what_has_no_element_stays(dims):
         outputs=f"float[{dims}] y",
     )  # fmt: skip
     check_stays(convert.attempt(source, {}, ops=[("", "InstanceNormalization")]).model)
+
+
+SOFTSIGN = "a = Abs(x) b = Add(a, one) y = Div(x, b)"
+HARD_SIGMOID = "m = Mul(x, some) a = Add(m, half) l = Max(a, none) y = Min(l, one)"
+NUMBERS = {"one": 1.0, "some": 0.25, "half": 0.5, "none": 0.0, "small": 1e-9}
+
+
+def of_kind(kind, body, opset):
+    """A model of a body that reads some of these numbers, in one type."""
+    source = written(body, opset, inputs=f"{kind}[2,3,4] x", outputs=f"{kind}[2,3,4] y")
+    elem_type = source.graph.input[0].type.tensor_type.elem_type
+    read = {name for node in source.graph.node for name in node.input}
+    held = [onnx.helper.make_tensor(name, elem_type, [], [value]) for name, value in NUMBERS.items() if name in read]
+    source.graph.initializer.extend(held)
+    onnx.checker.check_model(source, full_check=True)
+    return source
+
+
+@pytest.mark.parametrize(("op", "body"), [("Softsign", SOFTSIGN), ("HardSigmoid", HARD_SIGMOID)])
+@pytest.mark.parametrize("opset", [17, 22])
+@pytest.mark.parametrize("named", [False, True])
+def test_an_operator_that_does_not_take_a_type_is_not_made_of_it(op, body, opset, named):
+    """Neither takes bfloat16 below 22."""
+    made = opshift.fold(of_kind("bfloat16", body, opset), [op] if named else None)
+    onnx.checker.check_model(made, full_check=True)
+    assert (op in [node.op_type for node in made.graph.node]) == (opset == 22)
+
+
+@pytest.mark.parametrize(("kind", "found"), [("float", True), ("double", False), ("float16", False)])
+@pytest.mark.parametrize("opset", [9, 13])
+def test_mean_and_variance_are_normalized_in_float_alone(kind, found, opset):
+    """The operator's body adds a float to what it has."""
+    body = """m = ReduceMean<axes=[0, 2]>(x) c = Sub(x, m) p = Mul(c, c) v = ReduceMean<axes=[0, 2]>(p) r = Sqrt(v)
+        e = Add(r, small) y = Div(c, e)"""
+    made = opshift.fold(of_kind(kind, body, opset), ["MeanVarianceNormalization"])
+    onnx.checker.check_model(made, full_check=True)
+    assert ("MeanVarianceNormalization" in [node.op_type for node in made.graph.node]) == found
+
+
+@pytest.mark.parametrize(("opset", "found"), [(13, False), (18, True), (22, False)])
+def test_a_function_calls_what_is_the_same_at_the_opset_of_the_model(opset, found):
+    """Runtimes read a function by the imports of the model, and `onnx.checker` asks for operators that are the same."""
+    text = f"""<ir_version: 8, opset_import: ["" : {opset}, "l" : 1]> g (float[2] x) => (float[2] y) {{ y = l.F(x) }}
+        <domain: "l", opset_import: ["" : 18]> F (x) => (y) {{ t = Softplus(x) u = Tanh(t) y = Mul(x, u) }}"""
+    source = onnx.parser.parse_model(text)
+    made = opshift.fold(source)
+    assert ("Mish" in [node.op_type for node in made.functions[0].node]) == found
+    check_values(source, made, {"x": np.array([-1, 2], np.float32)}, rtol=1e-6, atol=1e-6)

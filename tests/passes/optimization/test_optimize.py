@@ -203,3 +203,15 @@ def rounds(monkeypatch, source):
 )
 def test_another_round_follows_only_where_it_may_find_something(monkeypatch, body, count, left):
     assert rounds(monkeypatch, model(body, 17, **CONV)) == (count, left)
+
+
+@pytest.mark.parametrize(("opset", "after"), [(13, "Clip"), (21, "Identity")])
+def test_a_function_calls_what_is_the_same_at_the_opset_of_the_model(opset, after):
+    """Identity is another at 21, where Clip is that of 13."""
+    text = f"""<ir_version: 10, opset_import: ["" : {opset}, "l" : 1]> g (float[2] x) => (float[2] y) {{ y = l.F(x) }}
+        <domain: "l", opset_import: ["" : 21]> F (x) => (y) {{ y = Clip(x) }}"""
+    source = onnx.parser.parse_model(text)
+    onnx.checker.check_model(source, full_check=True)
+    made = optimize.attempt(source).model
+    onnx.checker.check_model(made, full_check=True)
+    assert [node.op_type for function in made.functions for node in function.node] == [after]

@@ -1,0 +1,41 @@
+"""Attention, of which ONNX's inference makes sizes that it does not know 0: those of its values, and the number of its
+keys, of which it may leave out those of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opshift.passes.model.messages import NodeProto, TypeProto, default_domain
+
+KEY, PAST_KEY = 1, 4
+"""The inputs that hold keys."""
+KEY_HEADS = "kv_num_heads"
+"""The attribute by which inputs of rank 3 are taken apart."""
+SCORES = 3
+"""The last output, which has one element a key."""
+
+
+def is_attention(node: NodeProto) -> bool:
+    return node.op_type == "Attention" and not default_domain(node.domain)
+
+
+def mistaken(node: NodeProto, kinds: Mapping[str, TypeProto]) -> set[str]:
+    """The outputs of an Attention of these `kinds` that have, or may have, another size than is told."""
+    values, apart = kinds.get(node.output[0]), any(held.name == KEY_HEADS for held in node.attribute)
+    found = set()
+    if apart and (values is None or _size(values, -1) == 0):
+        found.add(node.output[0])
+    if any(node.output[SCORES:]) and _is_miscounted(node, kinds):
+        found.add(node.output[SCORES])
+    return found
+
+
+def _is_miscounted(node: NodeProto, kinds: Mapping[str, TypeProto]) -> bool:
+    past = node.input[PAST_KEY] if len(node.input) > PAST_KEY else ""
+    lengths = [_size(kinds.get(node.input[KEY]), -2), _size(kinds.get(past), -2) if past else 0]
+    return None in lengths or sum(filter(None, lengths)) != _size(kinds.get(node.output[SCORES]), -1)
+
+
+def _size(kind: TypeProto | None, axis: int) -> int | None:
+    dims = kind.tensor_type.shape.dim if kind is not None else []
+    return dims[axis].dim_value if len(dims) >= -axis and dims[axis].HasField("dim_value") else None
