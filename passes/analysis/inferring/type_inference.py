@@ -10,7 +10,7 @@ from google.protobuf.message import Error as ProtobufError
 from opshift.passes import process
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
-from opshift.passes.analysis.inferring import open_slices
+from opshift.passes.analysis.inferring import corrected
 from opshift.passes.analysis.inferring.inferred_defaults import state_all
 from opshift.passes.analysis.inferring.node_inference import infer_node, is_known
 from opshift.passes.analysis.inferring.weightless import surveyed, without_weights
@@ -158,7 +158,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Mode
     ops = {(default_domain(domain), op) for domain, op in calls}
     try:
         with process.at_most(lambda: _room(light)):
-            inferred = open_slices.inferred(light, ops)
+            inferred = corrected.inferred(light, ops)
             known = Shapes(graph_types(inferred.graph))
             silent = _is_silent(inferred.graph, known)
             more = silent and _compute_constants(light, opened)
@@ -167,7 +167,7 @@ def _infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Mode
             for _ in range(_ROUNDS if silent else 0):
                 if not _add_ranks(light.graph, inferred.graph, kinds=known.types) | more:
                     break
-                inferred = open_slices.inferred(light, ops)
+                inferred = corrected.inferred(light, ops)
                 known = Shapes(graph_types(inferred.graph))
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types
