@@ -20,6 +20,7 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
+    ValueInfoProto,
     default_domain,
 )
 from opshift.passes.model.traversal import Body, bodies, declarations, graphless, holding, results, subgraphs
@@ -161,14 +162,38 @@ def declared(source: ModelProto) -> set[str]:
     return {value.name for value in declarations(source) if has_shape(value.type)}
 
 
+def mend_main(model: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> None:
+    """Let the main graph declare what is inferred of its values, if it declares otherwise of any; what nothing infers
+    of those between is not declared either: beside what is mended, another falsehood would come to light."""
+    wrong = next((wrong for graph, wrong in _contradicted(model, inferred) if graph is model.graph), {})
+    if not wrong:
+        return
+    _mend(model.graph.output, wrong)
+    for value in model.graph.value_info:
+        kind = inferred((), value.name)
+        if kind is None or not has_shape(kind):
+            forget(value.type)
+        elif has_shape(value.type):
+            _state(value, kind)
+
+
 def mend(model: ModelProto, known: Mapping[str, TypeProto]) -> None:
     """Let `model` declare of values what is known of them where it declares otherwise; other sizes stay open."""
-    for value in declarations(model):
+    _mend(declarations(model), known)
+
+
+def _mend(declared: Iterable[ValueInfoProto], known: Mapping[str, TypeProto]) -> None:
+    for value in declared:
         if value.name in known and has_shape(value.type) and contradict(value.type, known[value.name]):
-            value.type.tensor_type.shape.CopyFrom(known[value.name].tensor_type.shape)
-            for dim in _dims(value.type):
-                if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
-                    dim.Clear()
+            _state(value, known[value.name])
+
+
+def _state(value: ValueInfoProto, kind: TypeProto) -> None:
+    """Declare a shape, in which what nobody named stays open."""
+    value.type.tensor_type.shape.CopyFrom(kind.tensor_type.shape)
+    for dim in _dims(value.type):
+        if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
+            dim.Clear()
 
 
 def of_constants(model: ModelProto) -> Iterator[Change]:
