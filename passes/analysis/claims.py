@@ -24,7 +24,7 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import Body, bodies, declarations, graphless, holding, results, subgraphs
-from opshift.passes.model.types import has_shape, tensor_type
+from opshift.passes.model.types import HOLDING_SIZES, has_shape, tensor_type
 
 Path = tuple[Any, ...]
 
@@ -300,7 +300,17 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
     return found
 
 
+_COUNTING = HOLDING_SIZES | {TensorProto.FLOAT}  # as ranges of floats are no longer than 1 << 24, by which floats count
 _ONE_OF_A_SHAPE = frozenset(["Cast", "CastLike", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+
+
+def _cast_to(node: NodeProto, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto]) -> int:
+    """The type that a value is cast to; 0 where nothing near tells it."""
+    if node.op_type == "Cast":
+        return next((a.i for a in node.attribute if a.name == "to"), 0)
+    like = makers.get(node.input[1])
+    tensor = held.get(node.input[1]) or (tensors.of_constant(like) if like is not None else None)
+    return 0 if tensor is None else tensor.data_type
 
 
 def _number(
@@ -314,6 +324,8 @@ def _number(
             places = at if isinstance(at, int) and places is None else None
             if places is None:
                 return None
+        if node.op_type in ("Cast", "CastLike") and _cast_to(node, makers, held) not in _COUNTING:
+            return None
         name = node.input[0]
     if node is not None and node.op_type == "Shape":
         given = {a.name: a.i for a in node.attribute}

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.model.types import HOLDING_SIZES
 
-_WIDE = frozenset([TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE])
-"""The types that hold every size, as no axis is longer than an int32."""
 _CARRYING = frozenset(["Add", "Concat", "Gather", "Identity", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze"])
 """The operators that inference follows integers through, whatever their type."""
 _FORGETTING = "RandomUniformLike"
@@ -54,7 +53,7 @@ def _widening(model: ModelProto) -> Iterator[tuple[int, int]]:
                 narrow.update(node.output)
     for place, body in enumerate(held):
         for index, node in enumerate(body.node):
-            if _is_cast(node) and _type(node) in (0, *_WIDE) and not narrow.isdisjoint(node.input):
+            if _is_cast(node) and _type(node) in (0, *HOLDING_SIZES) and not narrow.isdisjoint(node.input):
                 yield place, index
 
 
@@ -63,7 +62,7 @@ def _is_cast(node: NodeProto) -> bool:
 
 
 def _is_narrowing(node: NodeProto) -> bool:
-    return _is_cast(node) and _type(node) not in _WIDE
+    return _is_cast(node) and _type(node) not in HOLDING_SIZES
 
 
 def _type(cast: NodeProto) -> int:

@@ -90,3 +90,13 @@ def test_types_and_the_model_stay(ops):
     assert dims_of(kinds["b"]) == [2]
     assert [node.op_type for node in made.graph.node] == [node.op_type for node in source.graph.node]
     assert [list(node.attribute) for node in made.graph.node[:4]] == [list(n.attribute) for n in source.graph.node[:4]]
+
+
+@pytest.mark.parametrize("to", NARROW)
+@pytest.mark.parametrize("rows", [0, 1, 300, 65536])
+def test_what_counts_up_to_such_a_number_is_as_long_as_that(to, rows):
+    body = f"""s = Shape(x) p = Gather(s, z) a = Cast<to={to}>(p) b = Cast<to=7>(a) n = Squeeze(b) r = Range(f, n, u)
+               h = Shape(r) y = Sub(h, p)"""
+    source = model(body, 13, **IO | {"constants": "int64[1] z = {0}, int64 f = {0}, int64 u = {1}"})
+    made = optimize.attempt(source).model
+    assert evaluate(made, {"x": np.zeros((rows, 300), np.float32)})[0].tolist() == [int(NARROW[to](rows)) - rows]
