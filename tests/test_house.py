@@ -143,7 +143,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/nn": {"attention_expanded", "bfloat16", "inside", "places", "pooling_by_norms"},
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded", "resize_runtime"},
     "passes/conversion": {"tables", "versions", "survivors"},
-    "passes/optimization": {"tables", "constants", "structure"},
+    "passes/optimization": {"tables", "constants", "false_claims", "structure"},
     "passes/optimization/rules": {"growth", "held", "remarks"},
     "passes/analysis": {"tables", "claims_of_constants", "formals_handed_on", "formals_of_many"},
     "passes/analysis/inferring": {"rounds_of_inference"},

@@ -20,10 +20,11 @@ from opshift.passes.model.messages import (
     NodeProto,
     TensorProto,
     TypeProto,
+    ValueInfoProto,
     default_domain,
 )
 from opshift.passes.model.traversal import Body, bodies, declarations, graphless, holding, results, subgraphs
-from opshift.passes.model.types import has_shape, tensor_type
+from opshift.passes.model.types import HOLDING_SIZES, has_shape, tensor_type
 
 Path = tuple[Any, ...]
 
@@ -161,14 +162,38 @@ def declared(source: ModelProto) -> set[str]:
     return {value.name for value in declarations(source) if has_shape(value.type)}
 
 
+def mend_main(model: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> None:
+    """Let the main graph declare what is inferred of its values, if it declares otherwise of any; what nothing infers
+    of those between is not declared either: beside what is mended, another falsehood would come to light."""
+    wrong = next((wrong for graph, wrong in _contradicted(model, inferred) if graph is model.graph), {})
+    if not wrong:
+        return
+    _mend(model.graph.output, wrong)
+    for value in model.graph.value_info:
+        kind = inferred((), value.name)
+        if kind is None or not has_shape(kind):
+            forget(value.type)
+        elif has_shape(value.type):
+            _state(value, kind)
+
+
 def mend(model: ModelProto, known: Mapping[str, TypeProto]) -> None:
     """Let `model` declare of values what is known of them where it declares otherwise; other sizes stay open."""
-    for value in declarations(model):
+    _mend(declarations(model), known)
+
+
+def _mend(declared: Iterable[ValueInfoProto], known: Mapping[str, TypeProto]) -> None:
+    for value in declared:
         if value.name in known and has_shape(value.type) and contradict(value.type, known[value.name]):
-            value.type.tensor_type.shape.CopyFrom(known[value.name].tensor_type.shape)
-            for dim in _dims(value.type):
-                if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
-                    dim.Clear()
+            _state(value, known[value.name])
+
+
+def _state(value: ValueInfoProto, kind: TypeProto) -> None:
+    """Declare a shape, in which what nobody named stays open."""
+    value.type.tensor_type.shape.CopyFrom(kind.tensor_type.shape)
+    for dim in _dims(value.type):
+        if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
+            dim.Clear()
 
 
 def open_unconfirmed(model: ModelProto, names: Container[str], known: Mapping[str, TypeProto]) -> None:
@@ -286,7 +311,17 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
     return found
 
 
+_COUNTING = HOLDING_SIZES | {TensorProto.FLOAT}  # as ranges of floats are no longer than 1 << 24, by which floats count
 _ONE_OF_A_SHAPE = frozenset(["Cast", "CastLike", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+
+
+def _cast_to(node: NodeProto, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto]) -> int:
+    """The type that a value is cast to; 0 where nothing near tells it."""
+    if node.op_type == "Cast":
+        return next((a.i for a in node.attribute if a.name == "to"), 0)
+    like = makers.get(node.input[1])
+    tensor = held.get(node.input[1]) or (tensors.of_constant(like) if like is not None else None)
+    return 0 if tensor is None else tensor.data_type
 
 
 def _number(
@@ -300,6 +335,8 @@ def _number(
             places = at if isinstance(at, int) and places is None else None
             if places is None:
                 return None
+        if node.op_type in ("Cast", "CastLike") and _cast_to(node, makers, held) not in _COUNTING:
+            return None
         name = node.input[0]
     if node is not None and node.op_type == "Shape":
         given = {a.name: a.i for a in node.attribute}

@@ -63,6 +63,9 @@ _LATER = {"UINT4": 21, "INT4": 22, "FLOAT4E2M1": 23, "FLOAT8E8M0": 24, "UINT2": 
 _LATER |= {"FLOAT6E2M3": 27, "FLOAT6E3M2": 28}  # which an older onnx has no names for; a model may hold them
 NUMBERS: dict[str, int] = dict(sorted((_LATER | dict(TensorProto.DataType.items())).items(), key=lambda item: item[1]))
 """The number of each element type by the name that messages have for it."""
+
+HOLDING_SIZES = frozenset([TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE])
+"""The types that hold every size, as no axis is longer than an int32."""
 ELEMENTS: dict[int, ElementType] = {
     value: ElementType(name.lower(), _bits(name), _SINCE.get(name, 0), _CODES.get(name, ""))
     for name, value in NUMBERS.items()

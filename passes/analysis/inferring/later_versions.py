@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
+from opshift.passes.analysis.inferring import narrow_casts
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op, bodies, with_nested
@@ -38,13 +39,11 @@ def _counts_up(axes: list[int]) -> bool:
 
 
 def inferred(model: ModelProto, ops: Container[Op] | None) -> ModelProto:
-    """A copy with what `onnx.shape_inference` infers; `ops` are those that the model calls, if they are known."""
-    import onnx.shape_inference
-
+    """A copy with what `narrow_casts` infers; `ops` are those that the model calls, if they are known."""
     held = ops is None or any(("", op) in ops for op in _OPERANDS)
     turned = list(_wrong(model)) if held and min(_versions(model), default=RIGHT) < RIGHT else []
     if not turned:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return narrow_casts.inferred(model, ops)
     spelled = [node.domain for node in turned]
     before = len(model.functions)
     for holder in _holders(model):
@@ -53,7 +52,7 @@ def inferred(model: ModelProto, ops: Container[Op] | None) -> ModelProto:
     for node in turned:
         node.domain = ASIDE
     try:
-        made = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        made = narrow_casts.inferred(model, ops)
     finally:
         _turn_back(model, turned, spelled, before)
     _turn_back(made, [node for body in bodies(made) for node in body.node if node.domain == ASIDE], spelled, before)
