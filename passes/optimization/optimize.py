@@ -60,8 +60,10 @@ def attempt(
                 break
         inference = whole.context.inference
         if whole.changes and inference.was_asked:
-            whole.changes += claims.contradictions(model, inference.type)
-            claims.mend_main(model, inference.type)  # a node that hid them from runtimes may be gone
+            contradicted = list(claims.contradictions(model, inference.type))
+            if contradicted:
+                claims.mend_main(model, inference.type)  # a node that hid them from runtimes may be gone
+            whole.changes += contradicted
         if whole.changes:
             whole.changes += claims.of_constants(model)
         left = census([model.graph, *model.functions])[1]
