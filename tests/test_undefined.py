@@ -104,7 +104,8 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
      {"x": np.ones((2, 1), F)}),
     ("no window", "y = HannWindow(n)", 17, "float[A] y", {"n": np.array(0)}, {"n": np.array(1)}),
     ("the rows hang on", "y = Det(x)", 11, "float y", {"x": np.ones((2, 2), F)}, {"x": np.eye(2, dtype=F)}),
-    ("a rounding", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(1)}, {"n": np.array(2)}),
+    ("left but a rounding", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(1)}, {}),
+    ("the first of all", "y = BlackmanWindow(n)", 17, "float[A] y", {"n": np.array(3)}, {}),
     ("heads are told", "y = Attention<q_num_heads=1, kv_num_heads=1>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)},
      {"q": np.ones((1, 1, 1), F)}),
     ("scale is not positive", "y = Attention<scale=-1.0>(q, q, q)", 24, "float[A,B,C,D] y", {"q": np.ones((1, 1, 1, 1), F)}, {}),
@@ -156,6 +157,9 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("told twice", "y = Slice<axes=[0,0], starts=[0,0], ends=[1,1]>(x)", 9, "float[A,B] y", {"x": np.ones((2, 2), F)}, {}),
     ("asked for than there are", "y, i = TopK(x, k)", 11, "float[N] y", {"x": np.ones(2, F), "k": np.array([3])}, {"k": np.array([2])}),
     ("asked for than there are", "y, i = TopK<k=3>(x)", 5, "float[N] y", {"x": np.ones(2, F)}, {"x": np.ones(3, F)}),
+    *(("other sizes than the scores", "y = Attention(q, k, q, m)", 24, "float[A,B,C,D] y",
+       {"q": np.ones((2, 1, 1, 1), F), "k": np.ones((2, 1, 1, 1), F), "m": np.ones(sizes, F)}, {"m": np.ones((2, 1, 1, 1), F)})
+      for sizes in ((2, 1), (1, 2), (3, 1, 1, 1), (1, 1, 1, 1, 1))),
     ("more keys count", "y = Attention(q, q, q, , , , l)", 24, "float[A,B,C,D] y",
      {"q": np.ones((1, 1, 2, 1), F), "l": np.array([3])}, {"l": np.array([2])}),
     ("depth is negative", "d = Neg(n) y = OneHot(i, d, v)", 11, "float[A,B] y",
@@ -300,6 +304,13 @@ def test_a_difference_that_is_not_left_open_counts():
     of = model("y = Max(x, z)", 13, outputs="float[N] y", **io(**feeds))
     assert not undefined(of, feeds)
     assert not undefined(of, feeds, "1.0 instead of 2.0")
+
+
+def test_a_window_is_as_it_is_but_for_what_a_rounding_makes():
+    feeds = {"n": np.array(3)}
+    of = model("y = BlackmanWindow(n)", 17, outputs="float[A] y", **io(**feeds))
+    assert undefined(of, feeds, "-67108864.0 instead of inf")
+    assert not undefined(of, feeds, "1 of 3 elements differ")
 
 
 def test_pads_that_count_are_data():

@@ -28,3 +28,14 @@ def no_query_head(call: Call) -> bool:
 def more_than_there_are(call: Call) -> bool:
     lengths, keys = call.given(6), call.shape(1)
     return lengths is not None and keys is not None and bool(((lengths < 0) | (lengths > keys[-2])).any())
+
+
+def masks_others(call: Call) -> bool:
+    """Whether a mask is for other batches, heads, queries or keys than there are."""
+    q, k, mask, past = map(call.shape, (0, 1, 3, 4))
+    if not q or not k or not mask:
+        return False
+    heads = q[1] if len(q) == 4 else call.attribute("q_num_heads", 1)
+    scores = (q[0], heads, q[-2], k[-2] + (past[-2] if past else 0))
+    ahead = zip(mask[-2::-1], scores[-2::-1], strict=False)
+    return len(mask) > len(scores) or mask[-1] > scores[-1] or any(size not in (1, asked) for size, asked in ahead)
