@@ -300,13 +300,14 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
             continue
         makers = {name: node for node in body.node for name in node.output}
         held = {tensor.name: tensor for tensor in body.initializer}
-        kinds = {value.name: value.type.tensor_type.elem_type for value in getattr(seen, "value_info", ())}
+        stated = (*seen.value_info, *seen.output) if isinstance(seen, GraphProto) else ()
+        kinds = {value.name: value.type.tensor_type.elem_type for value in stated}
         for node in ranges:
-            start, limit, step = (_number(name, makers, held, known.of) for name in node.input)
+            start, limit, step = (_number(name, makers, held, known.of, kinds) for name in node.input)
             if start == 0 and step == 1 and isinstance(limit, str) and limit and kinds.get(node.output[0]):
-                stated = body.value_info.add(name=node.output[0]).type.tensor_type
-                stated.elem_type = kinds[node.output[0]]
-                stated.shape.dim.add().dim_param = limit
+                kind = body.value_info.add(name=node.output[0]).type.tensor_type
+                kind.elem_type = kinds[node.output[0]]
+                kind.shape.dim.add().dim_param = limit
                 found = True
     return found
 
@@ -315,27 +316,25 @@ _COUNTING = HOLDING_SIZES | {TensorProto.FLOAT}  # as ranges of floats are no lo
 _ONE_OF_A_SHAPE = frozenset(["Cast", "CastLike", "Gather", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
 
 
-def _cast_to(node: NodeProto, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto]) -> int:
-    """The type that a value is cast to; 0 where nothing near tells it."""
-    if node.op_type == "Cast":
-        return next((a.i for a in node.attribute if a.name == "to"), 0)
-    like = makers.get(node.input[1])
-    tensor = held.get(node.input[1]) or (tensors.of_constant(like) if like is not None else None)
-    return 0 if tensor is None else tensor.data_type
-
-
 def _number(
-    name: str, makers: Mapping[str, NodeProto], held: Mapping[str, TensorProto], sizes: Callable[[str], Sizes | None]
+    name: str,
+    makers: Mapping[str, NodeProto],
+    held: Mapping[str, TensorProto],
+    sizes: Callable[[str], Sizes | None],
+    kinds: Mapping[str, int],
 ) -> int | str | None:
-    """The one number that a value holds, or the size that it is, if it is taken from a shape."""
+    """The one number that a value holds, or the size that it is, if it is taken from a shape.
+
+    The `kinds` are the element types of values, as far as they are known.
+    """
     places = None
     while (node := makers.get(name)) is not None and node.op_type in _ONE_OF_A_SHAPE:
         if node.op_type == "Gather" and len(node.input) == 2:
-            at = _number(node.input[1], makers, held, sizes)
+            at = _number(node.input[1], makers, held, sizes, kinds)
             places = at if isinstance(at, int) and places is None else None
             if places is None:
                 return None
-        if node.op_type in ("Cast", "CastLike") and _cast_to(node, makers, held) not in _COUNTING:
+        if node.op_type in ("Cast", "CastLike") and kinds.get(node.output[0]) not in _COUNTING:
             return None
         name = node.input[0]
     if node is not None and node.op_type == "Shape":

@@ -302,6 +302,7 @@ RANGES = {
     "r = Range(z, m, o)": 'M', "r = Range(z, e, o)": "M", "r = Range(z, both, o)": None, "r = Range(fz, inf, fo)": None,
     "r = Range(fz, fn, half)": None, "r = Range(z, far, o)": None, "r = Range(z, one, o)": None, "r = Range(cz, n, co)": "N",
     "r = Range(z, nn, o)": "N", "r = Range(z, back, o)": "M", "r = Range(z, twice, o)": None,
+    "r = Range(z, wide, o)": "N", "r = Range(z, short, o)": None, "r = Range(z, byte, o)": None,
 }  # fmt: skip
 
 
@@ -309,7 +310,8 @@ RANGES = {
 def test_what_counts_from_0_by_1_up_to_a_size_is_as_long(body):
     before = """s = Shape(x) n = Gather(s, z) m = Gather(s, o) ns = Shape<start=0,end=1>(x) nn = Squeeze(ns) es = Shape<start=1>(x)
     e = Squeeze(es) both = Squeeze(s) fn = Cast<to=1>(n) far = Gather(s, two) back = Gather(s, minus) one = Gather(es, o) twice = Gather(s, s)
-    cz = Constant<value_int=0>() co = Constant<value_int=1>()"""
+    cz = Constant<value_int=0>() co = Constant<value_int=1>()
+    p = Neg(z) w = CastLike(n, p) wide = Identity(w) q = Cast<to=3>(z) v = CastLike(n, q) short = CastLike(v, p) t = Cast<to=2>(n) byte = Cast<to=7>(t)"""
     constants = """int64 z = {0}, int64 o = {1}, int64 k = {5}, float fz = {0}, float fo = {1}, float half = {0.5}, int64 two = {2},
     int64 minus = {-1}"""
     source = model(f"{before} {body}", 17, inputs="float[N,M] x", outputs="y", constants=constants)

@@ -100,3 +100,17 @@ def test_what_counts_up_to_such_a_number_is_as_long_as_that(to, rows):
     source = model(body, 13, **IO | {"constants": "int64[1] z = {0}, int64 f = {0}, int64 u = {1}"})
     made = optimize.attempt(source).model
     assert evaluate(made, {"x": np.zeros((rows, 300), np.float32)})[0].tolist() == [int(NARROW[to](rows)) - rows]
+
+
+@pytest.mark.parametrize(("like", "counted"), [("int64", 300), ("float", 300), ("uint8", 300 % 256)])
+def test_a_number_of_the_type_of_another_value_is_what_that_holds(like, counted):
+    body = """k = Identity(l) s = Shape(x) p = Gather(s, z) a = CastLike(p, k) b = Cast<to=7>(a) n = Squeeze(b)
+              r = Range(f, n, u) y = Shape(r)"""
+    source = model(
+        body, 15, inputs=f"float[N,300] x, {like}[1] l", outputs=IO["outputs"],
+        constants="int64[1] z = {0}, int64 f = {0}, int64 u = {1}",
+    )  # fmt: skip
+    made = optimize.attempt(source).model
+    kind = onnx.helper.tensor_dtype_to_np_dtype(source.graph.input[1].type.tensor_type.elem_type)
+    feeds = {"x": np.zeros((300, 300), np.float32), "l": np.zeros(1, kind)}
+    assert evaluate(made, feeds)[0].tolist() == [counted]
