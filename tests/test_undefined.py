@@ -13,7 +13,7 @@ from tests.undefined import undefined
 from tests.undefined.rows import ROWS
 
 F = np.float32
-SHOWN = "close: ; the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ; -inf instead of 0.0"
+SHOWN = "close: ; the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ; -inf instead of 0.0; pre-allocated output"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -30,6 +30,7 @@ TREES = "TreeEnsembleRegressor<n_targets=1, target_treeids=[0,0], target_ids=[0,
 CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("what is dropped", "y = Dropout(x, r, t)", 13, "float[N] y",
      {"x": np.ones(4, F), "r": np.array(0.5, F), "t": np.array(True)}, {"t": np.array(False)}),
+    ("beside auto_pad", "y = AveragePool<kernel_shape=[2], auto_pad=\"SAME_UPPER\", pads=[1, 1]>(x)", 7, "float[A,B,C] y", {"x": np.ones((1, 1, 2), F)}, {}),
     ("much of a rounding", "y = GlobalLpPool<p=0.001>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 2), F)}, {}),
     ("farther than", "y = BitShift<direction=\"LEFT\">(x, s)", 11, "uint8[N] y", {"x": np.ones(2, np.uint8), "s": np.array([0, 8], np.uint8)},
      {"s": np.array([7, 7], np.uint8)}),
@@ -311,6 +312,13 @@ def test_a_window_is_as_it_is_but_for_what_a_rounding_makes():
     of = model("y = BlackmanWindow(n)", 17, outputs="float[A] y", **io(**feeds))
     assert undefined(of, feeds, "-67108864.0 instead of inf")
     assert not undefined(of, feeds, "1 of 3 elements differ")
+
+
+@pytest.mark.parametrize("told", ["pads=[1, 1]", 'auto_pad="SAME_UPPER"', 'auto_pad="SAME_UPPER", pads=[0, 0]'])
+def test_pads_that_are_told_once_are_defined(told):
+    feeds = {"x": np.ones((1, 1, 2), F)}
+    of = model(f"y = AveragePool<kernel_shape=[2], {told}>(x)", 7, outputs="float[A,B,C] y", **io(**feeds))
+    assert not undefined(of, feeds, "pre-allocated output")
 
 
 def test_pads_that_count_are_data():

@@ -44,3 +44,8 @@ def windows_of_pads(call: Call) -> bool:
         if any(all(not 0 <= at * step - begin + tap * gap < size for tap in range(kernel[k])) for at in range(count)):
             return True
     return False
+
+
+def padded_twice(call: Call) -> bool:
+    """Whether pads are told beside `auto_pad`, which the text forbids: inference may count them, and a kernel not."""
+    return encoded(call.attribute("auto_pad", "NOTSET")) != b"NOTSET" and any(call.attribute("pads", ()))

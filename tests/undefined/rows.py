@@ -111,6 +111,8 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("MaxPool", "AveragePool"), "a window holds pads alone, which do not count",
               lambda call: not call.attribute("count_include_pad", 0) and pools.windows_of_pads(call), ("inf", "nan", "instead of -128")),
     Undefined(("MaxPool", "AveragePool", "LpPool"), "the kernel is larger than the data", pools.larger_kernel),
+    Undefined(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"), "pads are told beside auto_pad, which inference counts",
+              pools.padded_twice, "pre-allocated output"),
     Undefined(("LayerNormalization", "RMSNormalization"), "scale or bias is larger than the data", when.beyond_the_data(1, 2)),
     Undefined(("RotaryEmbedding",), "there is not one position for each element of a sequence", rotary.misplaced),
     Undefined(("RotaryEmbedding",), "what turns of a head has an odd size", rotary.odd),
