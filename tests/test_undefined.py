@@ -13,7 +13,7 @@ from tests.undefined import undefined
 from tests.undefined.rows import ROWS
 
 F = np.float32
-SHOWN = "close: ; the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ; -inf instead of 0.0; pre-allocated output"
+SHOWN = "close: ; the sign of a zero; 0.0 instead of nan; 1 of 2 elements differ; size input must be greater than 0; shape [0]; scale must be greater than 0; Input 'depth' must be non-negative; Inferred shape and existing shape differ; -inf instead of 0.0; pre-allocated output; must be a scalar"
 
 
 def io(**feeds: np.ndarray) -> dict[str, Any]:
@@ -31,6 +31,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("what is dropped", "y = Dropout(x, r, t)", 13, "float[N] y",
      {"x": np.ones(4, F), "r": np.array(0.5, F), "t": np.array(True)}, {"t": np.array(False)}),
     ("beside auto_pad", "y = AveragePool<kernel_shape=[2], auto_pad=\"SAME_UPPER\", pads=[1, 1]>(x)", 7, "float[A,B,C] y", {"x": np.ones((1, 1, 2), F)}, {}),
+    ("is no scalar", "y = HammingWindow(n)", 17, "float[A] y", {"n": np.array([3])}, {"n": np.array(3)}),
     ("much of a rounding", "y = GlobalLpPool<p=0.001>(x)", 1, "float[A,B,C] y", {"x": np.ones((1, 1, 2), F)}, {}),
     ("farther than", "y = BitShift<direction=\"LEFT\">(x, s)", 11, "uint8[N] y", {"x": np.ones(2, np.uint8), "s": np.array([0, 8], np.uint8)},
      {"s": np.array([7, 7], np.uint8)}),

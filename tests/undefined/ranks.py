@@ -48,3 +48,8 @@ def other_rank(call: Call) -> bool:
 def no_number(call: Call) -> bool:
     """Whether an input that is to be one number is none or many."""
     return any(shape is not None and prod(shape) != 1 for shape in map(call.shape, NUMBERS[call.node.op_type]))
+
+
+def no_scalar(call: Call) -> bool:
+    """Whether an input that is to be one number is a vector, or one of more axes."""
+    return any(call.shape(at) not in (None, ()) for at in NUMBERS[call.node.op_type])

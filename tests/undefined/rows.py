@@ -20,6 +20,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Div", "Mod"), "whole numbers are divided by 0", when.divides_by_zero),
     Undefined(ranks.RANKED, "an input has another rank than is asked for", ranks.other_rank),
     Undefined(tuple(ranks.NUMBERS), "what is to be one number is not", ranks.no_number),
+    Undefined(("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), "a number is no scalar, which onnx refuses where it sees that", ranks.no_scalar, "must be a scalar"),
     Undefined((*axes.ALONG, *axes.AXES), "an axis is none of the data", axes.outside),
     Undefined(("CenterCropPad", "Pad", "Resize", "Slice"), "an axis is told twice", axes.twice),
     Undefined(("Attention",), "sizes differ that are to be equal",
