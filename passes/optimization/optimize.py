@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from opshift.passes import progress
 from opshift.passes.analysis import claims
+from opshift.passes.analysis.inferring import inferred_defaults
 from opshift.passes.analysis.inferring.type_inference import blaming, contradiction, mend
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.errors import InvalidModel
@@ -66,7 +67,9 @@ def attempt(
             whole.changes += contradicted
         if whole.changes:
             whole.changes += claims.of_constants(model)
-        left = census([model.graph, *model.functions])[1]
+        held, left = census([model.graph, *model.functions])
+        if whole.changes:
+            inferred_defaults.state_all(held, left)  # inference may see now what it took them beside
         gone = any(left[op] < before.calls.get(op, 0) for op in _YIELDING)
         if gone and contradiction(model) and not contradiction(source):
             whole.changes += mend(model, source)

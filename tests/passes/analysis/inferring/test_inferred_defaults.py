@@ -6,6 +6,7 @@ import onnx.helper
 import onnx.shape_inference
 import pytest
 from opshift.passes.analysis.inferring.type_inference import contradiction, mend
+from opshift.passes.model.traversal import bodies
 from opshift.passes.specialization import fixing
 from opshift.passes.specialization.wanted import wanted
 
@@ -60,3 +61,37 @@ def test_values_that_inputs_have_by_default_count_as_they_do_to_the_checker(ir_v
     (change,) = mend(made, source)
     assert "[4] of 'y', which is [2, 2]" in change.remark
     onnx.checker.check_model(made, full_check=True)
+
+
+BEHIND_A_CAST = "k = Cast<to=7>(s) {y} = STFT{onesided}(x, k, , n)"
+IN_AN_IF = """y = If(c)<then_branch = g () => (float[1,3,{size},2] z) {{ {body} }},
+                          else_branch = h () => (float[1,3,{size},2] z) {{ z = Relu(other) }}>"""
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize(("onesided", "size"), [("", 5), ("<onesided=1>", 5), ("<onesided=0>", 8)])
+def test_sizes_that_inference_sees_once_a_cast_is_gone_are_those_declared(onesided, size, is_inside):
+    body = BEHIND_A_CAST.format(y="z" if is_inside else "y", onesided=onesided)
+    source = model(
+        IN_AN_IF.format(size=size, body=body) if is_inside else body,
+        17,
+        inputs="float[1,16,1] x, bool c, float[1,3,N,2] other",
+        outputs=f"float[1,3,{size},2] y",
+        constants="int32 s = {4}, int64 n = {8}",
+    )
+    onnx.checker.check_model(source, full_check=True)
+    made = opshift.optimize(source)
+    onnx.checker.check_model(made, full_check=True)
+    assert made.graph.output == source.graph.output
+    calls = [node for held in bodies(made) for node in held.node]
+    assert "Cast" not in [node.op_type for node in calls]
+    assert [[(a.name, a.i) for a in n.attribute] for n in calls if n.op_type == "STFT"] == [
+        [("onesided", int(size == 5))]
+    ]
+    feeds = {"x": np.zeros((1, 16, 1), np.float32), "c": np.array(True), "other": np.zeros((1, 3, size, 2), np.float32)}
+    assert OnnxRuntime(made).run(feeds)[0].shape == (1, 3, size, 2)
+
+
+def test_what_nothing_changed_of_states_no_more_than_it_did():
+    source = model("y = STFT(x, s, , n)", 17, outputs="float[1,A,B,2] y", **FRAMES)
+    assert opshift.optimize(source).graph == source.graph
