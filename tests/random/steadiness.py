@@ -89,7 +89,7 @@ def _added(node: NodeProto, kind: np.dtype[Any], way: int) -> Iterator[NodeProto
     (out,) = node.output
     node.output[0] = f"{out}/before"
     held = {"axis": np.array(0), "none": np.zeros((), kind), "most": np.array(np.finfo(np.float32).max, kind)}
-    held["unit"] = np.array(way * UNITS * np.finfo(kind).eps, kind)
+    held |= {"unit": np.array(way * UNITS * np.finfo(kind).eps, kind), "one": np.ones((), kind), "all": np.array([-1])}
     for name, value in held.items():
         yield onnx.helper.make_node("Constant", [], [f"{out}/{name}"], value=tensor(value))
     for op, *names, result in (
@@ -97,9 +97,13 @@ def _added(node: NodeProto, kind: np.dtype[Any], way: int) -> Iterator[NodeProto
         ("ReduceMax", "sizes", "largest"),
         ("Less", "largest", "most", "finite"),
         ("Where", "finite", "largest", "none", "size"),
-        ("CumSum", "before", "axis", "sum"),
-        ("Cos", "sum", "part"),
         ("Mul", "size", "unit", "rounding"),
+        ("Shape", "before", "shape"),
+        ("Expand", "one", "shape", "ones"),
+        ("Reshape", "ones", "all", "row"),
+        ("CumSum", "row", "axis", "places"),
+        ("Cos", "places", "parts"),
+        ("Reshape", "parts", "shape", "part"),
         ("Mul", "part", "rounding", "moved"),
     ):
         yield onnx.helper.make_node(op, [f"{out}/{name}" for name in names], [f"{out}/{result}"])

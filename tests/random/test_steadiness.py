@@ -51,6 +51,22 @@ def test_a_scalar_that_is_moved_can_be_fed():
     assert Runtime(moved.model).run(moved.feeds)[0] > np.exp(F(2))
 
 
+def test_sums_that_are_alike_move_apart():
+    """As the spectra of the frames of a steady signal, of which ArgMax takes the first."""
+    of = model(
+        "y = STFT(x, s, , n)",
+        17,
+        inputs="float[1,8,1] x",
+        outputs="float[1,F,B,2] y",
+        constants="int64 s = {2}, int64 n = {4}",
+    )
+    source = Source(of, {"x": np.ones((1, 8, 1), F)}, "graph")
+    (still,) = Runtime(of).run(source.feeds)
+    assert len(np.unique(still[0, :, 0])) == 2
+    moved = rocked(source)
+    assert len(np.unique(Runtime(moved.model).run(moved.feeds)[0][0, :, 0])) == 6
+
+
 def test_what_does_not_differ_is_steady_whatever_it_is_when_moved():
     """As a OneHot of 9 places where the depth is a rounding below 10, beside another output that is a rounding."""
     ones, text, one = np.ones((2, 10)), [np.array(["a"], object)], np.ones(1)
