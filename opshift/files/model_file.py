@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import gc
 import os
 import re
@@ -283,6 +282,8 @@ class Draft:
             self._make_folder(final.parent)
             self._fill(final, pieces)
             if there:  # what an interrupted run left there is used again
+                import filecmp
+
                 written, _ = self._pending.pop()
                 if not filecmp.cmp(written, final, shallow=False):
                     raise FileExistsError(0, OVERWRITES, str(final))

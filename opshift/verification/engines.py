@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opshift.files import external
 from opshift.passes.model import tensor_data
 from opshift.passes.model.traversal import bodies
-from opshift.verification.unchecked import checked
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -92,6 +91,8 @@ class OnnxRuntime:
             options.add_session_config_entry("session.disable_prepacking", "1")  # which copies what is mapped
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED  # casts of weights where they are needed
             options.enable_cpu_mem_arena, options.enable_mem_reuse = False, True
+        from opshift.verification.unchecked import checked
+
         try:
             model = model if isinstance(model, bytes) else checked(model, ort.__version__)
             if folder is not None and not isinstance(model, bytes):

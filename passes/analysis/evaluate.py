@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.analysis import kernels
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
@@ -114,6 +113,8 @@ def _is_exact(kind: str, node: NodeProto) -> bool:
 
 
 def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Known) -> TensorProto | None:
+    from opshift.passes.analysis import kernels
+
     opset = scope.opset_of(node)
     if opset < kernels.SINCE or schemas.since(node.domain, node.op_type, opset) is None:
         return None
