@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from opshift.passes import progress
+from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.claims import CONTRADICTED
-from opshift.passes.analysis.inferring.type_inference import blaming
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result, Withheld
 from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED, QDQ, QOPERATOR, SCALED

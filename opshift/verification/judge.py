@@ -13,7 +13,7 @@ import numpy as np
 
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.records import dataclass, field, replace
-from opshift.verification import bounds, interfaces, within
+from opshift.verification import bounds, interfaces, tolerances
 from opshift.verification.bounds import Runs
 from opshift.verification.compare import compare, flat, identical
 from opshift.verification.engines import EngineError
@@ -271,7 +271,7 @@ class Pair:
             return Judgement(name, DIRECT, why=compare(a, b).why)
         asked = self.tolerance(name)
         if asked is not None:
-            return within.judge(name, a, b, asked)
+            return tolerances.judge(name, a, b, asked)
         if identical(a, b):
             return Judgement(name, BITS)
         if bounds.is_float(a) and bounds.is_float(b) and a.shape == b.shape:

@@ -27,6 +27,8 @@ from opshift.passes.model.traversal import Body, bodies, declarations, graphless
 from opshift.passes.model.types import HOLDING_SIZES, has_shape, tensor_type
 
 Path = tuple[Any, ...]
+ENTERED = frozenset(["If", "Loop", "Scan"])
+"""The operators of ONNX in whose graphs types are inferred: these have paths."""
 
 
 def bare(kind: TypeProto) -> TypeProto:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import progress
 from opshift.passes.analysis import claims, formals
-from opshift.passes.analysis.inferring.type_inference import blaming
+from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Change, Ledger, Result
 from opshift.passes.conversion import alike, dead_branches, declared, ir_versions, narrow_integers

@@ -11,7 +11,7 @@ from itertools import chain
 
 from opshift.passes.analysis import claims, ranks, sizes
 from opshift.passes.analysis.inferring.pool_windows import LEFT_OUT, POOLS, may_begin_behind
-from opshift.passes.analysis.inferring.type_inference import Inference, contradiction, mend
+from opshift.passes.analysis.inferring.type_inference import Inference
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.changes import Change
 from opshift.passes.model.imports import opsets
@@ -94,9 +94,11 @@ def mended(
     splits = own < _BATCHED <= target and ("", "Scan") in calls
     if splits or (is_replaced and holding(source.graph)):
         _open_unconfirmed(model, source, inference, between=splits)
-    if not (tells_more or is_replaced or inference.contradictions()) or not contradiction(model):
+    if not (tells_more or is_replaced or inference.contradictions()):
         return []
-    if contradiction(source):
+    from opshift.passes.analysis.inferring.strict_inference import contradiction, mend
+
+    if not contradiction(model) or contradiction(source):
         return []
     inference.now()
     said = inference.contradictions()

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from opshift.passes import progress
-from opshift.passes.analysis.inferring.node_inference import HOLDING_GRAPHS
+from opshift.passes.analysis.claims import ENTERED
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.conversion import moves
@@ -213,7 +213,7 @@ class Climb:
             moves.keep_types(work, scope)  # once its graphs are at the target, nothing is inferred from them
         for number, (attribute, k, graph) in enumerate(subgraphs(work.proto)):
             layout = work.inner[number] if work.inner else self._survey.layout(graph)
-            inferred = scope.path is not None and work.index is not None and op in HOLDING_GRAPHS and not domain
+            inferred = scope.path is not None and work.index is not None and op in ENTERED and not domain
             path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
             inner = Scope(graph, scope.context, work.opset, scope, path)
             self._convert(graph, layout, inner, work.versions, work.within)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from opshift.passes import progress
 from opshift.passes.analysis import claims
+from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.inferring import inferred_defaults
-from opshift.passes.analysis.inferring.type_inference import blaming, contradiction, mend
+from opshift.passes.analysis.inferring.strict_inference import contradiction, mend
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
@@ -59,16 +60,9 @@ def attempt(
                 _drop_dead(function, whole, opsets(function))
             if whole.settled():
                 break
-        inference = whole.context.inference
-        if whole.changes and inference.was_asked:
-            contradicted = list(claims.contradictions(model, inference.type))
-            if contradicted:
-                claims.mend_main(model, inference.type)  # a node that hid them from runtimes may be gone
-            whole.changes += contradicted
-        if whole.changes:
-            whole.changes += claims.of_constants(model)
         held, left = census([model.graph, *model.functions])
         if whole.changes:
+            _mend(model, whole)
             inferred_defaults.state_all(held, left)  # inference may see now what it took them beside
         gone = any(left[op] < before.calls.get(op, 0) for op in _YIELDING)
         if gone and contradiction(model) and not contradiction(source):
@@ -78,6 +72,17 @@ def attempt(
                 whole.allowance.withhold(apart, earlier)
                 return attempt(source, allowance=whole.allowance, folder=folder)
     return Result(model, tuple(whole.changes), (), before.calls, left)
+
+
+def _mend(model: ModelProto, whole: Whole) -> None:
+    """Let a changed model declare what is so, as far as anybody asked."""
+    inference = whole.context.inference
+    if inference.was_asked:
+        contradicted = list(claims.contradictions(model, inference.type))
+        if contradicted:
+            claims.mend_main(model, inference.type)  # a node that hid them from runtimes may be gone
+        whole.changes += contradicted
+    whole.changes += claims.of_constants(model)
 
 
 def _visit(whole: Whole) -> None:

@@ -7,8 +7,7 @@ from functools import cache
 from itertools import chain
 
 from opshift.passes.analysis import kernels
-from opshift.passes.analysis.claims import Path
-from opshift.passes.analysis.inferring.node_inference import HOLDING_GRAPHS
+from opshift.passes.analysis.claims import ENTERED, Path
 from opshift.passes.analysis.inferring.type_inference import is_whole
 from opshift.passes.changes import GRANTED, Change
 from opshift.passes.model import schemas
@@ -204,7 +203,7 @@ class Visit:
         space = self._space
         for attribute, k, graph in subgraphs(node):
             path: Path | None = None
-            if space.path is not None and index is not None and node.op_type in HOLDING_GRAPHS:
+            if space.path is not None and index is not None and node.op_type in ENTERED:
                 path = (*space.path, (index, attribute, k))
             type(self)(type(space)(graph, self._whole, space.opset, space, path)).body()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from opshift.passes.analysis.inferring.type_inference import blaming, contradiction
+from opshift.passes.analysis.blaming import blaming
+from opshift.passes.analysis.inferring.strict_inference import contradiction
 from opshift.passes.changes import Change, Result
 from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from opshift.passes.analysis.inferring.type_inference import blaming
+from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.polynomial import Poly
 from opshift.passes.changes import Batch, Change, Result
 from opshift.passes.errors import Refusal

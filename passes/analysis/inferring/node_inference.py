@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from opshift.passes.analysis.callers import refers
+from opshift.passes.analysis.claims import ENTERED
 from opshift.passes.analysis.element_types import elem_type
 from opshift.passes.analysis.inferring import attention_sizes, later_versions, open_slices, pool_windows, stand_ins
 from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, stated
@@ -25,8 +26,8 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     import onnx
     import onnx.shape_inference
 
-    if node.op_type in HOLDING_GRAPHS and not node.domain and scope.context.descended.isdisjoint(node.output):
-        HOLDING_GRAPHS[node.op_type](node, opset, scope)
+    if node.op_type in ENTERED and not node.domain and scope.context.descended.isdisjoint(node.output):
+        _INSIDE[node.op_type](node, opset, scope)
     if node.domain in schemas.VENDORS and (node.domain, node.op_type) not in scope.context.local:
         _infer_stand_ins(node, scope)
         return
@@ -175,7 +176,7 @@ def _infer_scan(node: NodeProto, opset: int, scope: Known) -> None:
         scope.seed([name], [tensor_type(elem_type, shape)])
 
 
-HOLDING_GRAPHS = {"If": _infer_branches, "Loop": _infer_loop, "Scan": _infer_scan}
+_INSIDE = {"If": _infer_branches, "Loop": _infer_loop, "Scan": _infer_scan}
 
 
 def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:

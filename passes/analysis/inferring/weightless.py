@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from opshift.passes.analysis.inferring import inferred_defaults
-from opshift.passes.model import tensors
+from opshift.passes.model import installed, tensors
+from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
     FunctionProto,
     GraphProto,
@@ -15,7 +16,7 @@ from opshift.passes.model.messages import (
     TypeProto,
     default_domain,
 )
-from opshift.passes.model.traversal import Census, bodies, census
+from opshift.passes.model.traversal import Census, bodies, census, with_nested
 
 OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
 _LONGEST = 1 << 20  # elements: inference makes room for each of a vector's, whatever its type claims
@@ -120,3 +121,19 @@ def short(kind: TypeProto) -> TypeProto:
     made.CopyFrom(kind)
     made.tensor_type.shape.dim[0].Clear()
     return made
+
+
+def check_installed(light: ModelProto) -> None:
+    """Raise `Lacking` where the installed onnx infers something else than the opsets that are imported say."""
+    if not installed.is_old():
+        return
+    holders: list[ModelProto | FunctionProto] = [light, *light.functions]
+    for holder in holders:
+        body = holder if isinstance(holder, FunctionProto) else holder.graph
+        nodes = (node for inner in with_nested([body]) for node in inner.node)
+        installed.check_inference({(node.domain, node.op_type) for node in nodes}, opsets(holder))
+
+
+def room(light: ModelProto) -> int:
+    """Far more memory than inference takes for a model whose vectors are no longer than those of any real one."""
+    return (1 << 29) + 64 * light.ByteSize()

@@ -11,9 +11,8 @@ import pytest
 import opshift
 from opshift.cli import main as cli
 from opshift.verification.side import Side
-from opshift.verification.tolerances import Tolerance, tolerances
+from opshift.verification.tolerances import Tolerance, judge, tolerances
 from opshift.verification.verify import verify_sides
-from opshift.verification.within import judge
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

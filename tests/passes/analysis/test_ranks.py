@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx.shape_inference
 import pytest
 from opshift.passes.analysis import ranks
-from opshift.passes.analysis.inferring import type_inference
+from opshift.passes.analysis.inferring import model_inference
 from opshift.passes.analysis.scope import Context, Scope
 
 from tests.exported import store
@@ -87,6 +87,6 @@ def test_the_way_to_a_rank(body: str, rank: int | None) -> None:
 
 
 def test_ranks_are_found_without_inference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type_inference, "_infer", lambda *_: pytest.fail("the whole model was inferred"))
+    monkeypatch.setattr(model_inference, "infer", lambda *_: pytest.fail("the whole model was inferred"))
     source = model("z = Relu(x) y = Transpose<perm=[1, 0]>(z)", 18, inputs="float[N,M] x", outputs="float[M,N] y")
     assert Scope(source.graph, Context(source, source), 18, path=()).rank("y") == 2

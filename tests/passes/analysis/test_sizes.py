@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx.shape_inference
 import pytest
 from opshift.passes.analysis import sizes
-from opshift.passes.analysis.inferring import type_inference
+from opshift.passes.analysis.inferring import model_inference
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model.types import dims_of, has_shape
 
@@ -133,5 +133,5 @@ def test_what_no_node_tells_is_inferred() -> None:
 def test_sizes_are_found_without_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     source = model("a = Neg(x) y = Abs(a)", 18, inputs="float[N,3] x", outputs="float[N,3] y")
     scope = Scope(source.graph, Context(source, source), 18, path=())
-    monkeypatch.setattr(type_inference, "_infer", pytest.fail)
+    monkeypatch.setattr(model_inference, "infer", pytest.fail)
     assert scope.size("y", 1) == 3

@@ -5,7 +5,7 @@ import onnx
 import onnx.helper
 import onnx.shape_inference
 import pytest
-from opshift.passes.analysis.inferring.type_inference import contradiction, mend
+from opshift.passes.analysis.inferring.strict_inference import contradiction, mend
 from opshift.passes.model.traversal import bodies
 from opshift.passes.specialization import fixing
 from opshift.passes.specialization.wanted import wanted

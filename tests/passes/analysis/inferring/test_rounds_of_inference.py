@@ -8,7 +8,9 @@ import onnx.parser
 import onnx.shape_inference
 import pytest
 from onnx import ModelProto, TensorProto
-from opshift.passes.analysis.inferring import type_inference
+from opshift.passes.analysis.blaming import blaming
+from opshift.passes.analysis.inferring import model_inference, node_inference, type_inference
+from opshift.passes.analysis.inferring.strict_inference import contradiction
 from opshift.passes.analysis.scope import Context, Scope, of_model
 from opshift.passes.analysis.shapes import Shapes, graph_types
 from opshift.passes.conversion import convert
@@ -32,7 +34,7 @@ def told_ranks(shaped, *, stated=None, kinds=None, lengths=(), constants=""):
     inferred.CopyFrom(source)
     for name, kind in (kinds or {}).items():
         inferred.graph.value_info.add(name=name).type.CopyFrom(kind)
-    found = type_inference._add_ranks(source.graph, inferred.graph, dict(lengths).get)
+    found = model_inference._add_ranks(source.graph, inferred.graph, dict(lengths).get)
     return found, {value.name: value.type for value in source.graph.value_info}
 
 
@@ -84,7 +86,7 @@ def test_ranks_by_lengths_keep_types_and_places():
 def test_lengths_of_around_are_known_in_graphs():
     body = "t = If(c) <then_branch = t () => (r) { r = Reshape(data, v) }, else_branch = e () => (q) { q = Reshape(data, s) }>"
     source = model(body, 18, inputs="bool c, int64[L] s, int64[3] v, float[A,B] data", outputs="out")
-    assert type_inference._add_ranks(source.graph, source.graph)
+    assert model_inference._add_ranks(source.graph, source.graph)
     branches = {attribute.name: attribute.g for attribute in source.graph.node[0].attribute}
     assert len(branches["then_branch"].output[0].type.tensor_type.shape.dim) == 3
     assert not branches["else_branch"].output[0].type.tensor_type.HasField("shape")
@@ -103,10 +105,10 @@ def test_inference_is_silent_where_something_is_open(body, silent):
     source = onnx.shape_inference.infer_shapes(
         model(body, 18, inputs="float[2,N] x", outputs="float[2,N] y", domains='"my" : 1')
     )
-    assert type_inference._is_silent(source.graph, Shapes(graph_types(source.graph))) is silent
+    assert model_inference._is_silent(source.graph, Shapes(graph_types(source.graph))) is silent
     if body == "y = Relu(x)":
         source.graph.node[0].output.append("")
-        assert not type_inference._is_silent(source.graph, Shapes(graph_types(source.graph)))
+        assert not model_inference._is_silent(source.graph, Shapes(graph_types(source.graph)))
 
 
 def test_small_constants_are_computed_for_inference():
@@ -116,7 +118,7 @@ def test_small_constants_are_computed_for_inference():
     )  # fmt: skip
     big = onnx.helper.make_node("Constant", [], ["big"], value=onnx.helper.make_tensor("", T.INT64, [5000], [0] * 5000))
     source.graph.node.extend([big, onnx.parser.parse_node("s = Size(big)"), onnx.parser.parse_node("e = Identity(d)")])
-    assert type_inference._compute_constants(source, of_model)
+    assert model_inference._compute_constants(source, of_model)
     held = {node.output[0]: node for node in source.graph.node}
     values = {n: onnx.numpy_helper.to_array(held[n].attribute[0].t).tolist() for n in ("a", "d", "e")}
     assert values == {"a": [4, 6], "d": [4, 12], "e": [4, 12]}
@@ -129,7 +131,7 @@ def test_small_constants_are_computed_for_inference():
         "Size",
     ]
     assert not held["a"].input
-    assert not type_inference._compute_constants(
+    assert not model_inference._compute_constants(
         model("y = Relu(x)", 18, inputs="float[2] x", outputs="float[2] y"), of_model
     )
 
@@ -187,10 +189,10 @@ def test_what_fails_is_blamed_on_an_invalid_model():
         (right, ValueError("a"), RuntimeError, "a"),
         (illegal, InvalidModel("a"), InvalidModel, "^a$"),
     ):
-        with pytest.raises(raised, match=why), type_inference.blaming(source):
+        with pytest.raises(raised, match=why), blaming(source):
             raise error
-    assert type_inference.contradiction(right) == ""
-    assert "Inferred" in type_inference.contradiction(wrong) or "inconsistent" in type_inference.contradiction(wrong)
+    assert contradiction(right) == ""
+    assert "Inferred" in contradiction(wrong) or "inconsistent" in contradiction(wrong)
 
 
 def test_branches_in_branches_are_inferred_from_what_is_known_of_the_source(monkeypatch):
@@ -203,9 +205,9 @@ def test_branches_in_branches_are_inferred_from_what_is_known_of_the_source(monk
         text = f"y{level + 1} = If (c) <{nested}, {other}>"
     body = text.replace(" => (float ", " => (")
     source = model(body, 16, inputs="float[N,6] x, bool c", outputs=f"y{depth}", constants="int64[3] s = {0, 2, 3}")
-    inferred, infer = [], type_inference.infer_node
+    inferred, infer = [], node_inference.infer_node
     monkeypatch.setattr(
-        type_inference, "infer_node", lambda node, *of: inferred.append(node.op_type) or infer(node, *of)
+        node_inference, "infer_node", lambda node, *of: inferred.append(node.op_type) or infer(node, *of)
     )
     result = convert.attempt(source, {"": 13})
     assert result.model is not None, result.refusals

@@ -10,7 +10,7 @@ import onnx.shape_inference
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.functions import OPENVINO
-from opshift.passes.analysis.inferring import type_inference
+from opshift.passes.analysis.inferring import node_inference
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.conversion import convert
 from opshift.passes.model.types import tensor_type
@@ -285,8 +285,8 @@ def nested(depth):
 
 def test_what_graphs_inside_of_each_other_hang_on_is_inferred_once_a_question(monkeypatch):
     asked = []
-    infer = type_inference.infer_node
-    monkeypatch.setattr(type_inference, "infer_node", lambda *given: asked.append(1) or infer(*given))
+    infer = node_inference.infer_node
+    monkeypatch.setattr(node_inference, "infer_node", lambda *given: asked.append(1) or infer(*given))
     counts = []
     for depth in (4, 8):
         asked.clear()
@@ -334,8 +334,8 @@ def test_a_made_node_that_tells_no_shape_is_not_asked_for_each_that_follows(monk
         asked.append(node.op_type)
         infer_node(node, opset, scope)
 
-    infer_node = type_inference.infer_node
-    monkeypatch.setattr(type_inference, "infer_node", count)
+    infer_node = node_inference.infer_node
+    monkeypatch.setattr(node_inference, "infer_node", count)
     asked_of = {}
     for calls in (20, 40):
         body = "".join(f"a{k} = Add(v{k}, x) v{k + 1} = HardSwish(a{k}) " for k in range(calls)) + f"y = Relu(v{calls})"

@@ -1,0 +1,180 @@
+"""The types of all values of a model: ONNX's inference in rounds, with the ranks and constants that follow of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from opshift.passes import process
+from opshift.passes.analysis import claims
+from opshift.passes.analysis.claims import Path
+from opshift.passes.analysis.inferring import corrected
+from opshift.passes.analysis.inferring.weightless import check_installed, room, surveyed
+from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.shapes import Shapes, graph_types
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.messages import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+)
+from opshift.passes.model.traversal import Calls, census, holding, subgraphs
+
+from opshift import functions
+
+Opened = Callable[[ModelProto, int], Known]
+"""What is known of the main graph of a model, at the opset of its nodes."""
+
+
+_SHAPES = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}
+"""The operators whose result has as many dimensions as a vector that they take has elements, and which input it is."""
+
+_ROUNDS = 32  # of inference, each of which takes in the ranks that the one before let follow
+_HIGHEST = 64  # rank that is believed
+
+
+def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], ModelProto | None]:
+    """The types of values by the path of their graph, and the model in which they were found, if it may be misread."""
+    light, (held, calls) = surveyed(source)
+    defined = _definitions(light, calls)
+    if defined:
+        light.functions.extend(defined)
+        held, calls = census([*reversed(light.functions), light.graph])
+    check_installed(light)
+    claims.withdraw(light, held)
+    ops = {(default_domain(domain), op) for domain, op in calls}
+    try:
+        with process.at_most(lambda: room(light)):
+            inferred = corrected.inferred(light, ops)
+            known = Shapes(graph_types(inferred.graph))
+            silent = _is_silent(inferred.graph, known)
+            more = silent and _compute_constants(light, opened)
+            if silent and ("", "Range") in ops:
+                more |= claims.state_lengths(light, inferred)
+            for _ in range(_ROUNDS if silent else 0):
+                if not _add_ranks(light.graph, inferred.graph, kinds=known.types) | more:
+                    break
+                inferred = corrected.inferred(light, ops)
+                known = Shapes(graph_types(inferred.graph))
+                more = False
+    except Exception:  # a model that inference cannot digest still has its declared types
+        return {}, None
+    found: dict[Path, Shapes] = {(): known}
+    pending: list[tuple[Path, GraphProto]] = [((), inferred.graph)] if len(held) > 1 else []
+    while pending:
+        path, graph = pending.pop()
+        for index, node in holding(graph):
+            inner = [((*path, (index, attribute, k)), g) for attribute, k, g in subgraphs(node)]
+            found.update((at, Shapes(graph_types(g))) for at, g in inner)
+            pending += inner
+    return found, inferred if ("", "Reshape") in ops else None
+
+
+def _is_silent(graph: GraphProto, known: Shapes) -> bool:
+    """Whether inference left something open, by which these shapes are `known`."""
+    shapes = (known.of(name) for node in graph.node for name in node.output[:] if name)
+    return any(
+        sizes is None or any(isinstance(size, str) and claims.is_made_up(size) for size in sizes) for sizes in shapes
+    )
+
+
+def _compute_constants(light: ModelProto, opened: Opened) -> bool:
+    """Let Constants take the place of nodes of the main graph that compute small ones; False if there are none."""
+    opset = next((entry.version for entry in light.opset_import if not default_domain(entry.domain)), 1)
+    scope = opened(light, opset)
+    held = {"", *scope.initializers}
+    computed: dict[int, TensorProto] = {}
+    for index, node in enumerate(light.graph.node):
+        if node.op_type != "Constant":
+            named = node.input[:]
+            if not held.issuperset(named) or not any(named) or len(node.output) != 1:
+                continue
+            tensor = scope.tensor(node.output[0], tensors.SMALL)
+            if tensor is None or tensors.size(tensor) > tensors.SMALL:
+                continue
+            computed[index] = tensor
+        elif any(tensors.size(attribute.t) > tensors.SMALL for attribute in node.attribute):
+            continue  # which `without_weights` left without its values
+        held.update(node.output)
+    for index, tensor in computed.items():
+        node = light.graph.node[index]
+        node.op_type = "Constant"
+        del node.input[:], node.attribute[:]
+        node.attribute.append(make_attribute("value", tensor))
+    return bool(computed)
+
+
+def _add_ranks(
+    light: GraphProto,
+    inferred: GraphProto,
+    outer: Callable[[str], int | None] = lambda _: None,
+    kinds: Mapping[str, TypeProto] | None = None,
+) -> bool:
+    """State in `light` the ranks that follow from the lengths of shapes that nodes compute; whether there were any.
+
+    `outer` tells the lengths of vectors that are known around the graphs, `kinds` what is `inferred`, if it was read.
+    """
+    shaped = [node for node in light.node if node.op_type in _SHAPES and not node.domain]
+    nested = holding(light)
+    if not shaped and not nested:
+        return False
+    kinds = graph_types(inferred) if kinds is None else kinds
+    lengths = {tensor.name: tensor.dims[0] for tensor in inferred.initializer if len(tensor.dims) == 1}
+
+    def length(name: str) -> int | None:
+        if name in kinds:
+            dims = kinds[name].tensor_type.shape.dim
+            if len(dims) == 1 and dims[0].HasField("dim_value"):
+                return int(dims[0].dim_value)
+        return lengths.get(name) if name in kinds or name in lengths else outer(name)
+
+    stated = {value.name: value for value in (*light.value_info, *light.output)}
+    found = False
+    for index, node in nested:
+        for (_, _, graph), (_, _, other) in zip(subgraphs(node), subgraphs(inferred.node[index]), strict=True):
+            found |= _add_ranks(graph, other, length)
+    for node in shaped:
+        name = node.output[0]
+        rank = _rank(node, kinds, length)
+        if rank is None:
+            continue
+        value = stated.get(name) or light.value_info.add(name=name)
+        if name in kinds:
+            value.type.CopyFrom(kinds[name])
+        value.type.tensor_type.shape.SetInParent()
+        for _ in range(rank):
+            value.type.tensor_type.shape.dim.add()
+        found = True
+    return found
+
+
+def _rank(node: NodeProto, kinds: Mapping[str, TypeProto], length: Callable[[str], int | None]) -> int | None:
+    """The rank of what a node makes by the length of the shape that it takes, if it is not among the `kinds`."""
+    at, known = _SHAPES[node.op_type], kinds.get(node.output[0])
+    if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
+        return None
+    rank = length(node.input[at])
+    if rank is not None and node.op_type == "Expand":
+        data = kinds.get(node.input[0])
+        if data is None or not data.tensor_type.HasField("shape"):
+            return None
+        rank = max(rank, len(data.tensor_type.shape.dim))
+    return rank if rank is not None and 0 < rank <= _HIGHEST else None
+
+
+def _definitions(light: ModelProto, calls: Calls) -> list[FunctionProto]:
+    """The definitions of what the model calls and ONNX does not know, so that its results have types."""
+    own = {(function.domain, function.name) for function in light.functions}
+    found: list[FunctionProto] = []
+    for op in calls:
+        if schemas.known_domain(op[0]) or op in own or not functions.defined(*op):
+            continue
+        function = FunctionProto()
+        function.CopyFrom(functions.any_body(*op))
+        function.domain, function.name = op
+        found.append(function)
+    return found

@@ -1,0 +1,60 @@
+"""What ONNX's strict inference finds wrong with what a model declares, and how that is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from opshift.passes import process
+from opshift.passes.analysis import claims
+from opshift.passes.analysis.inferring.inferred_defaults import state_all
+from opshift.passes.analysis.inferring.weightless import check_installed, room, without_weights
+from opshift.passes.changes import Change
+from opshift.passes.model.messages import ModelProto, TypeProto
+from opshift.passes.model.traversal import census, declarations
+from opshift.passes.model.types import has_shape
+
+
+def contradiction(source: ModelProto, *, checked: bool = True) -> str:
+    """What ONNX's strict inference finds wrong with a model, as `onnx.checker` takes it, if so; empty for nothing."""
+    import onnx.shape_inference
+
+    light = without_weights(source, checked=checked)
+    check_installed(light)
+    try:
+        with process.at_most(lambda: room(light)):
+            onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
+    except MemoryError:
+        return "vectors that it computes are too long"
+    except Exception as error:
+        return " ".join(str(error).split())
+    return ""
+
+
+def _beside(model: ModelProto, names: Container[str]) -> dict[str, TypeProto]:
+    """The shapes of these values by ONNX's inference, whatever is declared of them."""
+    import onnx.shape_inference
+
+    light = without_weights(model, checked=True)
+    for value in declarations(light):
+        if value.name in names:
+            claims.forget(value.type)
+    try:
+        with process.at_most(lambda: room(light)):
+            inferred = onnx.shape_inference.infer_shapes(light)
+    except Exception:  # what it cannot digest stays as it is declared
+        return {}
+    return {v.name: v.type for v in declarations(inferred) if v.name in names and has_shape(v.type)}
+
+
+def mend(model: ModelProto, source: ModelProto) -> list[Change]:
+    """Let `model` declare what ONNX's inference makes of its values, wherever `source` declares otherwise of them.
+
+    Where that leaves a contradiction, it is among what inference says nothing of: that is left open.
+    """
+    state_all(*census([*reversed(model.functions), model.graph]))
+    declared = claims.declared(source)
+    known = _beside(model, declared)
+    claims.mend(model, known)
+    if contradiction(model):
+        claims.open_unconfirmed(model, declared, known)
+    return list(claims.contradictions(source, lambda _, name: known.get(name)))
