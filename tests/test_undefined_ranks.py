@@ -40,6 +40,7 @@ def test_no_published_test_is_such_a_call():
         ("y = Squeeze(x, a)", 13, "float[] y", {"x": np.ones((1, 1), F), "a": np.array([-2])}, {"a": np.array([-3])}),
         ("y = Reshape(x, s)", 13, "float[] y", {"x": np.ones(1, F), "s": np.ones(1, int)}, {"s": np.ones((1, 1), int)}),
         ("y = DepthToSpace<blocksize=1>(x)", 13, "float[] y", {"x": np.ones((1, 1, 1, 1), F)}, {"x": np.ones((1, 1, 1), F)}),
+        ("y = Gemm(x, x, c)", 13, "float[A,B] y", {"x": np.ones((1, 1), F), "c": np.array(1, F)}, {"c": np.ones((1, 1, 1), F)}),
         ("y = ReduceSum<axes=[1]>(x)", 11, "float[] y", {"x": np.ones((1, 1), F)}, {"x": np.ones(1, F)}),
         ("y = ReduceSum(x, a)", 13, "float[] y", {"x": np.ones((1, 1), F), "a": np.array([1])}, {"a": np.array([2])}),
     ],

@@ -15,6 +15,7 @@ import onnx.shape_inference
 from onnx import ModelProto, TensorProto
 from opshift.passes.changes import GRANTED
 from opshift.passes.errors import InvalidModel
+from opshift.passes.optimization.rules.identities import STAYS_INFINITE
 
 from opshift.verification.compare import compare
 from tests import quirks
@@ -130,6 +131,8 @@ class Judge:
         if any(GRANTED in c.remark for c in result.changes) and any(map(_empty, self.source.feeds.values())):
             return Verdict(UNJUDGED, GRANTED, result=result.model)
         verdict = self._run(result.model, result.grade)
+        if "inf" in verdict.why and any(STAYS_INFINITE in c.remark for c in result.changes):
+            return replace(verdict, status=UNJUDGED, why=f"{STAYS_INFINITE}: {verdict.why}")
         if verdict.status == WRONG and result.grade == "close" and self._near(verb, verdict.why):
             return replace(verdict, status=UNJUDGED, why=f"{FAR_FROM_1}: {verdict.why}")
         return verdict

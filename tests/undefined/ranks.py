@@ -8,12 +8,12 @@ from math import prod
 from tests.node_calls import Call
 
 VECTORS: dict[str, tuple[int, ...]] = {
-    "AffineGrid": (1,), "Attention": (6,), "CenterCropPad": (1,), "Col2Im": (1, 2), "Compress": (1,),
-    "ConstantOfShape": (0,), "Conv": (2,), "ConvTranspose": (2,), "DeformConv": (3,), "Expand": (1,),
-    "GroupNormalization": (1, 2), "InstanceNormalization": (1, 2), "MaxUnpool": (2,), "NegativeLogLikelihoodLoss": (2,),
-    "OneHot": (2,), "Pad": (1, 3), "QLinearConv": (8,), "Reshape": (1,), "Resize": (1, 2, 3), "ReverseSequence": (1,),
-    "RoiAlign": (2,), "STFT": (2,), "Slice": (1, 2, 3, 4), "SoftmaxCrossEntropyLoss": (2,), "Split": (1,),
-    "TensorScatter": (2,), "Tile": (1,), "Upsample": (1,),
+    "AffineGrid": (1,), "Attention": (6,), "BatchNormalization": (1, 2, 3, 4), "CenterCropPad": (1,), "Col2Im": (1, 2),
+    "Compress": (1,), "ConstantOfShape": (0,), "Conv": (2,), "ConvTranspose": (2,), "DeformConv": (3,), "Expand": (1,),
+    "GroupNormalization": (1, 2), "InstanceNormalization": (1, 2), "MaxUnpool": (2,),
+    "NegativeLogLikelihoodLoss": (2,), "OneHot": (2,), "Pad": (1, 3), "QLinearConv": (8,), "Reshape": (1,),
+    "Resize": (1, 2, 3), "ReverseSequence": (1,), "RoiAlign": (2,), "STFT": (2,), "Slice": (1, 2, 3, 4),
+    "SoftmaxCrossEntropyLoss": (2,), "Split": (1,), "TensorScatter": (2,), "Tile": (1,), "Upsample": (1,),
 }  # fmt: skip
 """The inputs that are vectors; those of Resize at 10, which has no region, are the same."""
 
@@ -25,11 +25,14 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 """The inputs that are one number; whether that is a scalar or a vector of one, engines and exporters do not ask."""
 
+_RECURRENT = {0: (3,), 1: (3,), 2: (3,), 3: (2,), 4: (1,), 5: (3,)}
+
 RANKS: dict[str, dict[int, tuple[int, ...]]] = {
-    "AffineGrid": {0: (3,)}, "Attention": {0: (3, 4), 1: (3, 4), 2: (3, 4)}, "Col2Im": {0: (3,)},
-    "DeformConv": {0: (4,), 1: (4,), 2: (4,)}, "DepthToSpace": {0: (4,)}, "EyeLike": {0: (2,)}, "GRU": {0: (3,)},
-    "Gemm": {0: (2,), 1: (2,)}, "LSTM": {0: (3,)}, "MaxRoiPool": {0: (4,), 1: (2,)}, "NonMaxSuppression": {0: (3,), 1: (3,)},
-    "RNN": {0: (3,)}, "RoiAlign": {0: (4,), 1: (2,)}, "RotaryEmbedding": {0: (3, 4)}, "STFT": {0: (3,)},
+    "AffineGrid": {0: (3,)}, "Attention": {0: (3, 4), 1: (3, 4), 2: (3, 4), 4: (4,), 5: (4,)}, "Col2Im": {0: (3,)},
+    "DeformConv": {0: (4,), 1: (4,), 2: (4,), 4: (4,)}, "DepthToSpace": {0: (4,)}, "EyeLike": {0: (2,)},
+    "GRU": _RECURRENT, "Gemm": {0: (2,), 1: (2,), 2: (0, 1, 2)}, "LSTM": _RECURRENT | {6: (3,), 7: (2,)},
+    "MaxRoiPool": {0: (4,), 1: (2,)}, "NonMaxSuppression": {0: (3,), 1: (3,)}, "RNN": _RECURRENT,
+    "RoiAlign": {0: (4,), 1: (2,)}, "RotaryEmbedding": {0: (3, 4), 1: (2, 3), 2: (2, 3), 3: (2,)}, "STFT": {0: (3,)},
     "SpaceToDepth": {0: (4,)}, "TfIdfVectorizer": {0: (1, 2)}, "TreeEnsemble": {0: (2,)},
     "TreeEnsembleClassifier": {0: (2,)}, "TreeEnsembleRegressor": {0: (2,)},
 }  # fmt: skip

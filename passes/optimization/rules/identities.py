@@ -13,6 +13,8 @@ from opshift.passes.optimization.call import Call
 from opshift.passes.optimization.rules import EDITED, Outcome, rule
 from opshift.passes.rewrite.says import says
 
+STAYS_INFINITE = "an infinity stays one"
+
 _SMALL = 1 << 16  # bytes of a constant that is looked at value by value
 
 
@@ -150,7 +152,7 @@ def pass_on_unbounded(call: Call) -> Outcome:
     if call.opset < 11 or call.input(1) or call.input(2):
         return None
     if call.elem_type() not in _INTEGERS:
-        call.close("an infinity stays one")  # the bounds of floats are their largest numbers
+        call.close(STAYS_INFINITE)  # the bounds of floats are their largest numbers
     return call.input(0)
 
 
