@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from opshift.files import openvino_ir
 from opshift.files.lending import lent, loaded, rewriting
 from opshift.passes import goals
-from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.backends.resolving import Target
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
@@ -294,8 +293,7 @@ def plan(
     goal = _besides(goal, fix_shape, set, rebatch, annotate)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.attempt(proto, folder)
-        needs = tuple(open_dimensions(goal.sized(proto), goal.backend)) if goal.backend is not None else ()
-        return Plan(result.changes, result.refusals, goal.nearest(proto, result, folder), needs)
+        return Plan(result.changes, result.refusals, goal.nearest(proto, result, folder), goal.needs(proto))
 
 
 def verify(

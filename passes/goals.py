@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from opshift.passes import progress
 from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.obstacles import obstacles
 from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert
@@ -201,7 +200,17 @@ class Goal:
         """What is left that the backend which an opset is named for was seen not to read."""
         if self.backend is not None or self.reader is None or not self.reader.measured:
             return ()
+        from opshift.passes.backends.obstacles import obstacles
+
         return tuple(obstacles(made, self.reader, folder))
+
+    def needs(self, source: ModelProto) -> tuple[Refusal, ...]:
+        """The dimensions that the user has to choose, as the backend reads none without a number."""
+        if self.backend is None:
+            return ()
+        from opshift.passes.backends.obstacles import open_dimensions
+
+        return tuple(open_dimensions(self.sized(source), self.backend))
 
     def sized(self, source: ModelProto) -> ModelProto:
         """The source with the sizes and constants that are fixed in it; itself where there are none."""

@@ -303,7 +303,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
     from opshift.jobs.advice import advice
     from opshift.passes.backends.knowledge import known as known_calls
-    from opshift.passes.backends.obstacles import obstacles, open_dimensions
+    from opshift.passes.backends.obstacles import obstacles
 
     folder, backend = _folder(options.model), goal.backend
     result = goal.attempt(source, folder)
@@ -314,7 +314,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
         in_the_way,
         result.changes,
         result.refusals,
-        tuple(open_dimensions(source, backend)) if backend is not None else (),
+        goal.needs(source),
         backend is None,
         outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
         tries,

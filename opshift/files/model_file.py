@@ -11,7 +11,7 @@ from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from opshift.files import copying, external, foreign, openvino_ir, skeletons
+from opshift.files import copying, external, openvino_ir, skeletons
 from opshift.files.writing import discard, writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
@@ -68,6 +68,8 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
 def _why_unread(name: str, error: OSError) -> object:
     """Why a file cannot be had, with the name that could be meant."""
     if os.path.isdir(name):
+        from opshift.files import foreign
+
         return f"it is {foreign.folder(name)}"
     why = error.strerror or error
     if not isinstance(error, FileNotFoundError):
@@ -85,6 +87,8 @@ def _why_unread(name: str, error: OSError) -> object:
 
 def _not_a_model(name: str, error: ValueError) -> InvalidModel:
     """What is wrong with a file that cannot be read: what it is, if that can be told, else the error."""
+    from opshift.files import foreign
+
     with open(name, "rb") as file:
         kind = foreign.described(file.read(foreign.HEAD), Path(name).name)
     if kind:

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.files import external, model_file, openvino_ir
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
-from opshift.jobs.yielding import TakenBack, yielded
 from opshift.passes import process, progress
-from opshift.passes.backends.obstacles import open_dimensions
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
@@ -24,6 +22,7 @@ from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
+    from opshift.jobs.yielding import TakenBack
     from opshift.trying.tried import Manner as Trying
     from opshift.trying.tried import Tried
     from opshift.verification.judgement import Verification
@@ -72,7 +71,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     seconds["convert" if tried is None else "try"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted
     before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
-    needs = tuple(open_dimensions(goal.sized(source), goal.backend)) if goal.backend is not None else ()
+    needs = goal.needs(source)
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
     outcome = replace(outcome, absent=result.absent, target=goal.said, tried=tried)
     if goal.backend is not None and tried is None:
@@ -91,6 +90,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     code, found = job.written(result, unproved)
     proof = found.verification
     if proof is not None and not proof.equal and result.optional and tried is None:
+        from opshift.jobs.yielding import yielded
+
         started = perf_counter()
         part = yielded(goal, job.attempt, job.proved, result, proof)
         seconds["take back"] = perf_counter() - started

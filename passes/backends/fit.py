@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.obstacles import failing, obstacles
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert, ir_versions
 from opshift.passes.errors import Refusal
@@ -85,7 +84,7 @@ def at_opset(
         return again
     if again.model is None:
         return replace(again, refusals=tuple(_unread(refusal, backend) for refusal in again.refusals))
-    found = obstacles(again.model, backend, folder)
+    found = _obstacles(again.model, backend, folder)
     return replace(again, model=None, refusals=tuple(r for r in found if (r.domain, r.op) in left))
 
 
@@ -130,7 +129,7 @@ def vendors(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]
     held = {op for op in foreign(source) if op[0] in schemas.VENDORS}
     if not held:
         return held
-    return held & {(default_domain(found.domain), found.op) for found in obstacles(source, backend, folder)}
+    return held & {(default_domain(found.domain), found.op) for found in _obstacles(source, backend, folder)}
 
 
 def foreign(source: ModelProto) -> set[Op]:
@@ -148,7 +147,7 @@ def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: s
     if not all(domain in used or backend.reads_import(domain, version) for domain, version in own.items()):
         return False
     calls = frozenset(Survey(source).calls)
-    return calls.isdisjoint({*ops, *_lacking(source, backend, targets)}) and not obstacles(source, backend, folder)
+    return calls.isdisjoint({*ops, *_lacking(source, backend, targets)}) and not _obstacles(source, backend, folder)
 
 
 def _called(model: ModelProto) -> set[Op]:
@@ -163,7 +162,7 @@ def _brought(source: ModelProto, made: Result, backend: Backend | None, folder: 
         return set()
     opsets, new = imports.opsets(made.model), _called(made.model) - _called(source)
     lacked = {op for op in new if not backend.has(*op, opsets.get(op[0], 1))}
-    return lacked | (new & failing(made.model, backend, folder)) if new else lacked
+    return lacked | (new & _failing(made.model, backend, folder)) if new else lacked
 
 
 def _unread(refusal: Refusal, backend: Backend) -> Refusal:
@@ -174,7 +173,7 @@ def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
     """The result without imports that the backend may not read; refused if it does not read the rest."""
     if result.model is not None:
         imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
-    left = tuple(obstacles(result.model, backend, folder)) if result.model is not None else ()
+    left = tuple(_obstacles(result.model, backend, folder)) if result.model is not None else ()
     return replace(result, model=None, refusals=left) if left else result
 
 
@@ -186,7 +185,7 @@ def _left(made: Result, backend: Backend, folder: str | None) -> set[Op]:
     local = {(default_domain(f.domain), f.name) for f in made.model.functions}
     called = {(default_domain(domain), op) for domain, op in made.after or ()} - local
     lacked = {op for op in called & backend.lacks.keys() if _is_lacked(op, backend, imported)}
-    return lacked | (failing(made.model, backend, folder) - local)
+    return lacked | (_failing(made.model, backend, folder) - local)
 
 
 def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
@@ -201,3 +200,16 @@ def _lacking(source: ModelProto, backend: Backend, targets: dict[str, int]) -> s
     found |= {op for op in foreign(source) if not backend.has(*op, 1)}
     local = {(default_domain(f.domain), f.name) for f in source.functions}
     return found if backend.functions else found | local
+
+
+def _obstacles(model: ModelProto, backend: Backend, folder: str | None) -> list[Refusal]:
+    # imported here, as in `_failing`: most conversions are for no backend
+    from opshift.passes.backends.obstacles import obstacles
+
+    return obstacles(model, backend, folder)
+
+
+def _failing(model: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
+    from opshift.passes.backends.obstacles import failing
+
+    return failing(model, backend, folder)

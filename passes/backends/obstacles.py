@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
@@ -139,8 +140,6 @@ class _Search:
         held = self._backend.measured.get((default_domain(node.domain), node.op_type))
         if held is None or not any(found.failed for found in held.types.values()):
             return ""
-        from opshift.passes.backends import measurements
-
         for name, kind, found in measurements.asked(node, scope, self._backend, opset):
             if kind is not None and found is not None and kind in found.failed - found.ran:
                 if node.input and all(self._known(scope, given) for given in node.input if given):

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from opshift.passes.errors import CannotConvert
-from opshift.passes.inlining import specialize
-from opshift.passes.inlining.stamp import stamp
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_kind, make_attribute
 from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
@@ -90,7 +88,7 @@ class Expander:
             raise CannotConvert(node, "it takes a graph, but the function is written at another opset than the call")
         nodes = _stamp(node, body, node.inputs, node.outputs)
         if functions.defined(*_op(node.proto)):  # a definition that the file carries along
-            nodes = specialize.stamped(nodes, node, imports.get("", 1))
+            nodes = _reduced(nodes, node, imports.get("", 1))
         for made in nodes:
             node.scope.record(made, imports.get("", 1))
         return nodes, imports, "exact", "inlined the model's own function"
@@ -103,7 +101,7 @@ def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
     """
     inputs, outputs, build = node.inputs, node.outputs, node.build
     if not form.carrier:
-        return specialize.stamped(_stamp(node, form.body, inputs, outputs), node, build.opset)
+        return _reduced(_stamp(node, form.body, inputs, outputs), node, build.opset)
     narrow = Builder(node.scope, build.opset, node.proto)
     for index in form.carried_inputs:
         if node.input(index):
@@ -114,10 +112,18 @@ def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
         back = NodeProto(op_type="Cast", input=[inner], output=[output])
         back.attribute.append(make_attribute("to", form.elem_type))
         nodes += [back] if output else []
-    return specialize.stamped(nodes, node, build.opset)
+    return _reduced(nodes, node, build.opset)
+
+
+def _reduced(nodes: list[NodeProto], node: Node, opset: int) -> list[NodeProto]:
+    from opshift.passes.inlining.specialize import stamped
+
+    return stamped(nodes, node, opset)
 
 
 def _stamp(node: Node, body: FunctionProto, inputs: list[str], outputs: list[str]) -> list[NodeProto]:
+    from opshift.passes.inlining.stamp import stamp
+
     if len(inputs) > len(body.input) or len(outputs) > len(body.output):
         raise CannotConvert(node, f"the call has more inputs or outputs than the function {body.name} declares")
     given: dict[str, AttributeProto] = {a.name: a for a in node.proto.attribute}

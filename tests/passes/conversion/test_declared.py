@@ -86,7 +86,9 @@ def test_what_the_nodes_nearby_tell_is_not_inferred(declared, asked, monkeypatch
     if declared == "float y":
         source.graph.output[0].type.tensor_type.shape.SetInParent()
     looked = []
-    monkeypatch.setattr("opshift.passes.conversion.declared.contradiction", lambda *_: looked.append(1) or "")
+    monkeypatch.setattr(
+        "opshift.passes.analysis.inferring.strict_inference.contradiction", lambda *_: looked.append(1) or ""
+    )
     opshift.convert_version(source, 17)
     assert bool(looked) == asked
 
@@ -176,7 +178,9 @@ def test_nothing_is_inferred_where_functions_alone_are_inlined(monkeypatch):
     source.functions.append(
         onnx.parser.parse_function('<opset_import: ["" : 17], domain: "own"> F (x) => (y) { y = Neg(x) }')
     )
-    monkeypatch.setattr("opshift.passes.conversion.declared.contradiction", lambda *_: pytest.fail("it was looked for"))
+    monkeypatch.setattr(
+        "opshift.passes.analysis.inferring.strict_inference.contradiction", lambda *_: pytest.fail("it was looked for")
+    )
     opshift.inline(source, ["own::F"])
 
 
