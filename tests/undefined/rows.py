@@ -27,6 +27,7 @@ ROWS: tuple[Undefined, ...] = (
               when.unequal(((0, 0), (1, 0), (2, 0), (6, 0)), ((1, -2), (2, -2)), ((4, -2), (5, -2)))),
     Undefined(("ScatterND",), "updates have other sizes than what they are written to", when.updates_apart),
     Undefined(("ScatterElements", "Scatter"), "there is not one update for each index", when.unequal_shapes(1, 2)),
+    Undefined(("ScatterElements", "ScatterND"), "engines lose NaN in another order each", when.reduces_no_number, "elements differ"),
     Undefined(("OneHot",), "the depth is negative, which onnx refuses where it sees it",
               lambda call: call.given(1) is None or bool((call.given(1) < 0).any()), "'depth' must be non-negative"),
     Undefined(("Slice",), "there is not one end for each start", lambda call: call.opset > 9 and when.unequal(((1, 0), (2, 0)))(call)),

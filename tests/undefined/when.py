@@ -281,6 +281,10 @@ def no_number(value: Any) -> bool:
     return value is not None and bool(np.isnan(value.astype(np.float64)).any())
 
 
+def reduces_no_number(call: Call) -> bool:
+    return call.attribute("reduction") in ("max", "min") and any(no_number(call.given(at)) for at in (0, 2))
+
+
 def counts_floats(call: Call) -> bool:
     return (x := call.given(0)) is None or x.dtype.kind == "f"
 
