@@ -83,7 +83,7 @@ CASES: list[tuple[str, str, int, str, dict[str, Any], dict[str, Any]]] = [
     ("no share from 0 to 1", "y = NonMaxSuppression(b, s, n, t)", 11, "int64[N,3] y",
      {"b": np.ones((1, 1, 4), F), "s": np.ones((1, 1, 1), F), "n": np.ones(1, int), "t": np.array([-0.75], F)}, {"t": np.array([0.5], F)}),
     ("statistics of channels", "y = BatchNormalization(x, s, s, s, v)", 9, "float[A,B] y",
-     {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones(2, F)}, {"v": np.ones(1, F)}),
+     {"x": np.ones((2, 1), F), "s": np.ones(1, F), "v": np.ones((1, 1), F)}, {"v": np.ones(1, F)}),
     ("does not lead on", "y = STFT(x, n, w)", 17, "float[A,B,C,D] y", {"x": np.ones((1, 4, 1), F), "n": np.array(-1), "w": np.ones(2, F)},
      {"n": np.array(2)}),
     ("a frequency is negative", "y = MelWeightMatrix(n, d, s, l, h)", 17, "float[A,B] y",

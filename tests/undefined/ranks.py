@@ -25,12 +25,12 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 """The inputs that are one number; whether that is a scalar or a vector of one, engines and exporters do not ask."""
 
-_RECURRENT = {0: (3,), 1: (3,), 2: (3,), 3: (2,), 4: (1,), 5: (3,)}
+_RECURRENT = {0: (3,), 4: (1,), 5: (3,)}
 
 RANKS: dict[str, dict[int, tuple[int, ...]]] = {
     "AffineGrid": {0: (3,)}, "Attention": {0: (3, 4), 1: (3, 4), 2: (3, 4), 4: (4,), 5: (4,)}, "Col2Im": {0: (3,)},
     "DeformConv": {0: (4,), 1: (4,), 2: (4,), 4: (4,)}, "DepthToSpace": {0: (4,)}, "EyeLike": {0: (2,)},
-    "GRU": _RECURRENT, "Gemm": {0: (2,), 1: (2,), 2: (0, 1, 2)}, "LSTM": _RECURRENT | {6: (3,), 7: (2,)},
+    "GRU": _RECURRENT, "Gemm": {0: (2,), 1: (2,), 2: (0, 1, 2)}, "LSTM": _RECURRENT | {6: (3,)},
     "MaxRoiPool": {0: (4,), 1: (2,)}, "NonMaxSuppression": {0: (3,), 1: (3,)}, "RNN": _RECURRENT,
     "RoiAlign": {0: (4,), 1: (2,)}, "RotaryEmbedding": {0: (3, 4), 1: (2, 3), 2: (2, 3), 3: (2,)}, "STFT": {0: (3,)},
     "SpaceToDepth": {0: (4,)}, "TfIdfVectorizer": {0: (1, 2)}, "TreeEnsemble": {0: (2,)},
