@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
+from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
 from opshift.passes.operators.shared.carriers import SMALL_INTEGERS
@@ -35,6 +36,8 @@ def remainder_of_division(node: Node) -> str:
         )
     wide = T.INT32 if kind in SMALL_INTEGERS else kind
     a, b = (recast(build, name, kind, wide) for name in node.inputs)
+    if kind in (T.INT32, T.INT64) and not _is_never_minus_one(node):
+        b = build.Where(build.Equal(b, build.constant(-1, wide)), build.constant(1, wide), b)  # leaves 0, as -1 does
     rest = build.Sub(a, build.Mul(build.Div(a, b), b))
     if not fmod and kind not in UNSIGNED:
         zero = build.constant(0, wide)
@@ -42,6 +45,12 @@ def remainder_of_division(node: Node) -> str:
         wrong = build.And(apart, build.Not(build.Equal(rest, zero)))
         rest = build.Where(wrong, build.Add(rest, b), rest)
     return recast(build, rest, wide, kind)
+
+
+def _is_never_minus_one(node: Node) -> bool:
+    """Whether the divisor is known not to be: the quotient of the least integer by -1 ends the process."""
+    held = node.scope.tensor(node.input(1), tensors.SMALL)
+    return held is not None and (value := tensors.array(held)) is not None and not (value == -1).any()
 
 
 def _long_division(node: Node, kind: int) -> str:

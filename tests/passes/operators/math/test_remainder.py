@@ -17,7 +17,10 @@ def test_integers(kind, fmod):
     ends = np.iinfo(kind)
     column = np.array([0, 1, 7, 8, 100, ends.max, ends.min, ends.max - 1], object).astype(kind)
     column = np.concatenate([column, -column[1:5]]) if kind[0] == "i" else column
-    a, b = column[:, None], np.array([3, 7, 1, ends.max] + ([-3, -7] if kind[0] == "i" else []), object).astype(kind)
+    a, b = (
+        column[:, None],
+        np.array([3, 7, 1, ends.max] + ([-3, -7, -1, ends.min] if kind[0] == "i" else []), object).astype(kind),
+    )
     check_computes(
         f"y = Mod<fmod={fmod}>(a, b)", 10, 9, (np.fmod if fmod else np.mod)(a, b), feeds={"a": a, "b": b},
         inputs=f"{kind}[{len(a)},1] a, {kind}[{len(b)}] b", outputs=f"{kind}[{len(a)},{len(b)}] y",
@@ -65,6 +68,20 @@ def test_unsigned_needs_no_correction():
         "y = Mod(a, b)", 13, "t1 = Div(a, b)\nt2 = Mul(t1, b)\ny = Sub(a, t2)", 9,
         inputs="uint32[3] a, uint32[3] b", outputs="uint32[3] y", feeds={"b": np.array([3, 2, 5], np.uint32)},
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("divisor", "guarded"), [([3, 2], False), ([3, -1], True), (None, True)])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_no_quotient_of_the_least_integer_overflows(kind, divisor, guarded):
+    """onnxruntime ends the process at that of int64, and the text says nothing of it."""
+    name, least = np.dtype(kind).name, np.iinfo(kind).min
+    held = {} if divisor is None else {"constants": f"{name}[2] b = {{{divisor[0]}, {divisor[1]}}}"}
+    feeds = {"a": np.array([least, least], kind)} | ({"b": np.array([-1, 3], kind)} if divisor is None else {})
+    made = check_computes(
+        "y = Mod(a, b)", 10, 9, np.mod(feeds["a"], kind(divisor or [-1, 3])), feeds=feeds,
+        inputs=f"{name}[2] a" + (f", {name}[2] b" if divisor is None else ""), outputs=f"{name}[2] y", **held,
+    )  # fmt: skip
+    assert sum(node.op_type == "Where" for node in made.graph.node) == (2 if guarded else 1)
 
 
 def doubles():
