@@ -76,6 +76,7 @@ ROWS: tuple[Undefined, ...] = (
     Undefined(("Relu",), "zeros of both signs are equal", when.negative_zero, "the sign of a zero"),
     Undefined(("Min", "Max", "Clip", "MaxPool", "GlobalMaxPool"), "zeros of both signs are equal", when.zeros_of_both_signs, "the sign of a zero"),
     Undefined(("Split",), "there is not one size for each part", when.no_parts),
+    Undefined(("Split", "SplitToSequence"), "the sizes of parts are not those of what is split", when.parts_apart),
     Undefined(("Split",), "the last of numbered parts begins behind the end, whose size onnx has negative", lambda call: beyond_the_end(call) > 0,
               "Inferred shape and existing shape differ"),
     Undefined(("RoiAlign", "MaxRoiPool", "GlobalMaxPool"), "there is no pixel", when.no_pixel),

@@ -253,11 +253,7 @@ def outside_of_data(call: Call) -> bool:
 
 
 def no_parts(call: Call) -> bool:
-    """Whether there is not one size for each part, or they are not those of a whole."""
-    sizes, parts, x, axis = call.shape(1), call.given(1), call.shape(0), call.attribute("axis", 0)
-    if sizes is not None and sizes != (len(call.node.output),):
-        return True
-    return parts is not None and x is not None and sum(map(int, parts.reshape(-1))) != x[axis]
+    return call.shape(1) not in (None, (len(call.node.output),))
 
 
 def no_pixel(call: Call) -> bool:
@@ -279,6 +275,18 @@ def labels_apart(call: Call) -> bool:
 
 def no_number(value: Any) -> bool:
     return value is not None and bool(np.isnan(value.astype(np.float64)).any())
+
+
+def parts_apart(call: Call) -> bool:
+    """Whether sizes of parts do not add up: without a loss, as two of -2^63 are 0 in 64 bits."""
+    sizes = call.given(1) if len(call.node.input) > 1 else call.attribute("split")
+    shape, axis = call.shape(0), call.attribute("axis", 0)
+    if sizes is None or shape is None or not -len(shape) <= axis < len(shape):
+        return False
+    if np.ndim(sizes) == 0:
+        return int(sizes) <= 0
+    parts = [int(size) for size in sizes]
+    return any(part < 0 for part in parts) or sum(parts) != shape[axis]
 
 
 def reduces_no_number(call: Call) -> bool:
