@@ -241,7 +241,8 @@ def _carried_first(node: NodeProto, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _telling(elements: Any) -> Any:
-    return np.asarray(next((e for e in elements if e.dtype.kind == "f" and not np.isfinite(e).all()), elements[0]))
+    apart = (e for e in elements if not np.isfinite(e).all()) if elements.dtype.kind == "f" else ()
+    return np.asarray(next(iter(apart), elements[0]))
 
 
 def _reads(node: NodeProto) -> set[str]:

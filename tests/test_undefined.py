@@ -356,6 +356,14 @@ def test_sizes_of_what_is_computed_inside_of_graphs_count():
     assert not undefined(of, feeds | {"x": np.ones(2, F)})
 
 
+def test_texts_that_a_scan_reads_are_known_inside_of_it():
+    of = model(
+        "y = Scan<num_scan_inputs=1, body = b (string t) => (bool r) { z = Sub(d, d) w = Div(d, z) r = Equal(w, d) }>(x)",
+        19, inputs="string[2] x, int64 d", outputs="bool[2] y",
+    )  # fmt: skip
+    assert "divided by 0" in undefined(of, {"x": np.array(["a", "b"], object), "d": np.array(1)})
+
+
 @pytest.mark.newest  # older kernels end the process where they divide by 0
 def test_values_of_what_is_computed_inside_of_graphs_count():
     body = (
