@@ -233,10 +233,12 @@ def _carried_first(node: NodeProto, known: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for place, (formal, name) in enumerate(zip(body.input, node.input[batched:], strict=False)):
         value, at = known.get(name), place - (len(body.input) - scanned)
-        if not isinstance(value, np.ndarray) or not value.size:
+        if not isinstance(value, np.ndarray) or (batched and not len(value)):
             continue
         value = np.asarray(value[0]) if batched else value
-        found[formal.name] = value if at < 0 else _telling(np.moveaxis(value, 0 if batched else axes[at], 0))
+        elements = value if at < 0 else np.moveaxis(value, 0 if batched else axes[at], 0)
+        if at < 0 or len(elements):
+            found[formal.name] = value if at < 0 else _telling(elements)
     return found
 
 

@@ -237,6 +237,9 @@ QUIRKS: tuple[Quirk, ...] = (
                        (f(NAN, NAN, shape=(1, 1, 2)),)), "nan")
         for engine, seen in ((RUNTIME, "1.32.0"), (REFERENCE, "1.23.2"))
     ),
+    Quirk(REFERENCE, "1.23.2", ("Sum",), "there is -0.0", "adds it to 0", "the sum of -0.0 alone, which is -0.0",
+          lambda call: when.holds(call.given(0), lambda x: (x == 0) & np.signbit(x)),
+          Evidence("z = Sum(x) y = Reciprocal(z)", 13, "float[1] x", "float[1] y", {"x": f(-0.0)}, (f(-INF),)), "the sign of a zero"),
     Quirk(REFERENCE, "1.23.2", ("ReduceLogSumExp",), "there is an infinity", "takes -inf for the largest where there is no other", "that infinity",
           lambda call: when.holds(call.given(0), np.isinf),
           Evidence("y = ReduceLogSumExp<noop_with_empty_axes=1>(x)", 18, "float[2] x", "float[2] y", {"x": f(-INF, INF)}, (f(-INF, INF),)), "nan"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -11,6 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 # Tile 1 took its counts and its axis in the type of the data; up to here these types hold every integer.
 COUNTS: dict[int, int] = {T.FLOAT16: 2**11, T.FLOAT: 2**24, T.DOUBLE: 2**53}
+JOINED_AT_ONCE = 64
 
 
 @says("tiles copies were made along one axis; repeats counts them for every axis.")
@@ -51,13 +53,23 @@ def repeats_to_copies(node: Node) -> str:
 
 def _copied(node: Node, value: str, count: int, axis: int) -> str:
     build, elem_type = node.build, node.elem_type()
+    if count < 0:
+        raise CannotConvert(node, f"there are no {count} copies along axis {axis}; 0 or more could be expressed")
     if count == 1:
         return value
     if count <= COUNTS.get(elem_type, -1):
         return str(build.Tile(value, build.constant(count, elem_type), build.constant(axis, elem_type)))
     if count == 0:
         return str(build.Slice(value, axes=[axis], starts=[0], ends=[0]))
-    return str(build.Concat(*[value] * count, axis=axis))
+    return _joined(build, value, count, axis)
+
+
+def _joined(build: Builder, value: str, count: int, axis: int) -> str:
+    """So many copies in a row; of more than `JOINED_AT_ONCE`, a half is made and doubled."""
+    if count <= JOINED_AT_ONCE:
+        return str(build.Concat(*[value] * count, axis=axis))
+    half = _joined(build, value, count // 2, axis)
+    return str(build.Concat(half, half, *[value] * (count % 2), axis=axis))
 
 
 changed("Tile", 6, Pair(up=copies_to_repeats, down=repeats_to_copies))

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import opshift
 from tests.passes.operators.legacy import check_legacy
-from tests.support import check_refused
+from tests.support import check_refused, evaluate, model
 
 FLOATS = np.array([[0.0, -0.0, np.inf], [np.nan, -1.5, 2.0]], np.float32)
 INTS = np.array([[0, -1, 2], [127, -128, 5]])
@@ -67,8 +68,33 @@ def test_what_is_no_float_is_joined_with_itself(repeats, call, elem_type):
     check_refused("y = Tile(x, r)", 6, 5, "repeats are known only at run time", **io)
 
 
+@pytest.mark.parametrize(("count", "joins"), [(64, 1), (65, 2), (131, 3)])
+def test_many_copies_are_halves_that_are_doubled(count, joins):
+    x, io = INTS.astype(np.int32), {"inputs": "int32[2,3] x", "outputs": "int32[A,3] y"}
+    source = model("y = Tile(x, r)", 6, constants=f"int64[2] r = {{{count}, 1}}", **io)
+    made = opshift.convert_version(source, 5)
+    assert [node.op_type for node in made.graph.node] == ["Concat"] * joins
+    np.testing.assert_array_equal(evaluate(made, {"x": x})[0], np.tile(x, (count, 1)))
+
+
+@pytest.mark.parametrize("elem_type", ["float", "int32"])
+def test_copies_of_nothing_may_be_as_many_as_there_are_numbers(elem_type):
+    most = np.iinfo(np.int64).max
+    io = {"inputs": f"{elem_type}[0,2] x", "outputs": f"{elem_type}[A,2] y"}
+    source = model("y = Tile(x, r)", 6, constants=f"int64[2] r = {{{most}, 1}}", **io)
+    made = opshift.convert_version(source, 5)
+    assert len(made.graph.node) == 58
+    assert evaluate(made, {"x": np.zeros((0, 2), elem_type.replace("float", "float32"))})[0].shape == (0, 2)
+
+
+def test_fewer_copies_than_none_are_refused():
+    io = {"inputs": "int32[2] x", "outputs": "int32[A] y", "constants": "int64[1] r = {-1}"}
+    check_refused("y = Tile(x, r)", 6, 5, "no -1 copies", **io)
+
+
 def test_a_count_that_the_type_of_the_data_does_not_hold():
     io = {"inputs": "float16[1] x", "outputs": "float16[N] y", "constants": "int64[1] r = {2049}"}
     x = np.array([1.5], np.float16)
-    after = f"y = Concat<axis=0>({', '.join(['x'] * 2049)})"
+    joins = [f"t{k} = Concat<axis=0>(t{k - 1}, t{k - 1})" for k in range(2, 6)]
+    after = "\n".join([f"t1 = Concat<axis=0>({', '.join(['x'] * 64)})", *joins, "y = Concat<axis=0>(t5, t5, x)"])
     check_legacy("y = Tile(x, r)", 6, after, 5, {"x": x}, [np.tile(x, 2049)], **io)
