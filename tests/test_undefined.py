@@ -356,6 +356,7 @@ def test_sizes_of_what_is_computed_inside_of_graphs_count():
     assert not undefined(of, feeds | {"x": np.ones(2, F)})
 
 
+@pytest.mark.newest  # older kernels end the process where they divide by 0
 def test_texts_that_a_scan_reads_are_known_inside_of_it():
     of = model(
         "y = Scan<num_scan_inputs=1, body = b (string t) => (bool r) { z = Sub(d, d) w = Div(d, z) r = Equal(w, d) }>(x)",
