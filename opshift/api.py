@@ -28,9 +28,9 @@ from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.spelling import hint
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
-from opshift.verification.judgement import Verification
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
+from opshift.verification.verdict import Verification
 from opshift.verification.verify import verify_apart
 
 if TYPE_CHECKING:

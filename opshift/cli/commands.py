@@ -265,7 +265,8 @@ def verify(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(documents.written(options.command, asdict(found)))
     elif not found.equal or not options.quiet:
-        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
+        lines = [outcome_.verdict(found), *outcome_.measured(found)]
+        print("\n".join(lines + (outcome_.proof_details(found) if options.verbose else [])))
     return code_of(found)
 
 

@@ -14,7 +14,7 @@ from opshift.cli import idle
 from opshift.cli.printing import counted, printable
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import NAMES
-from opshift.jobs.outcome import Facts, Knowledge, Outcome, Prospect, blamed, fed, remarked, several, verdict
+from opshift.jobs.outcome import Facts, Knowledge, Outcome, Prospect, blamed, measured, several, verdict
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal, grouped
 from opshift.passes.model import schemas
@@ -310,9 +310,9 @@ def _closing(outcome: Outcome) -> list[str]:
         if not outcome.tried.agrees:
             return [*lines, trying.ending(outcome.tried)]
     lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
+    if outcome.verification is not None:
+        lines += measured(outcome.verification)
     lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
-    if outcome.verification is not None and (inputs := fed(outcome.verification)):
-        lines += [inputs, *remarked(outcome.verification)]
     return [*lines, _ending(outcome)]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from opshift.jobs.yielding import TakenBack
     from opshift.trying.tried import Manner as Trying
     from opshift.trying.tried import Tried
-    from opshift.verification.judgement import Verification
+    from opshift.verification.verdict import Verification
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class _Job:
 
             given = checked(wanted, after.model)
             return verify_samples_apart(self.source, after, result.batch, self.values, grade=result.grade, wanted=given)
-        found = verify_apart(self.source, after, grade=result.grade, wanted=wanted, plain=plain)
+        found = verify_apart(self.source, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
         if found.cast:  # two models may differ in that; one and what becomes of it do not
             return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
         return found

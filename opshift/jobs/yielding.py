@@ -12,7 +12,7 @@ from opshift.passes.goals import Goal
 from opshift.passes.records import replace
 
 if TYPE_CHECKING:
-    from opshift.verification.judgement import Verification
+    from opshift.verification.verdict import Verification
 
 MOST_TRIES, MOST_SECONDS = 60, 120.0
 """How often a rewritten model is run, and how long there is a next time, before all that was optional is taken back."""

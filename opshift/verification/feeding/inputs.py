@@ -47,12 +47,13 @@ class Fed:
     @property
     def shapes(self) -> dict[str, Any]:
         """The shape of each input; of a single integer, its value."""
-        return {name: _shape(value) for name, value in self.given.items()}
+        return {name: shape_of(value) for name, value in self.given.items()}
 
 
-def _shape(value: Any) -> Any:
+def shape_of(value: Any) -> Any:
+    """The shape of an input as a report shows it; of a single integer, its value."""
     if isinstance(value, list):
-        return [_shape(one) for one in value]
+        return [shape_of(one) for one in value]
     if getattr(value, "size", 0) == 1 and value.dtype.kind in "iu" and not value.ndim:
         return int(value)
     return list(getattr(value, "shape", ()))

@@ -9,7 +9,7 @@ import pytest
 from opshift.cli import main as cli
 from opshift.cli.drawing import Box, drawing
 from opshift.verification.places.between import region
-from opshift.verification.places.pieces import Pieces
+from opshift.verification.pieces import Pieces
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -10,7 +10,7 @@ from opshift.passes.model.types import tensor_type
 
 from opshift.verification.engines import OnnxRuntime, Reference
 from opshift.verification.places.between import region
-from opshift.verification.places.pieces import Pieces
+from opshift.verification.pieces import Pieces
 from tests.support import model
 
 IO = {"inputs": "float[2] x, float[2] z", "outputs": "float[2] y, float[2] v"}
