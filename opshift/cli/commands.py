@@ -209,6 +209,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.rtol,
         options.atol,
         options.set if options.command == "verify" else None,
+        options.map if options.command == "verify" else None,
     )
 
 
@@ -247,7 +248,7 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+    from opshift.verification.verify import compare_models  # slow to import, and not wanted without a proof
 
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
@@ -255,7 +256,7 @@ def verify(options: argparse.Namespace) -> int:
     wanted = checked(_asked(options), before.model)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
-        found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
+        found = compare_models(before, after, wanted, exact=options.exact)
     if options.report:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)

@@ -90,10 +90,10 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     code, found = job.written(result, unproved)
     proof = found.verification
     if proof is not None and not proof.equal and result.optional and tried is None:
-        from opshift.jobs.yielding import yielded
+        from opshift.jobs.yielding import take_back
 
         started = perf_counter()
-        part = yielded(goal, job.attempt, job.proved, result, proof)
+        part = take_back(goal, job.attempt, job.proved, result, proof)
         seconds["take back"] = perf_counter() - started
         if part is not None:
             return job.written(part.result, unproved, part.taken_back)

@@ -37,6 +37,8 @@ Feeds = Mapping[str, Any]
 CAPTURED = "captured values"
 _BATCH = 1 << 28
 """Bytes of captured values that are held at a time."""
+_CAPTURED = 2
+"""Runs of the first model whose values are captured; they differ in every dynamic size."""
 _ALIKE = 8
 """Places of one kind, without weights of their own, that are run for each combination of shapes."""
 _PATIENCE = 20.0
@@ -122,7 +124,7 @@ class Prover:
         depth: int = 0,
     ):
         self._bodies = (before, after)
-        self._runs = runs
+        self._runs = runs[:_CAPTURED]
         self._manner = manner
         self._depth = depth
         self._fixed: set[str] | None = None
@@ -183,12 +185,9 @@ class Prover:
             sides = [inner.with_types(side, runs[0] if runs else {}, self._types) for side in (pair.before, pair.after)]
             whole = [run for run in runs if all(value.name in run for value in sides[0].model.graph.input)]
             prover = Prover(Body(sides[0]), Body(sides[1]), whole, self._manner, self._depth + 1)
-            found = [
-                replace(one, values=region.outputs, why=f"in {pair.label}: {one.why}" if one.why else "")
-                for one in prover.prove()
-            ]
+            found = [replace(one, values=region.outputs, why=_inside(pair.label, one.why)) for one in prover.prove()]
             failures = [
-                (one, self._failure(region, one.label, f"in {pair.label}: {one.why}", {})) for one in prover.failures
+                (one, self._failure(region, one.label, _inside(pair.label, one.why), {})) for one in prover.failures
             ]
             is_run = pair.node.op_type != "If"
             self.failures += [outer for one, outer in failures if is_run and one.label == CAPTURED]
@@ -239,7 +238,7 @@ class Prover:
                     yield pair, kind, {f"~x{k}": values[name] for k, name in enumerate(pair.region.inputs)}
             start += len(batch)
             size = sum(getattr(values[name], "nbytes", 0) for name in names if name in values)
-            count = max(1, min(1024, count * 2 if 4 * size < _BATCH else count // 2 if 2 * size > _BATCH else count))
+            count = max(1, min(4096, _BATCH * len(batch) // (2 * size + 1)))
 
     def _run_place(self, pair: Pair, kind: _Kind, values: dict[str, Any], number: int) -> None:
         """Run both parts on what was captured, unless enough places alike were run."""
@@ -268,6 +267,10 @@ class Prover:
             kind.why = kind.why or "the types or sizes of what it reads are not known"
             return
         failure = self._first_difference(kind.pair, kind, base, seconds)
+        for other in _of_other_sizes(base) if not kind.runs else ():
+            failure = self._first_difference(kind.pair, kind, other, seconds)
+            if kind.runs:
+                break
         if failure is None:
             kind.failures += doubts
             return
@@ -584,6 +587,24 @@ def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
     except Exception:  # whatever is wrong with the model, other judges say so
         graph = small.graph
     return {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
+
+
+def _inside(label: str, why: str) -> str:
+    """A reason with the innermost body that it speaks of."""
+    return why if not why or why.startswith("in ") else f"in {label}: {why}"
+
+
+def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Inputs with one element along some dimension, as a branch may ask for; then of other ranks."""
+    import numpy as np
+
+    tensors = {name: value for name, value in base.items() if getattr(value, "ndim", 0) and value.size}
+    for name, value in tensors.items():
+        for axis in range(value.ndim):
+            yield {**base, name: value.take([0], axis)}
+    yield {**base, **{name: value[(slice(1),) * value.ndim] for name, value in tensors.items()}}
+    for rank in range(1, 5):
+        yield {**base, **{name: np.resize(value, (2,) * rank) for name, value in tensors.items()}}
 
 
 def _types(pair: Pair, which: int, feeds: Feeds) -> dict[str, TypeProto]:
