@@ -5,11 +5,12 @@ as inexact as what went into them. `u` is half a unit of the last place: 2^-53 f
 float32, float16 and bfloat16. Noise is how far the first form's own rounding moves a result: how far it is from
 float64, or how far it moves when its inputs move by u. It excuses as much of the second form.
 
-1. *The same function?* In float64 two forms differ by `ROUNDINGS[grade]` times 2^-53 of the scale, and as much for each
-   u of noise. A form that stores constants which were computed in the model's precision may differ by `CONSTANTS` times
-   the noise, and four roundings.
-2. *As accurate?* In their own precision two forms differ by `UNITS[grade]` times u of the scale, or `TIMES[grade]`
-   times the noise, up to `CAPS` of the scale; by `ANYWAY` times the noise whatever the cap.
+1. *The same function?* In float64 two forms differ by `ROUNDINGS` times 2^-53 of the scale, and as much for each u of
+   noise. Forms of grade `close` may store constants that were rounded to the model's precision: they differ by
+   `CONSTANTS` times the noise, and four roundings.
+2. *As accurate?* In their own precision two forms differ by `UNITS[grade]` times u of the scale, and `TIMES[grade]`
+   times the noise, up to `CAPS` of the scale; by `ANYWAY` times the noise whatever the cap. Where nothing runs in
+   float64, but noise is known, it is `UNITS["exact"]`, so that the second question answers the first one, too.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from opshift.verification.tolerances import Tolerance
 
 Array = Any
 
-ROUNDINGS = {"exact": 64, "close": 8192}
-"""How many roundings of float64 two orders of adding, or two formulas, are apart."""
+ROUNDINGS = 64
+"""How many roundings of float64 two orders of adding are apart."""
 
 CONSTANTS = 8
-"""A folded constant is rounded once more, which does about what one more layer of rounding does."""
+"""A constant that is folded, or that an operator has inside, is rounded once more: about one more layer of rounding."""
 
 TIMES = {"exact": 4, "close": 16}
 """Errors of one run are a sample: the largest of another is a few times as large; other formulas round more often."""
@@ -61,12 +62,14 @@ class Closeness:
         difference: the largest difference, as a part of what is allowed.
         allowed: what is allowed there.
         is_same: whether they are the same, bit for bit.
+        is_other: whether they are other values altogether: most elements are far apart.
     """
 
     why: str = ""
     difference: float = 0.0
     allowed: float = 0.0
     is_same: bool = True
+    is_other: bool = False
 
     @property
     def share(self) -> float:
@@ -76,7 +79,8 @@ class Closeness:
     def worse(self, other: Closeness) -> Closeness:
         """Of two, the one that is wrong, or nearer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
-        return Closeness(worst.why, worst.difference, worst.allowed, self.is_same and other.is_same)
+        is_same, is_other = self.is_same and other.is_same, self.is_other or other.is_other
+        return Closeness(worst.why, worst.difference, worst.allowed, is_same, is_other)
 
 
 SAME = Closeness()
@@ -90,7 +94,6 @@ class Runs:
         before, after: in their own precision.
         wide_before, wide_after: in float64; None where nothing ran so.
         moved: by runs of the first form on inputs that were moved by a rounding.
-        constants: whether the second form stores floats that the first one computes.
         narrow: the narrowest float that either computes in, where the value is wider.
         step: the size of a step, where the value is made of integers that either form quantizes to.
     """
@@ -100,7 +103,6 @@ class Runs:
     wide_before: Any = None
     wide_after: Any = None
     moved: tuple[Any, ...] = ()
-    constants: bool = False
     narrow: Any = None
     step: float = 0.0
 
@@ -114,7 +116,7 @@ def judge(runs: Runs, grade: str) -> Closeness:
     if isinstance(a, list) and None not in lists and len(lists[0] or ()) == len(lists[1] or ()):
         found = SAME
         for one, other in zip(lists[0] or (), lists[1] or (), strict=True):
-            found = found.worse(judge(Runs(one, other, constants=runs.constants), grade))
+            found = found.worse(judge(Runs(one, other), grade))
         return found
     if not (is_float(a) and is_float(b)) or a.shape != b.shape or a.dtype != b.dtype:
         return _judge_decisions(runs, grade)
@@ -133,10 +135,11 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
     if not found.why:
         return SAME
     if getattr(a, "shape", None) != getattr(b, "shape", ()) or a.dtype != b.dtype or not a.size:
-        return Closeness(found.why, is_same=False)
+        return Closeness(found.why, is_same=False, is_other=True)
     apart = np.asarray(a != b)
+    is_other = float(np.mean(apart)) > _MOST
     if a.dtype.kind in "OSU":
-        return Closeness(found.why, is_same=False)
+        return Closeness(found.why, is_same=False, is_other=is_other)
     allowed, known = 0.0, runs.wide_before is not None and runs.wide_after is not None
     if runs.step or (known and identical(runs.wide_before, runs.wide_after)):
         allowed = max(1.0, FLIPS * a.size)
@@ -145,9 +148,9 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
         allowed = max(allowed, TIMES["close"] * max(map(np.count_nonzero, others), default=0))
     gap = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind != "b" else apart
     if runs.step and float(np.max(gap)) > 1:
-        return Closeness(found.why, is_same=False)
+        return Closeness(found.why, is_same=False, is_other=is_other)
     count = float(np.count_nonzero(apart))
-    return Closeness("" if count <= allowed else found.why, count, allowed, is_same=False)
+    return Closeness("" if count <= allowed else found.why, count, allowed, is_same=False, is_other=is_other)
 
 
 def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
@@ -163,17 +166,22 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
         width, gap = scale(x), _gap(x, y)
         u = half_unit(_narrowest(runs))
         noise = max([float(_gap(a, x).max(initial=0.0)), *(_apart(x, one) for one in runs.moved)])
-        allowed = ROUNDINGS[grade] * WIDE * (width + noise / u)
-        if runs.constants:
+        allowed = ROUNDINGS * WIDE * (width + noise / u)
+        if grade == "close":
             allowed = np.maximum(allowed, CONSTANTS * noise + 4 * u * width)
         if runs.step:
             allowed = np.maximum(allowed, runs.step)
         wrong = gap > allowed
-    return Closeness(f"{told(x, y, wrong)}, in float64" if wrong.any() else "", *nearest(gap, allowed), is_same=False)
+    why = f"{told(x, y, wrong)}, in float64" if wrong.any() else ""
+    return Closeness(why, *nearest(gap, allowed), is_same=False, is_other=_is_other(gap, width))
 
 
 def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
+    """Compare in the precision of the models."""
     a, b, x = runs.before, runs.after, runs.wide_before
+    quick = _is_near_everywhere(runs, grade)
+    if quick is not None:
+        return quick
     with np.errstate(all="ignore"):
         wide = np.complex128 if a.dtype.kind == "c" else np.float64
         p, q = a.astype(wide), b.astype(wide)
@@ -184,14 +192,38 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         narrow = _narrowest(runs)
         most = cap(narrow, grade) * width
         noise = max([0.0, *(_apart(p, one) for one in runs.moved)])
-        if getattr(x, "shape", None) == a.shape:
+        known = getattr(x, "shape", None) == a.shape
+        if known:
             noise = max(noise, float(_gap(p, x).max(initial=0.0)))
-        allowed = np.minimum(UNITS[grade] * half_unit(narrow) * width + TIMES[grade] * noise, most)
+        units = UNITS["exact" if runs.moved and not known else grade]
+        allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
         allowed = np.maximum(allowed, ANYWAY * noise)
         if runs.step:
             allowed = np.maximum(allowed, runs.step * (1 + 2.0**-10))
         wrong = gap > allowed
-    return Closeness(told(a, b, wrong) if wrong.any() else "", *nearest(gap, allowed), is_same=False)
+    why = told(a, b, wrong) if wrong.any() else ""
+    return Closeness(why, *nearest(gap, allowed), is_same=False, is_other=_is_other(gap, width))
+
+
+def _is_near_everywhere(runs: Runs, grade: str) -> Closeness | None:
+    """Large values whose largest difference is allowed of any element: one pass instead of many; else None."""
+    a, b = runs.before, runs.after
+    if a.size < _LARGE or a.dtype.kind != "f" or a.dtype.itemsize < 4 or runs.narrow not in (None, a.dtype):
+        return None
+    with np.errstate(all="ignore"):
+        gap = float(np.abs(a - b).max())
+        allowed = UNITS[grade] * half_unit(a.dtype) * float(np.sqrt(np.mean(np.square(a), dtype=np.float64)))
+        allowed = min(allowed, cap(a.dtype, grade) * allowed / (UNITS[grade] * half_unit(a.dtype)))
+    return Closeness("", gap, allowed, is_same=False) if gap <= allowed < np.inf else None
+
+
+_LARGE = 1 << 14
+_FAR, _MOST = 0.05, 0.5
+"""Values are other ones altogether where more than this part of the elements is farther apart than this part."""
+
+
+def _is_other(gap: Array, width: Array) -> bool:
+    return bool(gap.size) and float(np.mean(gap > _FAR * width)) > _MOST
 
 
 def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = ()) -> Closeness:

@@ -121,7 +121,8 @@ def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[st
     """Compare parts around names that mean other values as one, until all agree or an output differs."""
     rejected: set[str] = set()
     for _ in range(_ROUNDS):
-        differing = {name for failure in prover.failures for name in failure.region.outputs}.difference(outputs)
+        differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
+        differing = differing.difference(outputs)
         if not differing:
             break
         rejected |= differing

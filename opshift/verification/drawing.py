@@ -24,6 +24,7 @@ Feeds = Mapping[str, Any]
 Watch = Callable[[int, Sequence[str], Feeds], Mapping[str, Any]]
 """Runs the part of the first (0) or second (1) model and yields inner values by name; raises `EngineError`."""
 
+_ON_LINES = "numbers on the lines"
 ORDINARY, FAR, SPECIAL = "ordinary", "far", "special"
 WHOLE_TABLES = "whole tables"
 """A table is read as far as it goes: how far a user's lengths reach, no run can show."""
@@ -94,17 +95,20 @@ def draw(
     with np.errstate(all="ignore"):
         yield Draw("random numbers", varied(normal, in_range))
         lines = sorted(set(chain.from_iterable(map(_lines_of, parts))))
-        for turn in range(_turns(base, floats, 5 * len(lines))):
-            yield Draw("numbers on the lines", varied(lambda value, turn=turn: _on_lines(value, lines, turn)))
-        for label, feeds in _solved(parts, varied(normal, in_range), floats, watch):
-            yield Draw(label, feeds)
+        turns = _turns(base, floats, 5 * len(lines))
         if floats:
+            yield Draw(_ON_LINES, varied(lambda value: _on_lines(value, lines, 0)))
+            yield Draw("small numbers", varied(lambda v: normal(v) * 2.0**-8, in_range))
             yield Draw("whole numbers, many equal", varied(lambda v: rng.integers(-3, 4, v.shape)))
             yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
-            yield Draw("small numbers", varied(lambda v: normal(v) * 2.0**-8, in_range))
             yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negated))
-            yield Draw("positive numbers", varied(lambda v: np.abs(normal(v))))
+        for label, feeds in _solved(parts, varied(normal, in_range), floats, watch):
+            yield Draw(label, feeds)
+        for turn in range(1, turns):
+            yield Draw(_ON_LINES, varied(lambda value, turn=turn: _on_lines(value, lines, turn)))
+        if floats:
             yield Draw("tiny numbers", varied(lambda v: normal(v) * 2.0**-13))
+            yield Draw("positive numbers", varied(lambda v: np.abs(normal(v))))
             yield Draw("large numbers", varied(lambda v: normal(v) * 8, in_range))
         elif whole:
             yield Draw("negative integers", varied(normal, _negated))

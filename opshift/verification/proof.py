@@ -16,6 +16,7 @@ from typing import Any
 from onnx import numpy_helper
 
 from opshift.passes import progress
+from opshift.passes.model import tensors
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
@@ -35,12 +36,16 @@ from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, Finding
 Feeds = Mapping[str, Any]
 
 CAPTURED = "captured values"
+_LEAST = 12
+"""Sets of drawn values that each kind is run on, whatever time it takes."""
 _BATCH = 1 << 28
 """Bytes of captured values that are held at a time."""
 _CAPTURED = 2
 """Runs of the first model whose values are captured; they differ in every dynamic size."""
 _ALIKE = 8
 """Places of one kind, without weights of their own, that are run for each combination of shapes."""
+_SMALL = 1 << 18
+"""Elements that a part reads, up to which it is run in float64 by onnx.reference."""
 _PATIENCE = 20.0
 """Seconds that a part has in onnx.reference, which is slow."""
 _WIDENED = 64
@@ -59,6 +64,7 @@ class Failure:
         op: the operator that makes the value in the second model.
         weights: constants of one name that these read in both models, with other values.
         values: what both were given, by name.
+        is_other: whether the two are other values altogether, on values of the models' own run.
     """
 
     region: Region
@@ -69,6 +75,7 @@ class Failure:
     op: str = ""
     weights: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+    is_other: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,10 +131,11 @@ class Prover:
         depth: int = 0,
     ):
         self._bodies = (before, after)
-        self._runs = runs[:_CAPTURED]
+        self._runs = _of_different_sizes(runs)
         self._manner = manner
         self._depth = depth
         self._fixed: set[str] | None = None
+        self._read: list[Any] = [None, None]  # the weights of the pair that was run last
         self.remarks: list[str] = []
         self.failures: list[Failure] = []
         """What differs, in the order of the second model."""
@@ -253,7 +261,8 @@ class Prover:
         if found is not None:
             kind.captured = True
             if found.why:
-                kind.failures.append(self._failure(pair.region, CAPTURED, found.why, values))
+                failure = self._failure(pair.region, CAPTURED, found.why, values)
+                kind.failures.append(replace(failure, is_other=found.is_other))
 
     # --- drawn values ---------------------------------------------------------------------------------------
 
@@ -266,7 +275,10 @@ class Prover:
         if base is None:
             kind.why = kind.why or "the types or sizes of what it reads are not known"
             return
-        failure = self._first_difference(kind.pair, kind, base, seconds)
+        small = _cropped(base)
+        failure = self._first_difference(kind.pair, kind, small, seconds)
+        if not kind.runs and small is not base:
+            failure = self._first_difference(kind.pair, kind, base, seconds)
         for other in _of_other_sizes(base) if not kind.runs else ():
             failure = self._first_difference(kind.pair, kind, other, seconds)
             if kind.runs:
@@ -279,7 +291,7 @@ class Prover:
         if wider is not None and self._runs:
             again = _Kind(make_pair(*self._bodies, wider))
             for _, _, values in self._captured([(again.pair, again)], self._runs[0]):
-                failure = self._first_difference(again.pair, again, values, max(seconds, 0.5))
+                failure = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
                 if failure is None:
                     places = ", ".join(kind.pair.region.outputs[:2])
                     self.remarks.append(f'"{places}" differs on values that the nodes before it never yield')
@@ -288,11 +300,12 @@ class Prover:
         kind.failures.append(self._failure(region, *failure))
 
     def _first_difference(
-        self, pair: Pair, kind: _Kind, base: dict[str, Any], seconds: float
+        self, pair: Pair, kind: _Kind, base: dict[str, Any], seconds: float, least: int = _LEAST
     ) -> tuple[str, str, Feeds] | None:
+        """The first drawn values on which the parts differ: how they are called, what differs, and these."""
         until, done = perf_counter() + seconds, 0
         for drawn in self._draws(pair, kind, base):
-            if done >= _LEAST and perf_counter() > until:
+            if done >= least and perf_counter() > until:
                 break
             if drawn.how == SPECIAL and not (self._manner.special and self._manner.grade == "exact"):
                 continue
@@ -371,8 +384,11 @@ class Prover:
         return self._comparison.region(region.outputs, {*ends, *(self._unvarying() & self._comparison.landmarks)})
 
     def _is_free(self, name: str, ends: Sequence[str]) -> bool:
+        """Whether a value may be any number, whatever the other ends are."""
         pieces = self._bodies[0].pieces
         node = pieces.nodes[pieces.makers[name]]
+        while node.op_type in _MOVING and node.input[0] in pieces.makers:
+            node = pieces.nodes[pieces.makers[node.input[0]]]
         if default_domain(node.domain) or node.op_type not in _ANY or len(set(node.input)) < len(node.input):
             return False
         inside, reached = pieces.between([name], ())
@@ -427,20 +443,19 @@ class Prover:
         found = SAME
         if all(map(identical, expected, actual)):
             return found
-        constants = _has_constants(pair, self._bodies)
-        doubles: list[Sequence[Any] | None] = [None, None]
-        if wide or constants:
-            doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)]
+        doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
+        moved: list[Sequence[Any]] | None = None
         step = _step(pair, feeds)
         for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
             x, y = (run[place] if run is not None else None for run in doubles)
             if how != ORDINARY and self._manner.grade != "exact":
                 a, b, x, y = _where_finite(a, b, x, y)
-            runs = Runs(a, b, x, y, constants=constants, step=step, narrow=_narrowest(values))
-            one = judge(runs, self._grade(kind))
+            runs = Runs(a, b, x, y, step=step, narrow=_narrowest(values))
+            grade = self._grade(kind)
+            one = judge(runs, grade if x is not None else "exact")
             if one.why:
-                moved = self._moved(pair, kind, values, weights[0], place)
-                one = judge(replace(runs, moved=moved), self._grade(kind))
+                moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
+                one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
             found = found.worse(one)
         kind.closeness = kind.closeness.worse(replace(found, why=""))
         return found
@@ -448,16 +463,14 @@ class Prover:
     def _grade(self, kind: _Kind) -> str:
         return self._manner.grade if len(kind.engines) < 2 else "close"
 
-    def _moved(
-        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], weights: Mapping[str, Any], place: int
-    ) -> tuple[Any, ...]:
-        """A result of the first part on inputs that are moved by a rounding."""
+    def _moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
+        """What the first part makes of inputs and weights that are moved by a rounding."""
         found = []
         for seed in range(2):
-            moved = {name: move_by_rounding(value, seed) for name, value in {**values, **weights}.items()}
+            moved = {name: move_by_rounding(value, seed) for name, value in feeds.items()}
             with suppress(EngineError):
-                found.append(self._run(pair, kind, 0, moved)[place])
-        return tuple(found)
+                found.append(self._run(pair, kind, 0, moved))
+        return found
 
     def _judge_samples(self, pair: Pair, kind: _Kind, feeds: Sequence[Mapping[str, Any]]) -> Closeness:
         """Whether random numbers are drawn alike: the same types and shapes, the same distribution."""
@@ -492,7 +505,7 @@ class Prover:
         if key not in kind.sessions:
             kind.sessions[key] = open_wide(pair.typed(which, _types(pair, which, feeds)))
         session = kind.sessions[key]
-        if session is None:
+        if session is None or (session.engine == Reference.engine and _size(feeds) > _SMALL):
             return None
         with suppress(EngineError), time_limit(_PATIENCE):
             return session.run(widen_feeds(feeds))
@@ -500,6 +513,11 @@ class Prover:
 
     def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
         """The constants that a part is fed."""
+        if self._read[which] is None or self._read[which][0] is not pair:
+            self._read[which] = pair, self._read_weights(pair, which)
+        return self._read[which][1]
+
+    def _read_weights(self, pair: Pair, which: int) -> dict[str, Any]:
         part, body = (pair.before, pair.after)[which], self._bodies[which]
         return {name: numpy_helper.to_array(body.tensor(of)) for name, of in part.weights.items()}
 
@@ -532,9 +550,6 @@ class Prover:
 
 _DEEPEST = 8
 """Bodies in bodies that are looked into."""
-_LEAST = 4
-"""Sets of drawn values that each kind is run on, whatever time it takes."""
-
 _ANY = frozenset(
     (
         *("Add", "BatchNormalization", "Conv", "ConvTranspose", "Div", "Gather", "Gemm", "GroupNormalization"),
@@ -542,6 +557,8 @@ _ANY = frozenset(
     )
 )
 """Operators whose results may be any number."""
+_MOVING = frozenset(["Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
+"""Operators that only move elements."""
 
 
 def _open_part(model: ModelProto) -> Session:
@@ -594,6 +611,14 @@ def _inside(label: str, why: str) -> str:
     return why if not why or why.startswith("in ") else f"in {label}: {why}"
 
 
+def _cropped(base: dict[str, Any]) -> dict[str, Any]:
+    """Images cut down to a corner, where they are large: what decides in them does so in a corner, too."""
+    images = {name: value for name, value in base.items() if getattr(value, "ndim", 0) == 4}
+    if sum(value.size for value in images.values()) < _SMALL:
+        return base
+    return {**base, **{name: value[:2, :, :48, :64] for name, value in images.items()}}
+
+
 def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Inputs with one element along some dimension, as a branch may ask for; then of other ranks."""
     import numpy as np
@@ -619,6 +644,14 @@ def _signature(feeds: Feeds) -> tuple[Any, ...]:
     return tuple((name, str(getattr(v, "dtype", type(v))), getattr(v, "ndim", -1)) for name, v in feeds.items())
 
 
+def _of_different_sizes(runs: Sequence[Feeds]) -> list[Feeds]:
+    """The first runs, of different sizes; of two whose inputs have the same sizes, one tells as much."""
+    found: dict[Any, Feeds] = {}
+    for run in runs:
+        found.setdefault(tuple(getattr(value, "shape", None) for value in run.values()), run)
+    return list(found.values())[:_CAPTURED]
+
+
 def _size(values: Mapping[str, Any]) -> int:
     return sum(getattr(value, "size", 0) for value in values.values())
 
@@ -634,33 +667,6 @@ def _draws_numbers(pair: Pair) -> bool:
         for body in bodies(part.model)
         for node in body.node
     )
-
-
-def _has_constants(pair: Pair, both: Sequence[Body]) -> bool:
-    """Whether one of the forms stores floats that the other one computes, rounded once more."""
-    held = [
-        _stored_floats(part.model, part.weights, body)
-        for part, body in zip((pair.before, pair.after), both, strict=True)
-    ]
-    return bool(held[0] ^ held[1])
-
-
-def _stored_floats(model: ModelProto, weights: Mapping[str, str], body: Body) -> set[Any]:
-    """The floats that a part stores, but for those that are exact in any precision."""
-    from opshift.passes.model import tensors
-
-    found: set[Any] = set()
-    for tensor in model.graph.initializer:
-        values = tensors.array(tensor) if tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16) else None
-        if values is not None:
-            found.update(float(v) for v in values.reshape(-1) if v != round(float(v) * 64) / 64)
-    for node in model.graph.node:
-        found.update(a.f for a in node.attribute if a.HasField("f") and a.f != round(a.f * 64) / 64)
-    for name in weights.values():
-        tensor = body.constants[name]
-        if tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16):
-            found.add(name)
-    return found
 
 
 def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
@@ -682,8 +688,6 @@ def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
             for name in node.input[1:] if "Q" in node.op_type or node.op_type == "DequantizeLinear" else ():
                 value = given.get(name)
                 if value is None and name in held:
-                    from opshift.passes.model import tensors
-
                     value = tensors.array(held[name])
                 if is_float(value) and value.size:
                     found.append(float(np.abs(value.astype(np.float64)).max()))
