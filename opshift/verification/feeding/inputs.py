@@ -19,7 +19,7 @@ from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
-from opshift.verification.feeding.sizes import Plan, united
+from opshift.verification.feeding.sizes import BATCH, Plan, roles, united
 from opshift.verification.side import Side
 
 _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
@@ -72,7 +72,8 @@ def running(
     found = []
     run = _surviving(run) if sought else run
     problem = problem_of(side.model, wanted, beside)
-    for fed in _given(side, run, problem) if wanted.sets else _found(side, run, problem, single=single):
+    problem = _of_one_sample(problem) if single else problem
+    for fed in _given(side, run, problem) if wanted.sets else _found(side, run, problem):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
             files.save(wanted.save, found, required(side.model))
@@ -87,6 +88,12 @@ def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = Non
         others = {name: kind for name, kind in required(beside).items() if name not in wanted.values}
         taken = {**taken, **united(kept, others)}
     return Problem(model, taken, meanings(model, taken), wanted)
+
+
+def _of_one_sample(problem: Problem) -> Problem:
+    dims = roles(problem.taken, problem.free_dims())
+    samples = dict.fromkeys((dim for dim, role in dims.items() if role == BATCH), 1)
+    return replace(problem, wanted=replace(problem.wanted, sizes={**problem.wanted.sizes, **samples}))
 
 
 def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
@@ -129,7 +136,7 @@ def _surviving(run: Run) -> Run:
     return survived
 
 
-def _found(side: Side, run: Run, problem: Problem, *, single: bool) -> Iterator[Fed]:
+def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
     """Such as users feed; where a model does not take them, such as a search finds, and others like these.
 
     Each number that an input is compared with has its turn, as something else is done for it.
@@ -143,7 +150,7 @@ def _found(side: Side, run: Run, problem: Problem, *, single: bool) -> Iterator[
     for number in range(count):
         turn, fed = number % turns, None
         start = Choice(turn=turn, seed=wanted.seed + number)
-        starts = [replace(start, sizes=sizes) for sizes in plan.sizes(number, single=single)]
+        starts = [replace(start, sizes=sizes) for sizes in plan.sizes(number)]
         if turn not in bases:
             others = (replace(starts[0], fallback=fallback) for fallback in FALLBACKS[1:])
             fed, failure = _first_that_runs(problem, run, _unlike([*starts, *others]))

@@ -79,7 +79,7 @@ def constants(model: ModelProto) -> dict[str, TensorProto]:
     """The tensors that a model holds, by the values that have them, or their numbers in another type."""
     held: dict[str, TensorProto] = {}
     for graph in with_nested([model.graph]):
-        held.update((tensor.name, tensor) for tensor in graph.initializer)
+        held.update((tensor.name, tensor) for tensor in getattr(graph, "initializer", ()))
         for node in graph.node:
             if node.op_type == "Constant" and node.output:
                 held.update((node.output[0], a.t) for a in node.attribute if a.name == "value")

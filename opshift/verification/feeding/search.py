@@ -56,8 +56,9 @@ class Problem:
         found: dict[str, list[tuple[str, int]]] = {}
         for name, kind in self.taken.items():
             for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(kind).shape.dim):
-                if not is_fixed(dim) and symbol(dim) not in self.wanted.sizes:
-                    found.setdefault(symbol(dim) or place(name, axis), []).append((name, axis))
+                key = symbol(dim) or place(name, axis)
+                if not is_fixed(dim) and key not in self.wanted.sizes:
+                    found.setdefault(key, []).append((name, axis))
         return found
 
     def free_dims(self) -> dict[str, list[tuple[str, int]]]:

@@ -100,24 +100,23 @@ class Plan:
         self._steps = {dim: divided.get(role, 1) if _moves(taken, dims[dim]) else 1 for dim, role in self.roles.items()}
         """What sizes are to be multiples of."""
 
-    def sizes(self, number: int, *, single: bool = False) -> Iterator[dict[str, int]]:
+    def sizes(self, number: int) -> Iterator[dict[str, int]]:
         """The sizes for a run, the best ones first."""
         first, usual = self._usual(0), self._usual(number)
         filled = self._filled
-        alone = dict.fromkeys((dim for dim in self.roles if single and self.roles[dim] == BATCH), 1)
         if number == 0:
-            yield {**filled, **alone}
+            yield filled
         elif number == 1:
             usual = {dim: first[dim] if size == filled[dim] else size for dim, size in usual.items()}
-            yield {**usual, **self._apart(usual), **alone}
+            yield {**usual, **self._apart(usual)}
         else:
-            yield {**{dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}, **alone}
-        yield {**usual, **alone}
+            yield {dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}
+        yield usual
         if number:  # a window may not fit into less
             larger = {
                 dim: usual[dim] if role == BATCH else filled[dim] * (1 + number % 2) for dim, role in self.roles.items()
             }
-            yield {**larger, **alone}
+            yield larger
 
     def _usual(self, number: int) -> dict[str, int]:
         """Two sizes in turn, and a number of samples for each run."""

@@ -145,11 +145,23 @@ def test_sizes_that_are_asked_for_are_taken():
     assert len({shape[3] for shape in found[:2]}) == 2
 
 
-def test_one_sample_where_that_is_asked_for():
-    source = model("y = Relu(x)", 17, inputs="float[N,3,H,W] x", outputs="float y")
-    found = shapes(drawn(source, single=True))
-    assert {shape[0] for shape in found} == {1}
-    assert found[0] == (1, 3, 64, 96)
+@pytest.mark.parametrize(
+    "taken", ["float[N,3,H,W] x", "float[?,3,H,W] x, int64[?] z", "float[batch,3,H,W] x, float[batch,4] z"]
+)
+def test_one_sample_where_that_is_asked_for(taken):
+    source = model("y = Relu(x)", 17, inputs=taken, outputs="float y")
+    found = drawn(source, single=True)
+    assert {value.shape[0] for one in found for value in one.given.values()} == {1}
+    assert shapes(found)[:2] == [(1, 3, 64, 96), (1, 3, 96, 64)]
+    assert {shape[0] for shape in shapes(drawn(source, asked(input_shape="x:4,3,8,8"), single=True))} == {4}
+
+
+def test_one_sample_of_what_has_to_be_looked_for():
+    """As many numbers as make 80 to a row: the batch stays one."""
+    source = model(
+        "y = Reshape(x, s)", 17, inputs="float[N,T] x", outputs="float y", constants="int64[3] s = {1, -1, 80}"
+    )
+    assert {shape[0] for shape in shapes(drawn(source, single=True))} == {1}
 
 
 # --- integers -----------------------------------------------------------------------------------------------

@@ -71,11 +71,6 @@ def test_what_has_another_name_has_another_size_in_the_second_run():
     assert list(list(made.sizes(1))[1].values()) == [2, 24, 24, 24], "or the same, where it has to be"
 
 
-def test_one_sample_alone():
-    made = plan("float[batch,3,height,width] x")
-    assert {sizes["batch"] for number in range(3) for sizes in made.sizes(number, single=True)} == {1}
-
-
 @pytest.mark.parametrize(
     ("strides", "first", "second"),
     [
