@@ -69,7 +69,7 @@ def _expected(source: Side, wanted: Asked) -> Expected:
     for engine in ENGINES:
         side = replace(source, engine=source.in_place_of(engine))
         try:
-            fits = list(feeding.running(side, side.open().run, wanted))
+            fits = list(feeding.running(side, side.open().run, wanted, single=True))
         except EngineError as error:
             reasons.append(str(error))
             continue

@@ -172,7 +172,11 @@ def test_what_was_saved_is_read_again(source, tmp_path, name):
     kept = tmp_path / name
     assert run(source, "--seed", "7", "--save-inputs", kept) == 0
     first = opshift.verify(str(source), str(source), inputs=kept)
-    assert first.inputs == ({"image": [3, 3], "ids": [3]}, {"image": [1, 1], "ids": [1]}, {"image": [4, 4], "ids": [4]})
+    assert first.inputs == (
+        {"image": [1, 16], "ids": [1]},
+        {"image": [2, 24], "ids": [2]},
+        {"image": [3, 1], "ids": [3]},
+    )
     assert run(source, "--inputs", kept, "--save-inputs", tmp_path / f"again-{name}") == 0
     files = sorted(kept.rglob("*.pb")) or [kept]
     for file in files:
@@ -248,7 +252,9 @@ def test_many_models(source, tmp_path, capsys):
     out = str(tmp_path / "out")
     command = ["convert", str(source), "--out-dir", out, "--opset", "13", "--format", "json"]
     assert cli.main([*command, "--input-shape", "batch=2", "--runs", "1"]) == 0
-    assert json.loads(capsys.readouterr().out)["models"][0]["verification"]["inputs"] == [{"image": [2, 3], "ids": [2]}]
+    assert json.loads(capsys.readouterr().out)["models"][0]["verification"]["inputs"] == [
+        {"image": [2, 16], "ids": [2]}
+    ]
     assert cli.main([*command, "--save-inputs", str(tmp_path / "used.npz")]) == 2
     (found,) = opshift.convert_files([source], tmp_path / "more", 13, input_shape={"bathc": 2})
     assert (found.code, "did you mean 'batch'?" in found.why) == (2, True)
