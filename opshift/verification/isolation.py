@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NoReturn, ParamSpec, TypeVar
 
@@ -24,14 +25,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SERVE = (
-    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from opshift.verification import isolation; isolation._serve()"
+    "import pickle, sys; parent, sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from opshift.verification import isolation; isolation._serve(parent)"
 )
+_SET_DEATH_SIGNAL = 1  # Linux's PR_SET_PDEATHSIG
+_SYNCHRONIZE = 0x100000  # what Windows wants to hear from who waits for a process
+_GLANCE = 0.5  # seconds between two looks whether the parent is there
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _LATE = 124  # the exit code of a process whose time is over, where the system sends no signal for that
 _POLL, _PATIENCE = 1.0, 20  # seconds, and how often in a row a copy may be found to have done nothing
+_GRACE = 1.0  # seconds that a process has to end itself when its time is over, before its parent ends it
 _AFRESH = 125  # the exit code of a copy that cannot do what a process that begins afresh can
 _apart = False  # whether this is a process that `call` began
+_parent: BinaryIO | None = None  # where a process that `call` began tells its parent how it goes
 _copied: frozenset[str] = frozenset()  # the modules that the process had of which this is a copy
 
 
@@ -47,6 +53,10 @@ class Ended(RuntimeError):
         self.full = full or code == -getattr(signal, "SIGKILL", 0)  # which systems send to who takes too much
         super().__init__(_how(code, full=self.full))
         self.late = code == _LATE or (code < 0 and -code == getattr(signal, "SIGALRM", 0))
+        self._code = code
+
+    def __reduce__(self) -> tuple[Callable[..., Ended], tuple[int]]:
+        return partial(Ended, full=self.full), (self._code,)
 
 
 class _Stuck(BaseException):
@@ -58,9 +68,10 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
 
     The other process sees memory as it is now where the system can fork; elsewhere, and in a thread, it begins afresh.
     It prints nothing, and takes no more memory than there is; what it tells of its progress is told here. An interrupt
-    ends both. A copy that waits for a lock which was held when it was made is ended, as is one that needs threads which
-    are not copied, and the function called once more in a process that begins afresh, if it can be sent there. A worker
-    of a pool, whose end its pool takes notice of, calls the function itself.
+    ends both, and when this process is killed, the other one ends, too. A copy that waits for a lock which was held
+    when it was made is ended, as is one that needs threads which are not copied, and the function called once more in a
+    process that begins afresh, if it can be sent there. A worker of a pool, whose end its pool takes notice of, calls
+    the function itself.
 
     Raises:
         Ended: the process ended, as an engine's may by a damaged model.
@@ -89,9 +100,11 @@ def forks() -> bool:
 
 
 def end_after(seconds: int) -> None:
-    """End this process in some time, if it is one that `call` began."""
+    """End this process in some time, if it is one that `call` began. Its parent does if it cannot itself."""
     if not _apart:
         return
+    if _parent is not None:
+        _send(_parent, "limit", seconds)
     if hasattr(signal, "alarm"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a handler in Python has no turn where an engine waits
         signal.alarm(seconds)
@@ -106,6 +119,16 @@ def within(seconds: float, function: Callable[P, T], *arguments: P.args, **named
     if math.isfinite(seconds):
         end_after(max(math.ceil(seconds), 1))
     return function(*arguments, **named)
+
+
+def end_with(parent: int) -> None:
+    """End this process when the one that began it ends, be it killed. It is noticed within a second."""
+
+    def end() -> None:
+        _wait_for(parent)
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 def refuse_copies(library: str) -> None:
@@ -141,6 +164,32 @@ def _how(code: int, *, full: bool) -> str:
     return f"the process that ran it ended: {why}; a model may be damaged, or too large for the memory"
 
 
+def _end_at_once_with(parent: int) -> None:
+    """The same at once, whatever this process does then, where the system can: when the thread that began it ends."""
+    try:
+        import ctypes
+
+        if sys.platform != "linux" or ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL) != 0:
+            raise OSError
+    except (ImportError, OSError, AttributeError):  # a Python can be built without ctypes
+        end_with(parent)
+    else:
+        if os.getppid() != parent:  # it ended before the system was asked
+            os._exit(1)
+
+
+def _wait_for(parent: int) -> None:
+    """Return when the process that began this one has ended."""
+    if sys.platform == "win32":
+        import _winapi
+
+        with suppress(OSError):  # there is none any more
+            _winapi.WaitForSingleObject(_winapi.OpenProcess(_SYNCHRONIZE, False, parent), _winapi.INFINITE)
+        return
+    while os.getppid() == parent:
+        time.sleep(_GLANCE)
+
+
 def _afresh(sent: object) -> tuple[bytes, int, bool]:
     """What a new process answers in the place of a copy that was stuck."""
     try:
@@ -156,7 +205,7 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     with suppress(OSError):  # not every system tells it there
         room = _room()
     source, target = os.pipe()
-    loaded = frozenset(sys.modules)
+    loaded, parent = frozenset(sys.modules), os.getpid()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # no interrupt while only half of it is known
     child, status = 0, -1
     try:
@@ -164,7 +213,7 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
             child = os.fork()
         if not child:
-            _work(target, work, held, loaded)
+            _work(target, work, held, loaded, parent)
         os.close(target)
         target = -1
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
@@ -184,7 +233,9 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     return answer, code, 0 < room < 2 * usage.ru_maxrss * 1024
 
 
-def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals], loaded: frozenset[str]) -> NoReturn:
+def _work(
+    target: int, work: Callable[[], object], held: set[int | signal.Signals], loaded: frozenset[str], parent: int
+) -> NoReturn:
     """The whole life of the copy, which must never return into what its parent was doing.
 
     The modules are listed before it begins, by name: to look at each would copy the memory of all.
@@ -193,6 +244,7 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
     code, _copied = 1, loaded
     gc.freeze()  # what the parent left to be collected may wait for threads that are not here
     try:
+        _end_at_once_with(parent)
         for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)  # engines do not look for Python's handlers
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
@@ -208,13 +260,53 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
 
 def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
     """Tell of its progress, and then what came of it."""
-    progress.relayed(lambda *said: _send(stream, pickle.dumps((said, None))))
-    _send(stream, pickle.dumps((None, _answer(work))))
+    global _parent
+    _parent = stream
+    progress.relayed(lambda *said: _send(stream, "progress", said))
+    _send(stream, "answer", _answer(work))
 
 
-def _send(stream: BinaryIO, message: bytes) -> None:
+def _send(stream: BinaryIO, kind: str, content: object) -> None:
+    message = pickle.dumps((kind, content))
     stream.write(len(message).to_bytes(8, "little") + message)
     stream.flush()
+
+
+class _Messages:
+    """What another process says.
+
+    Attributes:
+        answer: what came of its work; empty until it says so.
+        end: when it is to be ended, on the clock of `time.monotonic`.
+    """
+
+    def __init__(self) -> None:
+        self.answer, self.end = b"", math.inf
+        self._bytes = bytearray()
+
+    def add(self, part: bytes) -> None:
+        """Take the messages that are whole; what they tell of progress is told here."""
+        self._bytes += part
+        while len(self._bytes) >= 8 and len(self._bytes) >= (end := 8 + int.from_bytes(self._bytes[:8], "little")):
+            kind, content = pickle.loads(self._bytes[8:end])
+            del self._bytes[:end]
+            if kind == "progress":
+                progress.tell(*content)
+            elif kind == "limit":
+                self.end = time.monotonic() + content + _GRACE
+            else:
+                self.answer = content
+
+    def left(self) -> float:
+        """The seconds until it is to be ended.
+
+        Raises:
+            Ended: there are none.
+        """
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise Ended(_LATE)
+        return left
 
 
 def _heard(source: int, child: int) -> bytes:
@@ -222,31 +314,20 @@ def _heard(source: int, child: int) -> bytes:
 
     Raises:
         _Stuck: it does nothing, and never will.
+        Ended: its time is over, and it did not end itself.
     """
-    held, answer, spent, idle = bytearray(), None, -1, 0
+    messages, spent, idle = _Messages(), -1, 0
     patience = _PATIENCE if _apart else 2 * _PATIENCE  # who waits for a copy of a copy waits longer
     while True:
-        while not select.select([source], [], [], _POLL)[0]:
+        while not select.select([source], [], [], min(_POLL, messages.left()))[0]:
             before, spent = spent, _effort(child)
             idle = idle + 1 if spent == before else 0
             if idle >= patience:
                 raise _Stuck
         part = os.read(source, 1 << 20)
         if not part:
-            return answer or b""
-        held += part
-        answer = _taken(held) or answer
-
-
-def _taken(held: bytearray) -> bytes | None:
-    """The answer, if it is among the whole messages that came; these are removed, and what they tell is told here."""
-    answer: bytes | None = None
-    while len(held) >= 8 and len(held) >= (end := 8 + int.from_bytes(held[:8], "little")):
-        said, answer = pickle.loads(held[8:end])
-        del held[:end]
-        if said is not None:
-            progress.tell(*said)
-    return answer
+            return messages.answer
+        messages.add(part)
 
 
 def _effort(process: int) -> int:
@@ -264,9 +345,15 @@ def _spawned(work: bytes) -> tuple[bytes, int, bool]:
     """The same from a new interpreter."""
     import subprocess
 
-    question = pickle.dumps(sys.path) + work
+    question = pickle.dumps((os.getpid(), sys.path)) + work
     command = [sys.executable, "-c", _SERVE]
-    held, answer = bytearray(), b""
+    messages, late = _Messages(), threading.Event()
+    end, timer = math.inf, threading.Timer(0, late.set)
+
+    def kill() -> None:
+        late.set()
+        process.kill()
+
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:
         to, back = process.stdin, process.stdout
         assert to is not None
@@ -275,16 +362,22 @@ def _spawned(work: bytes) -> tuple[bytes, int, bool]:
             with suppress(OSError), to:  # it may have ended
                 to.write(question)
             while part := os.read(back.fileno(), 1 << 20):
-                held += part
-                answer = _taken(held) or answer
+                messages.add(part)
+                if messages.end != end:
+                    timer.cancel()
+                    end, timer = messages.end, threading.Timer(messages.left(), kill)
+                    timer.start()
         except BaseException:  # an interrupt, too
             process.kill()
             raise
-    return answer, process.returncode, False
+        finally:
+            timer.cancel()
+    return messages.answer, _LATE if late.is_set() else process.returncode, False
 
 
-def _serve() -> None:
+def _serve(parent: int) -> None:
     target = os.dup(1)
+    _end_at_once_with(parent)
     _prepare()
     function, arguments, named = pickle.load(sys.stdin.buffer)
     with open(target, "wb") as stream:
