@@ -12,16 +12,21 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NoReturn, ParamSpec, TypeVar
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from opshift.passes import process as memory
 from opshift.passes import progress
 
+if TYPE_CHECKING:
+    import subprocess
+
 P = ParamSpec("P")
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 _SERVE = (
@@ -87,11 +92,57 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         raise KeyboardInterrupt
     if not answer:
         raise Ended(code, full=full)
-    returned, value = pickle.loads(answer)
-    if returned:
-        found: T = value
-        return found
-    raise value
+    found: T = _opened(answer)
+    return found
+
+
+def each(
+    function: Callable[[Item], T], items: Sequence[Item], processes: int
+) -> Generator[tuple[int, T | Ended], None, None]:
+    """What a function returns for each item, or how its process ended, with the item's place, as they come.
+
+    So many processes, at most, do one item after the other, each as `call` would; all end with this one. They are not
+    ended because they wait long, for an item may be large.
+    """
+    if _is_watched():
+        for place, item in enumerate(items):
+            yield place, function(item)
+        return
+    waiting, done = Queue[int](), Queue[Any]()
+    for place in range(len(items)):
+        waiting.put(place)
+
+    def serve(server: _Server) -> None:
+        with suppress(Empty):
+            while True:
+                place = waiting.get_nowait()
+                try:
+                    done.put((place, server.ask(function, items[place])))
+                except BaseException as error:
+                    done.put((place, error))
+
+    servers = [_Server() for _ in range(min(processes, len(items)))]
+    threads = [threading.Thread(target=serve, args=(server,), daemon=True) for server in servers]
+    try:
+        for server in servers if forks() else ():
+            server.fork()
+        for thread in threads:  # of which no copy is made
+            thread.start()
+        for _ in items:
+            place, outcome = _taken(done)
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Ended):
+                raise outcome
+            yield place, outcome
+    finally:
+        with suppress(Empty):
+            while True:
+                waiting.get_nowait()
+        for server in servers:
+            server.kill()
+        for server, thread in zip(servers, threads, strict=True):
+            if thread.ident is not None:
+                thread.join()
+            server.close()
 
 
 def forks() -> bool:
@@ -121,11 +172,11 @@ def within(seconds: float, function: Callable[P, T], *arguments: P.args, **named
     return function(*arguments, **named)
 
 
-def end_with(parent: int) -> None:
-    """End this process when the one that began it ends, be it killed. It is noticed within a second."""
+def end_with(wait: Callable[[], object]) -> None:
+    """End this process when a call returns that waits for the end of the one that began it, be that killed."""
 
     def end() -> None:
-        _wait_for(parent)
+        wait()
         os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()
@@ -165,14 +216,17 @@ def _how(code: int, *, full: bool) -> str:
 
 
 def _end_at_once_with(parent: int) -> None:
-    """The same at once, whatever this process does then, where the system can: when the thread that began it ends."""
+    """End this process when the one that began it ends; at once, whatever it does then, where the system can.
+
+    The system takes the thread that began it for the one that is to end: let that wait for this process.
+    """
     try:
         import ctypes
 
         if sys.platform != "linux" or ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL) != 0:
             raise OSError
     except (ImportError, OSError, AttributeError):  # a Python can be built without ctypes
-        end_with(parent)
+        end_with(partial(_wait_for, parent))
     else:
         if os.getppid() != parent:  # it ended before the system was asked
             os._exit(1)
@@ -201,40 +255,67 @@ def _afresh(sent: object) -> tuple[bytes, int, bool]:
 
 def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     """What a copy of this process answers, its exit code, negative for a signal, and whether it filled the memory."""
-    room = 0
+    room, copy, status = 0, None, -1
     with suppress(OSError):  # not every system tells it there
         room = _room()
-    source, target = os.pipe()
-    loaded, parent = frozenset(sys.modules), os.getpid()
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # no interrupt while only half of it is known
-    child, status = 0, -1
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
-            child = os.fork()
-        if not child:
-            _work(target, work, held, loaded, parent)
-        os.close(target)
-        target = -1
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        answer = _heard(source, child)
-        _, status, usage = os.wait4(child, 0)
+        with _undisturbed() as held:
+            copy = _fork(lambda stream: _respond(stream, work), held)
+        answer = _heard(*copy)
+        _, status, usage = os.wait4(copy.process, 0)
     finally:
-        for descriptor in (source, target):
-            if descriptor >= 0:
-                os.close(descriptor)
-        if child and status < 0:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        if copy is not None:
+            os.close(copy.source)
+            if status < 0:
+                os.kill(copy.process, signal.SIGKILL)
+                os.waitpid(copy.process, 0)
     code = os.waitstatus_to_exitcode(status)
     if code == _AFRESH and not answer:
         raise _Stuck
     return answer, code, 0 < room < 2 * usage.ru_maxrss * 1024
 
 
+class _Copy(NamedTuple):
+    """A copy of this process, and where it is heard."""
+
+    source: int
+    process: int
+
+
+@contextmanager
+def _undisturbed() -> Iterator[set[int | signal.Signals]]:
+    """Let no interrupt come while only half of something is known; yields the signals that were blocked before."""
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield held
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _fork(work: Callable[[BinaryIO], object], held: set[int | signal.Signals]) -> _Copy:
+    """Begin a copy of this process that does some work, told to a stream, and nothing else."""
+    source, target = os.pipe()
+    loaded, parent = frozenset(sys.modules), os.getpid()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
+            child = os.fork()
+        if not child:
+            _work(target, work, held, loaded, parent)
+    except OSError:
+        os.close(source)
+        raise
+    finally:
+        os.close(target)
+    return _Copy(source, child)
+
+
 def _work(
-    target: int, work: Callable[[], object], held: set[int | signal.Signals], loaded: frozenset[str], parent: int
+    target: int,
+    work: Callable[[BinaryIO], object],
+    held: set[int | signal.Signals],
+    loaded: frozenset[str],
+    parent: int,
 ) -> NoReturn:
     """The whole life of the copy, which must never return into what its parent was doing.
 
@@ -250,7 +331,7 @@ def _work(
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         _prepare()
         with open(target, "wb", closefd=False) as stream:
-            _respond(stream, work)
+            work(stream)
         code = 0
     except _Stuck:
         code = _AFRESH
@@ -309,7 +390,7 @@ class _Messages:
         return left
 
 
-def _heard(source: int, child: int) -> bytes:
+def _heard(source: int, child: int, patience: float = 0) -> bytes:
     """The answer of a copy, empty if it ended before.
 
     Raises:
@@ -317,7 +398,7 @@ def _heard(source: int, child: int) -> bytes:
         Ended: its time is over, and it did not end itself.
     """
     messages, spent, idle = _Messages(), -1, 0
-    patience = _PATIENCE if _apart else 2 * _PATIENCE  # who waits for a copy of a copy waits longer
+    patience = patience or (_PATIENCE if _apart else 2 * _PATIENCE)  # who waits for a copy of a copy waits longer
     while True:
         while not select.select([source], [], [], min(_POLL, messages.left()))[0]:
             before, spent = spent, _effort(child)
@@ -325,9 +406,9 @@ def _heard(source: int, child: int) -> bytes:
             if idle >= patience:
                 raise _Stuck
         part = os.read(source, 1 << 20)
-        if not part:
-            return messages.answer
         messages.add(part)
+        if messages.answer or not part:
+            return messages.answer
 
 
 def _effort(process: int) -> int:
@@ -343,10 +424,110 @@ def _effort(process: int) -> int:
 
 def _spawned(work: bytes) -> tuple[bytes, int, bool]:
     """The same from a new interpreter."""
+    process = _begin()
+    try:
+        answer, late = _asked(process, work)
+    except BaseException:  # an interrupt, too
+        process.kill()
+        raise
+    finally:
+        process.communicate()
+    return answer, _LATE if late else process.returncode, False
+
+
+class _Server:
+    """A process that answers one question after the other; another one takes its place when it ends."""
+
+    def __init__(self) -> None:
+        self._copy: _Copy | None = None
+        self._questions = -1
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killed = False
+
+    def fork(self) -> None:
+        """Begin as a copy of this process, in its main thread."""
+        there, self._questions = os.pipe()
+        with open(there, "rb") as questions, _undisturbed() as held:
+            self._copy = _fork(lambda stream: _answer_all(questions, stream), held)
+
+    def ask(self, function: Callable[[Item], T], item: Item) -> T:
+        """What a function returns.
+
+        Raises:
+            Ended: the process ended before.
+        """
+        question = pickle.dumps((function, (item,), {}))
+        if self._killed:
+            raise Ended(_LATE)
+        if self._copy is not None:
+            with suppress(OSError), open(self._questions, "wb", closefd=False) as stream:  # it may have ended
+                stream.write(question)
+            answer = _heard(*self._copy, patience=math.inf)
+        else:
+            self._process = self._process or _begin()
+            answer, _ = _asked(self._process, question)
+        if answer:
+            found: T = _opened(answer)
+            return found
+        code = self.close()
+        if code == -signal.SIGINT:
+            raise KeyboardInterrupt
+        raise Ended(code)
+
+    def kill(self) -> None:
+        self._killed = True
+        if self._copy is not None:
+            with suppress(OSError):  # it has ended
+                os.kill(self._copy.process, signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
+
+    def close(self) -> int:
+        """Wait for the end of the process, if there is one; its exit code."""
+        code = 0
+        copy, self._copy, process, self._process = self._copy, None, self._process, None
+        if copy is not None:
+            code = os.waitstatus_to_exitcode(os.waitpid(copy.process, 0)[1])
+            os.close(copy.source)
+            os.close(self._questions)
+        if process is not None:
+            process.communicate()
+            code = process.returncode
+        return code
+
+
+def _taken(done: Queue[tuple[int, Any]]) -> tuple[int, Any]:
+    while True:  # an interrupt is heard between two of them where it is not at once
+        with suppress(Empty):
+            return done.get(timeout=_POLL)
+
+
+def _opened(answer: bytes) -> Any:
+    """What a function returned, or the exception that it raised."""
+    returned, value = pickle.loads(answer)
+    if returned:
+        return value
+    raise value
+
+
+def _begin() -> subprocess.Popen[bytes]:
+    """Begin a new interpreter that answers questions."""
     import subprocess
 
-    question = pickle.dumps((os.getpid(), sys.path)) + work
-    command = [sys.executable, "-c", _SERVE]
+    process = subprocess.Popen([sys.executable, "-c", _SERVE], stdin=-1, stdout=-1, stderr=subprocess.DEVNULL)
+    _tell(process, pickle.dumps((os.getpid(), sys.path)))
+    return process
+
+
+def _tell(process: subprocess.Popen[bytes], message: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(OSError):  # it may have ended
+        process.stdin.write(message)
+        process.stdin.flush()
+
+
+def _asked(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bool]:
+    """What a new interpreter answers, empty if it ended before, and whether its time was over."""
     messages, late = _Messages(), threading.Event()
     end, timer = math.inf, threading.Timer(0, late.set)
 
@@ -354,34 +535,36 @@ def _spawned(work: bytes) -> tuple[bytes, int, bool]:
         late.set()
         process.kill()
 
-    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:
-        to, back = process.stdin, process.stdout
-        assert to is not None
-        assert back is not None
-        try:
-            with suppress(OSError), to:  # it may have ended
-                to.write(question)
-            while part := os.read(back.fileno(), 1 << 20):
-                messages.add(part)
-                if messages.end != end:
-                    timer.cancel()
-                    end, timer = messages.end, threading.Timer(messages.left(), kill)
-                    timer.start()
-        except BaseException:  # an interrupt, too
-            process.kill()
-            raise
-        finally:
-            timer.cancel()
-    return messages.answer, _LATE if late.is_set() else process.returncode, False
+    _tell(process, question)
+    assert process.stdout is not None
+    try:
+        while not messages.answer and (part := os.read(process.stdout.fileno(), 1 << 20)):
+            messages.add(part)
+            if messages.end != end:
+                timer.cancel()
+                end, timer = messages.end, threading.Timer(messages.left(), kill)
+                timer.start()
+    finally:
+        timer.cancel()
+    return messages.answer, late.is_set()
 
 
 def _serve(parent: int) -> None:
+    """Answer questions until there are no more."""
     target = os.dup(1)
     _end_at_once_with(parent)
     _prepare()
-    function, arguments, named = pickle.load(sys.stdin.buffer)
     with open(target, "wb") as stream:
-        _respond(stream, lambda: function(*arguments, **named))
+        _answer_all(sys.stdin.buffer, stream)
+
+
+def _answer_all(questions: BinaryIO, stream: BinaryIO) -> None:
+    while True:
+        try:
+            function, arguments, named = pickle.load(questions)
+        except EOFError:
+            return
+        _respond(stream, partial(function, *arguments, **named))
 
 
 def _answer(work: Callable[[], object]) -> bytes:

@@ -137,12 +137,23 @@ BEGUN = {
     "as a copy of a copy": "apart.call(apart.call, exec, work)",
     "afresh": "threading.Thread(target=apart.call, args=(exec, work)).start()",
     "as a copy of one that began afresh": "threading.Thread(target=apart.call, args=(apart.call, exec, work)).start()",
+    "one of several": "list(apart.each(exec, [work], 1))",
+    "one of several, afresh": "threading.Thread(target=lambda: list(apart.each(exec, [work], 1))).start()",
+    "a worker that asks a backend": "import onnx; from opshift.probing.worker import Task, Worker; "
+    f"Worker('{__name__}:Obedient').ask(Task(onnx.ModelProto(doc_string=work).SerializeToString(), {{}}, []))",
     "as a copy, where the system sends no signal": "apart._SET_DEATH_SIGNAL = -1; apart.call(exec, work)",
 }
 STUBBORN = (
     "import os, signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()); "
     "open({path!r}, 'w').write(str(os.getpid()) + '.'); time.sleep(60)"
 )
+
+
+class Obedient:
+    """Opens a model as a backend does, and does what it says."""
+
+    def __init__(self, proto):
+        exec(proto.doc_string)
 
 
 def runs(process):
@@ -348,6 +359,56 @@ def test_a_worker_of_a_pool_calls_by_itself():
         "process.start(); print(queue.get())"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "True\n"
+
+
+def ending(item):
+    if item == "deadly":
+        os.abort()
+    if item == "wrong":
+        raise InvalidModel("no model")
+    return item, os.getpid()
+
+
+@pytest.fixture(params=["main thread", "another thread"])
+def each(request):
+    def called(*arguments):
+        if request.param == "main thread":
+            return list(isolation.each(*arguments))
+        with ThreadPoolExecutor() as pool:
+            return pool.submit(lambda: list(isolation.each(*arguments))).result()
+
+    return called
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_each_item_is_taken_by_one_of_so_many_processes(count, each):
+    before = len(os.listdir("/proc/self/fd"))
+    found = each(ending, ["a", "b", "deadly", "c", "deadly", "d"], count)
+    assert sorted(place for place, _ in found) == [0, 1, 2, 3, 4, 5]
+    assert {place for place, outcome in found if isinstance(outcome, isolation.Ended)} == {2, 4}
+    items, processes = zip(*(outcome for _, outcome in found if isinstance(outcome, tuple)), strict=True)
+    assert sorted(items) == ["a", "b", "c", "d"]
+    assert len({*processes, os.getpid()}) <= 1 + count + 2
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not each(ending, [], count)
+
+
+def test_an_error_of_one_of_them_is_raised(each):
+    with pytest.raises(InvalidModel, match="no model"):
+        each(ending, ["a", "wrong", *"bcdefghi"], 2)
+
+
+def test_who_asks_no_further_ends_them_all():
+    asked = isolation.each(ending, [*"abcdefghi"], 2)
+    (_, (_, process)) = next(asked)
+    assert runs(process)
+    asked.close()
+    assert not runs(process)
+
+
+def test_an_interrupt_of_one_of_them_is_one(each):
+    with pytest.raises(KeyboardInterrupt):
+        each(signal.raise_signal, [signal.SIGINT], 1)
 
 
 # --- models -------------------------------------------------------------------------------------------------
