@@ -21,6 +21,7 @@ class Samples(Workspace):
     def __init__(self, model: ModelProto, opset: int, held: int | None, target: int | None, folder: str | None):
         whole = Whole(model, model, folder)
         whole.context.inference.now()
+        whole.begin()
         super().__init__(model.graph, whole, opset, path=())
         self.size: Poly = symbol("\0samples")
         """How many samples there are, whoever counts them."""
@@ -31,6 +32,8 @@ class Samples(Workspace):
         self.where: dict[str, int] = {}
         self.counts: set[str] = set()
         """Values that hang on how many samples there are."""
+        self.indices: dict[str, Number] = {}
+        """Indices that go on counting from sample to sample, and how many elements each sample has."""
 
     def shape(self, name: str) -> tuple[Number, ...] | None:
         found, axis = super().shape(name), self.where.get(name)

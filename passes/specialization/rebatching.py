@@ -22,6 +22,7 @@ from opshift.passes.optimization.call import Call
 from opshift.passes.specialization import declare
 from opshift.passes.specialization.batch_axes import Batched, Mixes, Samples
 from opshift.passes.specialization.interface import required
+from opshift.passes.specialization.sample_layout import COUNTING, count_on
 from opshift.passes.specialization.sample_rules import RULES
 from opshift.passes.specialization.sizes import BatchSize
 
@@ -139,8 +140,9 @@ class _Walk:
     def unyielded(self) -> Iterator[Refusal]:
         """Outputs that are how many samples there are."""
         for value in self._model.graph.output:
-            if value.name in self.space.counts:
-                why = "the number of samples cannot change: it hangs on how many there are"
+            if value.name in self.space.counts or value.name in self.space.indices:
+                hangs = "it hangs on how many there are" if value.name in self.space.counts else COUNTING
+                why = f"the number of samples cannot change: {hangs}"
                 yield Refusal(value.name, "output", "", 0, False, why)
 
     def _node(self, index: int, node: NodeProto) -> None:
@@ -187,6 +189,7 @@ class _Walk:
         if rule is None:
             raise Mixes("nobody knows how it treats samples")
         try:
+            count_on(call)
             found = rule(call)
         except (IndexError, TypeError, ZeroDivisionError):
             raise Mixes("nobody knows how it treats samples") from None

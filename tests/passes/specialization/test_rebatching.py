@@ -109,6 +109,78 @@ def test_images_are_resized_each_alone(call, opset, size):
     )
 
 
+INDICES = {
+    "named and not read": "y, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x)",
+    "of one image, as PyTorch writes them": """
+        p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) q, j = MaxPool<kernel_shape=[1,1]>(x)
+        k = Slice(j, from, to, axes) l = Sub(i, k) m = Cast<to=1>(l) y = Add(p, m)
+    """,
+    "taken back": "p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) y = MaxUnpool<kernel_shape=[2,2],strides=[2,2]>(p, i)",
+    "taken back to sizes": """
+        p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x)
+        y = MaxUnpool<kernel_shape=[2,2],strides=[2,2]>(p, i, sizes)
+    """,
+}
+UNPOOLED = (
+    "int64[2] from = {0,0}, int64[2] to = {1,1}, int64[2] axes = {2,3}, int64[4] sizes = {1,2,4,6}, int64 one = {1}"
+)
+
+
+def images(body, outputs="float[?,?,?,?] y"):
+    return model(body, 18, inputs="float[1,2,4,6] x", outputs=outputs, constants=UNPOOLED)
+
+
+@pytest.mark.parametrize("size", [4, "dynamic"])
+@pytest.mark.parametrize("of", INDICES)
+def test_indices_of_the_largest(of, size):
+    source = images(INDICES[of])
+    if (of, size) == ("taken back to sizes", "dynamic"):
+        assert refused(source, size).op == "MaxUnpool"
+    else:
+        rebatched(source, size)
+
+
+@pytest.mark.parametrize(
+    ("rest", "op", "outputs"),
+    [
+        ("y = Cast<to=1>(i)", "Cast", "float[?,?,?,?] y"),
+        ("k = Add(i, one) y = Cast<to=1>(k)", "Add", "float[?,?,?,?] y"),
+        ("k = Sub(one, i) y = Cast<to=1>(k)", "Sub", "float[?,?,?,?] y"),
+        ("y = Identity(i)", "output", "int64[?,?,?,?] y"),
+        ("n = Neg(p)", "output", "float[?,?,?,?] n, int64[?,?,?,?] i"),
+        ("y = MaxUnpool<kernel_shape=[1,1]>(p, i)", "MaxUnpool", "float[?,?,?,?] y"),
+    ],
+)
+def test_indices_that_count_the_elements_of_all_samples_are_refused(rest, op, outputs):
+    found = refused(images(f"p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) {rest}", outputs))
+    assert (found.op, found.why) == (
+        op,
+        "the number of samples cannot change: indices count the elements of all samples",
+    )
+
+
+ALL_OUTPUTS = [
+    "y, i = MaxPool<kernel_shape=[2]>(x)",
+    "y, m = Dropout(x)",
+    "y, m, d = LayerNormalization(x, u)",
+    "y, i = TopK(x, one)",
+    "t = Transpose<perm=[1,0,2]>(x) h, y = GRU<hidden_size=2>(t, w3, r3)",
+    "t = Transpose<perm=[1,0,2]>(x) h, y, c = LSTM<hidden_size=2>(t, w4, r4)",
+    "y, k, v, q = Attention<q_num_heads=1, kv_num_heads=1>(x, x, x)",
+]
+
+
+@pytest.mark.parametrize("body", ALL_OUTPUTS)
+def test_outputs_may_be_named_that_nothing_reads(body):
+    constants = "float[3] u = {1,2,3}, int64[1] one = {1}"
+    source = model(body, 23, inputs="float[1,3,3] x", outputs="float[?,?,?] y", constants=constants)
+    for name, gates, rest in (("w3", 3, 3), ("r3", 3, 2), ("w4", 4, 3), ("r4", 4, 2)):
+        held = np.random.default_rng(0).standard_normal((1, 2 * gates, rest)).astype(np.float32)
+        if f"{name}," in body or f"{name})" in body:
+            source.graph.initializer.append(onnx.numpy_helper.from_array(held, name))
+    rebatched(source, 4)
+
+
 def test_sizes_of_any_number_of_images_cannot_be_stated():
     source = model(
         "y = Resize(x, , , all)",
