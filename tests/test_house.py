@@ -3,7 +3,6 @@
 import ast
 import dis
 import importlib.util
-import inspect
 import re
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -22,28 +21,6 @@ BY_NAME = {
     "passes/model/messages.py",  # onnx's message classes without onnx
     "passes/optimization/rules/__init__.py",  # every file of rules
     "passes/rewrite/registry.py",  # the file of an operator
-}
-
-LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 16
-LONG_FUNCTIONS = {
-    "opshift/api.py": dict.fromkeys(("convert_version", "inline", "verify"), "most of it tells what its arguments are"),
-    "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
-    "opshift/trying/pipelines.py": {"try_in": "most of it tells what its arguments are"},
-    "passes/model/encoding/node_bytes.py": {
-        "read": "each byte of each node passes here: a call would cost more than it does"
-    },
-    "passes/openvino/indexing.py": {"strided_slice": "one mask after the other, each of a few lines"},
-}
-LONG_FILES = {
-    "passes/analysis/scope.py": "one class, each of whose answers is made of the others'",
-    "tests/scenarios/random_models.py": "one class, a method for each kind of node",
-}
-FULL_FOLDERS = {
-    "passes/openvino": "a file for each kind of layer",
-    "passes/operators/math": "a file for each operator or a few of one kind",
-    "passes/operators/microsoft": "the same",
-    "passes/operators/nn": "the same",
-    "passes/operators/tensor": "the same",
 }
 
 
@@ -187,35 +164,6 @@ def compiled(path: Path) -> CodeType:
     return code
 
 
-def long_functions(code: CodeType) -> set[str]:
-    """The functions and methods in there that have too many lines, decorators included."""
-    inside = [held for held in code.co_consts if isinstance(held, CodeType)]
-    lines = _last(code) - code.co_firstlineno
-    is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
-    return set().union(
-        {code.co_name} if is_function and lines >= LONGEST_FUNCTION else (), *map(long_functions, inside)
-    )
-
-
-def _last(code: CodeType) -> int:
-    """The last line that something is made of."""
-    ends = (end for _, end, *_ in code.co_positions() if end)
-    return max(*ends, *(_last(held) for held in code.co_consts if isinstance(held, CodeType)), 0, 0)
-
-
-def test_functions_fit_a_screen_or_say_why_not():
-    for path in (*MODULES, *(ROOT / "benchmarks").glob("*.py")):
-        argued = LONG_FUNCTIONS.get(str(path.relative_to(ROOT)), {})
-        assert long_functions(compiled(path)) <= argued.keys(), path
-
-
-def test_a_long_function_is_found():
-    body = "\n".join(["    x = 1"] * LONGEST_FUNCTION)
-    assert long_functions(compile(f"class C:\n  def f():\n{body}", "", "exec")) == {"f"}
-    assert not long_functions(compile(f"def f():\n{body[10:]}", "", "exec"))
-    assert not long_functions(compile(f"class C:\n{body}", "", "exec"))
-
-
 CHANGING = {dis.opmap[f"{what}_{where}"] for what in ("STORE", "DELETE") for where in ("ATTR", "SUBSCR", "GLOBAL")}
 QUESTION = re.compile("_*(is|are|has|may|can|does|was|fits|holds|needs)_")
 
@@ -237,18 +185,6 @@ def test_a_question_that_changes_something_is_found():
         assert changing_questions(compile(f"class C:\n  def _is_new(x):\n    {change}", "", "exec")) == {"_is_new"}
         assert not changing_questions(compile(f"def renew(x):\n    {change}", "", "exec"))
     assert not changing_questions(compile("def is_new(x):\n    y = x.n\n    return y[0]", "", "exec"))
-
-
-def test_files_are_of_one_topic_or_say_why_not():
-    read = [*MODULES, *(path for top in ("tests", "benchmarks") for path in (ROOT / top).rglob("*.py"))]
-    lines = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in read}
-    assert {path for path, count in lines.items() if count > LONGEST_FILE} == LONG_FILES.keys()
-
-
-def test_no_folder_is_too_full_to_be_taken_in():
-    folders = {path.parent for path in MODULES}
-    full = {str(f.relative_to(ROOT)) for f in folders if len(list(f.glob("[!_]*.py"))) > MOST_MODULES}
-    assert full <= FULL_FOLDERS.keys()
 
 
 def test_every_room_is_installed():

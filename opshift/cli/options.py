@@ -56,11 +56,16 @@ def add_writing(parser: Holder) -> None:
         help="write each model into this folder under its own name, external data beside it; a failure of one does not "
         "stop the others, and the exit code is the largest of all. Models and folder can be URLs that fsspec opens",
     )
-    parser.add_argument("--jobs", type=int, metavar="N", help="how many models at once (default: 1); -1 for all cores")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="how many models at once, one a core at most (default: 1); -1 for all cores",
+    )
     parser.add_argument(
         "--backend",
         choices=("loky", "threading", "dask"),
-        help="what runs the jobs: processes or threads of joblib (default: loky, processes), or all of the Dask "
+        help="what runs the jobs: processes (loky, the default), threads of joblib, or all of the Dask "
         "cluster whose scheduler is at DASK_SCHEDULER_ADDRESS",
     )
     parser.add_argument(

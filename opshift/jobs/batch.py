@@ -1,14 +1,15 @@
-"""Many models into one folder: one after the other, or several at once by joblib or Dask, on one machine or many."""
+"""Many models into one folder: one after the other, or several at once, on one machine or many."""
 
 from __future__ import annotations
 
+import math
 import os
-import signal
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from opshift.files import external, model_file, openvino_ir, urls
 from opshift.files.writing import scratch, writing
@@ -28,6 +29,9 @@ from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
+
+if TYPE_CHECKING:
+    from opshift.verification.isolation import Ended
 
 Advance = Callable[["FileResult", int], None]
 Placed = Generator[tuple[int, "FileResult"], None, None]
@@ -104,10 +108,10 @@ def convert_files(
         out_dir: the folder to write to, made if need be, or a URL. Data files go there, too; one that is not named
             after its model gets the model's name in front.
         target: as for `convert_version`.
-        jobs: how many at once, by joblib; -1 for all cores. Without it, one, or with a backend, all that it has.
-            Several run in processes of their own, so that one which dies is one failed model.
-        backend: `"loky"` for processes, `"threading"` or another one that joblib knows; `"dask"` for all of the
-            cluster of the current client or of DASK_SCHEDULER_ADDRESS.
+        jobs: how many at once, one a core at most; -1 for all cores. Without it, one, or with a backend, all that it
+            has. Several run in processes of their own, so that one which dies is one failed model.
+        backend: `"loky"` for processes, as without it; `"threading"` or another one that joblib knows; `"dask"` for all
+            of the cluster of the current client or of DASK_SCHEDULER_ADDRESS.
         ir_version: as for `convert_version`.
         modernize: as for `convert_version`.
         optimize: as for `convert_version`.
@@ -209,7 +213,7 @@ def run(
     """
     if workers == 0 or (workers is not None and workers < -1):
         raise ValueError("jobs is 1 or more, or -1 for all cores")
-    several = backend is not None or workers not in (None, 1)
+    several = backend is not None or (workers not in (None, 1) and len(jobs) > 1)
     found: dict[int, FileResult] = {}
     with ExitStack() as stack:
         if any(job.afar for job in jobs):  # which outlives a process that is killed
@@ -287,48 +291,20 @@ def _why(outcome: Outcome) -> str:
 
 
 def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> Placed:
-    """Results with their places, as they come. Where a process dies, those that it may have had run one by one."""
+    """Results with their places, as they come."""
     if backend == "dask":
         yield from _on_cluster(jobs)
+        return
+    if backend in (None, "loky"):
+        yield from _in_processes(jobs, workers)
         return
     try:
         import joblib
     except ImportError:
-        raise ValueError("jobs and backend need joblib: pip install opshift[batch]") from None
-    from concurrent.futures import BrokenExecutor  # slow to import
-
-    with joblib.parallel_config(backend or "loky", n_jobs=workers or -1):
-        pending = dict(enumerate(jobs))
-        while pending:
-            try:
-                for place, result in _parallel(pending):
-                    del pending[place]
-                    yield place, result
-            except BrokenExecutor:
-                # joblib hands out twice as many as it has workers, in their order
-                for place in list(pending)[: 2 * joblib.effective_n_jobs(workers or -1)]:
-                    yield place, _alone(place, pending.pop(place))
-
-
-def _alone(place: int, job: Job) -> FileResult:
-    from concurrent.futures import BrokenExecutor  # slow to import
-
-    try:
-        return next(result for _, result in _parallel({place: job}))
-    except BrokenExecutor:
-        return _died(job)
-
-
-def _died(job: Job) -> FileResult:
-    return FileResult(job.source, "", UNREADABLE, "the process that worked on it died of it")
-
-
-def _parallel(jobs: Mapping[int, Job]) -> Placed:
-    import joblib
-
-    work = (joblib.delayed(_placed)(place, job) for place, job in list(jobs.items()))
-    with _uninterrupted():
-        results = joblib.Parallel(return_as="generator_unordered", batch_size=1)(work)
+        raise ValueError(f"the backend {backend} needs joblib: pip install opshift[batch]") from None
+    count = min(joblib.effective_n_jobs(workers or -1), len(jobs))
+    work = (joblib.delayed(_placed)(place, job) for place, job in enumerate(jobs))
+    results = joblib.Parallel(count, backend=backend, return_as="generator_unordered", batch_size=1)(work)
     try:
         for placed in results:  # noqa: UP028 - `yield from` would close it before the `finally`
             yield placed
@@ -338,27 +314,30 @@ def _parallel(jobs: Mapping[int, Job]) -> Placed:
             results.close()
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let processes that begin here never hear of an interrupt, of which they would complain: who began them ends them.
+def _in_processes(jobs: Sequence[Job], workers: int | None) -> Placed:
+    """The same by processes of this machine, one a core at most: more would be slower, and run out of time."""
+    from opshift.verification import engines, isolation  # slow to import
 
-    Windows has no such thing.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    with suppress(ImportError, AttributeError):
-        from multiprocessing import resource_tracker
+    count = cores() if workers in (None, -1) else min(workers, cores())
+    if isolation.forks() and jobs[0].manner.verify:
+        engines.load()  # once, for copies of this process
+    for place, result in isolation.each(do, jobs, count):
+        yield place, _died(jobs[place], result) if isinstance(result, isolation.Ended) else result
 
-        from joblib.externals.loky.backend import resource_tracker as of_joblib
 
-        for tracker in (resource_tracker, of_joblib):  # each lets interrupts through as it begins
-            tracker.ensure_running()
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+def cores() -> int:
+    """How many processes can run at the same time; a container may have a part of the machine."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        found = min(found, max(1, math.ceil(int(quota) / int(period))))
+    return found
+
+
+def _died(job: Job, ended: Ended | None = None) -> FileResult:
+    full = ended is not None and ended.full
+    why = str(ended) if full else "the process that worked on it died of it"
+    return FileResult(job.source, "", UNREADABLE, why)
 
 
 def _placed(place: int, job: Job) -> tuple[int, FileResult]:

@@ -121,7 +121,11 @@ def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapp
 
 
 def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
-    """What a refused model does reach, and what to try."""
+    """What a refused model does reach, and what to try. Another opset does not help where samples are mixed."""
+    from opshift.passes.specialization.rebatching import CANNOT_CHANGE  # as below
+
+    if any(refusal.why.startswith(CANNOT_CHANGE) for refusal in result.refusals):
+        return outcome
     from opshift.jobs.advice import advice  # slow to import, and not wanted elsewhere
 
     with process.ours():

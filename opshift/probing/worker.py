@@ -149,6 +149,8 @@ def _script_hidden() -> Iterator[None]:
 
 
 def _serve(connection: Connection[Any, Any], adapter: str) -> None:
+    if (parent := multiprocessing.parent_process()) is not None:
+        isolation.end_with(parent.join)
     isolation.silence()
     import onnx  # noqa: F401
 

@@ -12,26 +12,37 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NoReturn, ParamSpec, TypeVar
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from opshift.passes import process as memory
 from opshift.passes import progress
 
+if TYPE_CHECKING:
+    import subprocess
+
 P = ParamSpec("P")
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 _SERVE = (
-    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from opshift.verification import isolation; isolation._serve()"
+    "import pickle, sys; parent, sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from opshift.verification import isolation; isolation._serve(parent)"
 )
+_SET_DEATH_SIGNAL = 1  # Linux's PR_SET_PDEATHSIG
+_SYNCHRONIZE = 0x100000  # what Windows wants to hear from who waits for a process
+_GLANCE = 0.5  # seconds between two looks whether the parent is there
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _LATE = 124  # the exit code of a process whose time is over, where the system sends no signal for that
 _POLL, _PATIENCE = 1.0, 20  # seconds, and how often in a row a copy may be found to have done nothing
+_GRACE = 1.0  # seconds that a process has to end itself when its time is over, before its parent ends it
 _AFRESH = 125  # the exit code of a copy that cannot do what a process that begins afresh can
 _apart = False  # whether this is a process that `call` began
+_parent: BinaryIO | None = None  # where a process that `call` began tells its parent how it goes
 _copied: frozenset[str] = frozenset()  # the modules that the process had of which this is a copy
 
 
@@ -47,6 +58,10 @@ class Ended(RuntimeError):
         self.full = full or code == -getattr(signal, "SIGKILL", 0)  # which systems send to who takes too much
         super().__init__(_how(code, full=self.full))
         self.late = code == _LATE or (code < 0 and -code == getattr(signal, "SIGALRM", 0))
+        self._code = code
+
+    def __reduce__(self) -> tuple[Callable[..., Ended], tuple[int]]:
+        return partial(Ended, full=self.full), (self._code,)
 
 
 class _Stuck(BaseException):
@@ -58,9 +73,10 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
 
     The other process sees memory as it is now where the system can fork; elsewhere, and in a thread, it begins afresh.
     It prints nothing, and takes no more memory than there is; what it tells of its progress is told here. An interrupt
-    ends both. A copy that waits for a lock which was held when it was made is ended, as is one that needs threads which
-    are not copied, and the function called once more in a process that begins afresh, if it can be sent there. A worker
-    of a pool, whose end its pool takes notice of, calls the function itself.
+    ends both, and when this process is killed, the other one ends, too. A copy that waits for a lock which was held
+    when it was made is ended, as is one that needs threads which are not copied, and the function called once more in a
+    process that begins afresh, if it can be sent there. A worker of a pool, whose end its pool takes notice of, calls
+    the function itself.
 
     Raises:
         Ended: the process ended, as an engine's may by a damaged model.
@@ -76,11 +92,57 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         raise KeyboardInterrupt
     if not answer:
         raise Ended(code, full=full)
-    returned, value = pickle.loads(answer)
-    if returned:
-        found: T = value
-        return found
-    raise value
+    found: T = _opened(answer)
+    return found
+
+
+def each(
+    function: Callable[[Item], T], items: Sequence[Item], processes: int
+) -> Generator[tuple[int, T | Ended], None, None]:
+    """What a function returns for each item, or how its process ended, with the item's place, as they come.
+
+    So many processes, at most, do one item after the other, each as `call` would; all end with this one. They are not
+    ended because they wait long, for an item may be large.
+    """
+    if _is_watched():
+        for place, item in enumerate(items):
+            yield place, function(item)
+        return
+    waiting, done = Queue[int](), Queue[Any]()
+    for place in range(len(items)):
+        waiting.put(place)
+
+    def serve(server: _Server) -> None:
+        with suppress(Empty):
+            while True:
+                place = waiting.get_nowait()
+                try:
+                    done.put((place, server.ask(function, items[place])))
+                except BaseException as error:
+                    done.put((place, error))
+
+    servers = [_Server() for _ in range(min(processes, len(items)))]
+    threads = [threading.Thread(target=serve, args=(server,), daemon=True) for server in servers]
+    try:
+        for server in servers if forks() else ():
+            server.fork()
+        for thread in threads:  # of which no copy is made
+            thread.start()
+        for _ in items:
+            place, outcome = _taken(done)
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Ended):
+                raise outcome
+            yield place, outcome
+    finally:
+        with suppress(Empty):
+            while True:
+                waiting.get_nowait()
+        for server in servers:
+            server.kill()
+        for server, thread in zip(servers, threads, strict=True):
+            if thread.ident is not None:
+                thread.join()
+            server.close()
 
 
 def forks() -> bool:
@@ -89,9 +151,11 @@ def forks() -> bool:
 
 
 def end_after(seconds: int) -> None:
-    """End this process in some time, if it is one that `call` began."""
+    """End this process in some time, if it is one that `call` began. Its parent does if it cannot itself."""
     if not _apart:
         return
+    if _parent is not None:
+        _send(_parent, "limit", seconds)
     if hasattr(signal, "alarm"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a handler in Python has no turn where an engine waits
         signal.alarm(seconds)
@@ -106,6 +170,16 @@ def within(seconds: float, function: Callable[P, T], *arguments: P.args, **named
     if math.isfinite(seconds):
         end_after(max(math.ceil(seconds), 1))
     return function(*arguments, **named)
+
+
+def end_with(wait: Callable[[], object]) -> None:
+    """End this process when a call returns that waits for the end of the one that began it, be that killed."""
+
+    def end() -> None:
+        wait()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 def refuse_copies(library: str) -> None:
@@ -141,6 +215,35 @@ def _how(code: int, *, full: bool) -> str:
     return f"the process that ran it ended: {why}; a model may be damaged, or too large for the memory"
 
 
+def _end_at_once_with(parent: int) -> None:
+    """End this process when the one that began it ends; at once, whatever it does then, where the system can.
+
+    The system takes the thread that began it for the one that is to end: let that wait for this process.
+    """
+    try:
+        import ctypes
+
+        if sys.platform != "linux" or ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL) != 0:
+            raise OSError
+    except (ImportError, OSError, AttributeError):  # a Python can be built without ctypes
+        end_with(partial(_wait_for, parent))
+    else:
+        if os.getppid() != parent:  # it ended before the system was asked
+            os._exit(1)
+
+
+def _wait_for(parent: int) -> None:
+    """Return when the process that began this one has ended."""
+    if sys.platform == "win32":
+        import _winapi
+
+        with suppress(OSError):  # there is none any more
+            _winapi.WaitForSingleObject(_winapi.OpenProcess(_SYNCHRONIZE, False, parent), _winapi.INFINITE)
+        return
+    while os.getppid() == parent:
+        time.sleep(_GLANCE)
+
+
 def _afresh(sent: object) -> tuple[bytes, int, bool]:
     """What a new process answers in the place of a copy that was stuck."""
     try:
@@ -152,39 +255,68 @@ def _afresh(sent: object) -> tuple[bytes, int, bool]:
 
 def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     """What a copy of this process answers, its exit code, negative for a signal, and whether it filled the memory."""
-    room = 0
+    room, copy, status = 0, None, -1
     with suppress(OSError):  # not every system tells it there
         room = _room()
-    source, target = os.pipe()
-    loaded = frozenset(sys.modules)
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # no interrupt while only half of it is known
-    child, status = 0, -1
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
-            child = os.fork()
-        if not child:
-            _work(target, work, held, loaded)
-        os.close(target)
-        target = -1
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        answer = _heard(source, child)
-        _, status, usage = os.wait4(child, 0)
+        with _undisturbed() as held:
+            copy = _fork(lambda stream: _respond(stream, work), held)
+        answer = _heard(*copy)
+        _, status, usage = os.wait4(copy.process, 0)
     finally:
-        for descriptor in (source, target):
-            if descriptor >= 0:
-                os.close(descriptor)
-        if child and status < 0:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        if copy is not None:
+            os.close(copy.source)
+            if status < 0:
+                os.kill(copy.process, signal.SIGKILL)
+                os.waitpid(copy.process, 0)
     code = os.waitstatus_to_exitcode(status)
     if code == _AFRESH and not answer:
         raise _Stuck
     return answer, code, 0 < room < 2 * usage.ru_maxrss * 1024
 
 
-def _work(target: int, work: Callable[[], object], held: set[int | signal.Signals], loaded: frozenset[str]) -> NoReturn:
+class _Copy(NamedTuple):
+    """A copy of this process, and where it is heard."""
+
+    source: int
+    process: int
+
+
+@contextmanager
+def _undisturbed() -> Iterator[set[int | signal.Signals]]:
+    """Let no interrupt come while only half of something is known; yields the signals that were blocked before."""
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield held
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _fork(work: Callable[[BinaryIO], object], held: set[int | signal.Signals]) -> _Copy:
+    """Begin a copy of this process that does some work, told to a stream, and nothing else."""
+    source, target = os.pipe()
+    loaded, parent = frozenset(sys.modules), os.getpid()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: libraries' own, which wait for work
+            child = os.fork()
+        if not child:
+            _work(target, work, held, loaded, parent)
+    except OSError:
+        os.close(source)
+        raise
+    finally:
+        os.close(target)
+    return _Copy(source, child)
+
+
+def _work(
+    target: int,
+    work: Callable[[BinaryIO], object],
+    held: set[int | signal.Signals],
+    loaded: frozenset[str],
+    parent: int,
+) -> NoReturn:
     """The whole life of the copy, which must never return into what its parent was doing.
 
     The modules are listed before it begins, by name: to look at each would copy the memory of all.
@@ -193,12 +325,13 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
     code, _copied = 1, loaded
     gc.freeze()  # what the parent left to be collected may wait for threads that are not here
     try:
+        _end_at_once_with(parent)
         for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)  # engines do not look for Python's handlers
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         _prepare()
         with open(target, "wb", closefd=False) as stream:
-            _respond(stream, work)
+            work(stream)
         code = 0
     except _Stuck:
         code = _AFRESH
@@ -208,45 +341,74 @@ def _work(target: int, work: Callable[[], object], held: set[int | signal.Signal
 
 def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
     """Tell of its progress, and then what came of it."""
-    progress.relayed(lambda *said: _send(stream, pickle.dumps((said, None))))
-    _send(stream, pickle.dumps((None, _answer(work))))
+    global _parent
+    _parent = stream
+    progress.relayed(lambda *said: _send(stream, "progress", said))
+    _send(stream, "answer", _answer(work))
 
 
-def _send(stream: BinaryIO, message: bytes) -> None:
+def _send(stream: BinaryIO, kind: str, content: object) -> None:
+    message = pickle.dumps((kind, content))
     stream.write(len(message).to_bytes(8, "little") + message)
     stream.flush()
 
 
-def _heard(source: int, child: int) -> bytes:
+class _Messages:
+    """What another process says.
+
+    Attributes:
+        answer: what came of its work; empty until it says so.
+        end: when it is to be ended, on the clock of `time.monotonic`.
+    """
+
+    def __init__(self) -> None:
+        self.answer, self.end = b"", math.inf
+        self._bytes = bytearray()
+
+    def add(self, part: bytes) -> None:
+        """Take the messages that are whole; what they tell of progress is told here."""
+        self._bytes += part
+        while len(self._bytes) >= 8 and len(self._bytes) >= (end := 8 + int.from_bytes(self._bytes[:8], "little")):
+            kind, content = pickle.loads(self._bytes[8:end])
+            del self._bytes[:end]
+            if kind == "progress":
+                progress.tell(*content)
+            elif kind == "limit":
+                self.end = time.monotonic() + content + _GRACE
+            else:
+                self.answer = content
+
+    def left(self) -> float:
+        """The seconds until it is to be ended.
+
+        Raises:
+            Ended: there are none.
+        """
+        left = self.end - time.monotonic()
+        if left <= 0:
+            raise Ended(_LATE)
+        return left
+
+
+def _heard(source: int, child: int, patience: float = 0) -> bytes:
     """The answer of a copy, empty if it ended before.
 
     Raises:
         _Stuck: it does nothing, and never will.
+        Ended: its time is over, and it did not end itself.
     """
-    held, answer, spent, idle = bytearray(), None, -1, 0
-    patience = _PATIENCE if _apart else 2 * _PATIENCE  # who waits for a copy of a copy waits longer
+    messages, spent, idle = _Messages(), -1, 0
+    patience = patience or (_PATIENCE if _apart else 2 * _PATIENCE)  # who waits for a copy of a copy waits longer
     while True:
-        while not select.select([source], [], [], _POLL)[0]:
+        while not select.select([source], [], [], min(_POLL, messages.left()))[0]:
             before, spent = spent, _effort(child)
             idle = idle + 1 if spent == before else 0
             if idle >= patience:
                 raise _Stuck
         part = os.read(source, 1 << 20)
-        if not part:
-            return answer or b""
-        held += part
-        answer = _taken(held) or answer
-
-
-def _taken(held: bytearray) -> bytes | None:
-    """The answer, if it is among the whole messages that came; these are removed, and what they tell is told here."""
-    answer: bytes | None = None
-    while len(held) >= 8 and len(held) >= (end := 8 + int.from_bytes(held[:8], "little")):
-        said, answer = pickle.loads(held[8:end])
-        del held[:end]
-        if said is not None:
-            progress.tell(*said)
-    return answer
+        messages.add(part)
+        if messages.answer or not part:
+            return messages.answer
 
 
 def _effort(process: int) -> int:
@@ -262,33 +424,147 @@ def _effort(process: int) -> int:
 
 def _spawned(work: bytes) -> tuple[bytes, int, bool]:
     """The same from a new interpreter."""
+    process = _begin()
+    try:
+        answer, late = _asked(process, work)
+    except BaseException:  # an interrupt, too
+        process.kill()
+        raise
+    finally:
+        process.communicate()
+    return answer, _LATE if late else process.returncode, False
+
+
+class _Server:
+    """A process that answers one question after the other; another one takes its place when it ends."""
+
+    def __init__(self) -> None:
+        self._copy: _Copy | None = None
+        self._questions = -1
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killed = False
+
+    def fork(self) -> None:
+        """Begin as a copy of this process, in its main thread."""
+        there, self._questions = os.pipe()
+        with open(there, "rb") as questions, _undisturbed() as held:
+            self._copy = _fork(lambda stream: _answer_all(questions, stream), held)
+
+    def ask(self, function: Callable[[Item], T], item: Item) -> T:
+        """What a function returns.
+
+        Raises:
+            Ended: the process ended before.
+        """
+        question = pickle.dumps((function, (item,), {}))
+        if self._killed:
+            raise Ended(_LATE)
+        if self._copy is not None:
+            with suppress(OSError), open(self._questions, "wb", closefd=False) as stream:  # it may have ended
+                stream.write(question)
+            answer = _heard(*self._copy, patience=math.inf)
+        else:
+            self._process = self._process or _begin()
+            answer, _ = _asked(self._process, question)
+        if answer:
+            found: T = _opened(answer)
+            return found
+        code = self.close()
+        if code == -signal.SIGINT:
+            raise KeyboardInterrupt
+        raise Ended(code)
+
+    def kill(self) -> None:
+        self._killed = True
+        if self._copy is not None:
+            with suppress(OSError):  # it has ended
+                os.kill(self._copy.process, signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
+
+    def close(self) -> int:
+        """Wait for the end of the process, if there is one; its exit code."""
+        code = 0
+        copy, self._copy, process, self._process = self._copy, None, self._process, None
+        if copy is not None:
+            code = os.waitstatus_to_exitcode(os.waitpid(copy.process, 0)[1])
+            os.close(copy.source)
+            os.close(self._questions)
+        if process is not None:
+            process.communicate()
+            code = process.returncode
+        return code
+
+
+def _taken(done: Queue[tuple[int, Any]]) -> tuple[int, Any]:
+    while True:  # an interrupt is heard between two of them where it is not at once
+        with suppress(Empty):
+            return done.get(timeout=_POLL)
+
+
+def _opened(answer: bytes) -> Any:
+    """What a function returned, or the exception that it raised."""
+    returned, value = pickle.loads(answer)
+    if returned:
+        return value
+    raise value
+
+
+def _begin() -> subprocess.Popen[bytes]:
+    """Begin a new interpreter that answers questions."""
     import subprocess
 
-    question = pickle.dumps(sys.path) + work
-    command = [sys.executable, "-c", _SERVE]
-    held, answer = bytearray(), b""
-    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as process:
-        to, back = process.stdin, process.stdout
-        assert to is not None
-        assert back is not None
-        try:
-            with suppress(OSError), to:  # it may have ended
-                to.write(question)
-            while part := os.read(back.fileno(), 1 << 20):
-                held += part
-                answer = _taken(held) or answer
-        except BaseException:  # an interrupt, too
-            process.kill()
-            raise
-    return answer, process.returncode, False
+    process = subprocess.Popen([sys.executable, "-c", _SERVE], stdin=-1, stdout=-1, stderr=subprocess.DEVNULL)
+    _tell(process, pickle.dumps((os.getpid(), sys.path)))
+    return process
 
 
-def _serve() -> None:
+def _tell(process: subprocess.Popen[bytes], message: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(OSError):  # it may have ended
+        process.stdin.write(message)
+        process.stdin.flush()
+
+
+def _asked(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bool]:
+    """What a new interpreter answers, empty if it ended before, and whether its time was over."""
+    messages, late = _Messages(), threading.Event()
+    end, timer = math.inf, threading.Timer(0, late.set)
+
+    def kill() -> None:
+        late.set()
+        process.kill()
+
+    _tell(process, question)
+    assert process.stdout is not None
+    try:
+        while not messages.answer and (part := os.read(process.stdout.fileno(), 1 << 20)):
+            messages.add(part)
+            if messages.end != end:
+                timer.cancel()
+                end, timer = messages.end, threading.Timer(messages.left(), kill)
+                timer.start()
+    finally:
+        timer.cancel()
+    return messages.answer, late.is_set()
+
+
+def _serve(parent: int) -> None:
+    """Answer questions until there are no more."""
     target = os.dup(1)
+    _end_at_once_with(parent)
     _prepare()
-    function, arguments, named = pickle.load(sys.stdin.buffer)
     with open(target, "wb") as stream:
-        _respond(stream, lambda: function(*arguments, **named))
+        _answer_all(sys.stdin.buffer, stream)
+
+
+def _answer_all(questions: BinaryIO, stream: BinaryIO) -> None:
+    while True:
+        try:
+            function, arguments, named = pickle.load(questions)
+        except EOFError:
+            return
+        _respond(stream, partial(function, *arguments, **named))
 
 
 def _answer(work: Callable[[], object]) -> bytes:

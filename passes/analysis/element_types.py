@@ -5,12 +5,12 @@ That answers most of what is asked about types, without an inference over the wh
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cache
 
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.model import schemas, tensors
-from opshift.passes.model.messages import AttributeProto, NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.types import ELEMENT_TYPES
 
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
@@ -75,8 +75,49 @@ def told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, s
     if domain in schemas.VENDORS and (domain, op) in scope.context.local:
         return 0, ""
     at = 0 if outputs[0] == output else list(outputs).index(output)
+    if not domain and schemas.since(domain, op, opset) is None:
+        domain = schemas.ONNXRUNTIME
+    if domain in schemas.VENDORS and (op, at) in _OF_VENDORS:
+        return _OF_VENDORS[op, at](node, scope)
     fixed, alike = _typing(domain, op, opset, at)
     return fixed, next((name for i in alike if i < len(inputs) and (name := inputs[i])), "")
+
+
+def _of_attribute(name: str, default: int) -> Rule:
+    """An attribute names the type."""
+    return lambda node, _: (next((a.i for a in node.attribute if a.name == name), default), "")
+
+
+def _of_sums(node: NodeProto, scope: Known) -> tuple[int, str]:
+    """Sums of integers are 32 bits wide, and signed where these are."""
+    return _SUMS.get(scope.elem_type(node.input[0]), 0), ""
+
+
+def _of_zero_point(node: NodeProto, _: Known) -> tuple[int, str]:
+    """The type of the zero point; without one, a result that is not quantized."""
+    name = node.input[_ZERO_POINT] if len(node.input) > _ZERO_POINT else ""
+    return (0, name) if name else (TensorProto.FLOAT, "")
+
+
+Rule = Callable[[NodeProto, Known], tuple[int, str]]
+_ZERO_POINT = 8  # the last input of QGemm
+_SUMS: dict[int, int] = {
+    TensorProto.INT8: TensorProto.INT32,
+    TensorProto.INT16: TensorProto.INT32,
+    TensorProto.UINT8: TensorProto.UINT32,
+    TensorProto.UINT16: TensorProto.UINT32,
+}
+_OF_VENDORS: dict[tuple[str, int], Rule] = {
+    ("GatherPacked", 0): _of_attribute("output_dtype", TensorProto.BFLOAT16),
+    ("GridSample", 0): lambda node, _: (0, node.input[0]),
+    ("LayerNormalization", 1): _of_attribute("stash_type", TensorProto.FLOAT),
+    ("LayerNormalization", 2): _of_attribute("stash_type", TensorProto.FLOAT),
+    ("MatMulInteger16", 0): _of_sums,
+    ("QGemm", 0): _of_zero_point,
+    ("ReduceSumInteger", 0): _of_sums,
+    ("SimplifiedLayerNormalization", 1): _of_attribute("stash_type", TensorProto.FLOAT),
+}
+"""What schemas of vendors' operators that have a definition leave open of their outputs."""
 
 
 @cache

@@ -21,6 +21,7 @@ class Samples(Workspace):
     def __init__(self, model: ModelProto, opset: int, held: int | None, target: int | None, folder: str | None):
         whole = Whole(model, model, folder)
         whole.context.inference.now()
+        whole.begin()
         super().__init__(model.graph, whole, opset, path=())
         self.size: Poly = symbol("\0samples")
         """How many samples there are, whoever counts them."""
@@ -31,9 +32,22 @@ class Samples(Workspace):
         self.where: dict[str, int] = {}
         self.counts: set[str] = set()
         """Values that hang on how many samples there are."""
+        self.indices: dict[str, Number] = {}
+        """Indices that go on counting from sample to sample, and how many elements each sample has."""
+
+        self.assumed: set[str] = set()
+        """Values whose rank is not known, and is taken as it is declared."""
+        self._ranks = {
+            value.name: len(value.type.tensor_type.shape.dim)
+            for value in (*model.graph.value_info, *model.graph.output)
+            if value.type.tensor_type.HasField("shape")
+        }
 
     def shape(self, name: str) -> tuple[Number, ...] | None:
         found, axis = super().shape(name), self.where.get(name)
+        if found is None and name in self._ranks:
+            self.assumed.add(name)
+            found = tuple(symbol(f"{name}\0{at}") for at in range(self._ranks[name]))
         if found is None or axis is None or axis >= len(found):
             return found
         return (*found[:axis], self.size, *found[axis + 1 :])

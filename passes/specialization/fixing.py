@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.inferring.strict_inference import contradiction
-from opshift.passes.changes import Change, Result
+from opshift.passes.changes import Batch, Change, Result
 from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import subgraphs
@@ -14,8 +14,8 @@ from opshift.passes.process import collector_paused
 from opshift.passes.specialization import declare, rebatching
 from opshift.passes.specialization.follow import follow
 from opshift.passes.specialization.sizes import BatchSize
-from opshift.passes.specialization.wanted import Wanted, resolved
-from opshift.passes.specialization.written import write
+from opshift.passes.specialization.wanted import Resolved, Wanted, resolved
+from opshift.passes.specialization.written import SIZED, write
 
 ANNOTATED = "What follows of types and sizes is declared of the values between"
 _OPAQUE = "opaque"  # a domain of which inference knows nothing
@@ -25,7 +25,8 @@ _OPAQUE = "opaque"  # a domain of which inference knows nothing
 def attempt(source: ModelProto, wanted: Wanted, rebatch: BatchSize | None = None, folder: str | None = None) -> Result:
     """A copy of `source` with sizes and inputs fixed, and then with another number of samples in its batch.
 
-    Nothing is refused but nodes that mix samples. `folder` is where external data lie.
+    Nothing is refused but nodes that mix samples, of a model that does not take any number of them already. `folder` is
+    where external data lie.
 
     Raises:
         ValueError: the model has no such input or dimension, or one of another rank, size or type, or its operators
@@ -48,8 +49,29 @@ def _rebatched(
     result = rebatching.attempt(fixed.model, rebatching.likely(fixed.model, samples), size, folder)
     if result.model is None:
         result = rebatching.attempt(fixed.model, samples, size, folder)
+    if result.model is None and samples.are_open(fixed.model):
+        return _of_any_number(fixed, samples, size, wanted, folder)
     later = followed(result.model, wanted, folder) if result.model is not None else []
     return replace(result, changes=(*fixed.changes, *result.changes, *later))
+
+
+def _of_any_number(
+    fixed: Result, samples: rebatching.Places, size: BatchSize, wanted: Wanted, folder: str | None
+) -> Result:
+    """The same of a model that takes any number of samples already: that number becomes a size, or stays open."""
+    assert fixed.model is not None, "what is fixed refuses nothing"
+    if not isinstance(size, int):
+        return fixed
+    model = _copy(fixed.model)
+    changes = write(model, Resolved({}, {samples.name: size} if samples.name else {}, {}))
+    for value in model.graph.input:
+        if value.name in samples.axes:
+            value.type.tensor_type.shape.dim[samples.axes[value.name]].dim_value = size
+    changes = changes or [Change(name, "input", "", 0, 0, SIZED) for name in samples.axes]
+    changes += followed(model, wanted, folder)
+    _check(fixed.model, model)
+    batch = Batch(size, samples.axes, {})  # so many at once are what the source takes, too
+    return replace(fixed, model=model, changes=(*fixed.changes, *changes), batch=batch)
 
 
 def followed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> list[Change]:

@@ -22,11 +22,14 @@ from opshift.passes.optimization.call import Call
 from opshift.passes.specialization import declare
 from opshift.passes.specialization.batch_axes import Batched, Mixes, Samples
 from opshift.passes.specialization.interface import required
+from opshift.passes.specialization.sample_layout import COUNTING, count_on
 from opshift.passes.specialization.sample_rules import RULES
 from opshift.passes.specialization.sizes import BatchSize
 
+CANNOT_CHANGE = "the number of samples cannot change"
 _REBATCHED = "It takes another number of samples"
 _RESHAPED = "A shape that it is asked for holds another number of samples"
+_ASSUMED = "Its rank is assumed as declared"
 _COUNTED = frozenset([("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0), ("Resize", 3)])
 """Inputs that may hang on how many samples there are, by operator."""
 _OF_A_STATE = 3  # axes: directions or layers, samples, numbers
@@ -38,6 +41,12 @@ class Places(NamedTuple):
 
     axes: dict[str, int]
     name: str = ""
+
+    def are_open(self, model: ModelProto) -> bool:
+        """Whether a model states no number of samples: it takes any."""
+        given = required(model)
+        dims = [given[name].tensor_type.shape.dim[axis] for name, axis in self.axes.items() if name in given]
+        return bool(dims) and not any(map(is_fixed, dims))
 
 
 def places(model: ModelProto) -> Places:
@@ -132,15 +141,16 @@ class _Walk:
                 self._node(index, node)
             except Mixes as mixes:
                 name, domain = node.name or next(iter(node.output), ""), default_domain(node.domain)
-                why = f"the number of samples cannot change: {mixes}"
+                why = f"{CANNOT_CHANGE}: {mixes}"
                 yield Refusal(name, node.op_type, domain, 0, False, why)
                 return
 
     def unyielded(self) -> Iterator[Refusal]:
         """Outputs that are how many samples there are."""
         for value in self._model.graph.output:
-            if value.name in self.space.counts:
-                why = "the number of samples cannot change: it hangs on how many there are"
+            if value.name in self.space.counts or value.name in self.space.indices:
+                hangs = "it hangs on how many there are" if value.name in self.space.counts else COUNTING
+                why = f"{CANNOT_CHANGE}: {hangs}"
                 yield Refusal(value.name, "output", "", 0, False, why)
 
     def _node(self, index: int, node: NodeProto) -> None:
@@ -187,6 +197,7 @@ class _Walk:
         if rule is None:
             raise Mixes("nobody knows how it treats samples")
         try:
+            count_on(call)
             found = rule(call)
         except (IndexError, TypeError, ZeroDivisionError):
             raise Mixes("nobody knows how it treats samples") from None
@@ -223,6 +234,8 @@ class _Walk:
                 dims[axis].dim_param = opened
         for name in self._inputs:
             yield Change(name, "input", "", 0, 0, _REBATCHED)
+        for name in sorted(self.space.assumed):
+            yield Change(name, "value", "", 0, 0, _ASSUMED)
         declare.mend(self._model)
 
     def _repeat(self, node: NodeProto, place: int, axis: int, like: str) -> list[NodeProto]:

@@ -8,6 +8,22 @@ from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.optimization import dimensions
 from opshift.passes.specialization.batch_axes import Batched, Mixes, Where
 
+COUNTING = "indices count the elements of all samples"
+
+
+def count_on(call: Batched) -> None:
+    """Follow indices that go on counting from sample to sample: they are moved, or counted from others of their kind.
+
+    PyTorch takes the index of the first element of each image from that of the largest.
+    """
+    held = call.samples.indices
+    given = [held.get(name) for name in call.proto.input]
+    if given == [None] * len(given) or (call.op == "Sub" and given[0] == given[1]) or call.op == "MaxUnpool":
+        return
+    if given[0] is None or any(given[1:]) or call.op not in ("Identity", "Slice"):
+        raise Mixes(COUNTING)
+    held[call.output] = given[0]
+
 
 def transposed(call: Batched) -> Sequence[Where]:
     rank = len(call.dims())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from opshift.passes.optimization import dimensions
 from opshift.passes.specialization import sample_layout as layout
 from opshift.passes.specialization.batch_axes import Batched, Mixes, Where
 
@@ -57,9 +58,28 @@ def dropped_out(call: Batched) -> Sequence[Where]:
 
 
 def pooled(call: Batched) -> Sequence[Where]:
+    where = first(call)
     if not call.unused(1):
-        raise Mixes("its indices count the elements of all samples")
-    return first(call)
+        size = dimensions.product(call.dims()[1:])
+        if size is None:
+            raise Mixes(layout.COUNTING)
+        call.samples.indices[call.outputs[1]] = size
+    return where
+
+
+def unpooled(call: Batched) -> Sequence[Where]:
+    """Indices of MaxPool are those of one sample after the other here, too, where samples are as large as there."""
+    if call.lies[:2] != [0, 0] or any(axis is not None for axis in call.lies[2:]):
+        raise Mixes("samples do not lie along its first axis")
+    known = call.known(2)
+    sizes = call.shape_of(call.output) if not call.input(2) else known and known.values
+    if not sizes or dimensions.product(sizes[1:]) != call.samples.indices.get(call.input(1)):
+        raise Mixes(layout.COUNTING)
+    if call.input(2) and sizes[0] != call.samples.size:
+        if sizes[0] != call.samples.held or call.samples.target is None:
+            raise Mixes("the sizes that it asks for have to be numbers")
+        call.wanted[2] = layout.numbers_of(sizes, 0, call.samples.target)
+    return [0]
 
 
 def normalized(call: Batched) -> Sequence[Where]:
@@ -208,6 +228,7 @@ RULES: dict[str, Rule] = {
     "GridSample": all_first,
     "MatMul": multiplied,
     "MaxPool": pooled,
+    "MaxUnpool": unpooled,
     "OneHot": layout.one_hot,
     "Pad": layout.padded,
     "Reshape": layout.reshaped,

@@ -15,7 +15,7 @@ from opshift.passes.specialization.interface import tensor
 from opshift.passes.specialization.sizes import size_of
 from opshift.passes.specialization.wanted import Resolved
 
-_SIZED = "An input has the sizes that were asked for"
+SIZED = "An input has the sizes that were asked for"
 _SET = "An input is a constant, and is asked for no more"
 _OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
 
@@ -34,7 +34,7 @@ def write(model: ModelProto, of: Resolved) -> list[Change]:
         _fix(value.type, of.sizes)
     for value in model.graph.input:
         if value.name not in of.values and value.type.SerializeToString() != before[value.name]:
-            changes.append(Change(value.name, "input", "", 0, 0, _SIZED))
+            changes.append(Change(value.name, "input", "", 0, 0, SIZED))
     for name in of.values:
         changes.append(Change(name, "input", "", 0, 0, _SET))
     if of.values:

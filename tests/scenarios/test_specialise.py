@@ -130,6 +130,22 @@ def test_what_mixes_samples_is_refused_by_its_name(here, capsys):
     assert not (here / "out.onnx").exists()
 
 
+def test_an_opset_is_not_advised_where_samples_are_mixed(here, capsys):
+    onnx.save(model("y = ReduceMean(x)", 18, inputs="float[1,3] x", outputs="float[1,1] y"), "mixing.onnx")
+    assert cli.main(["convert", "mixing.onnx", "out.onnx", "--opset", "13", "--rebatch", "4"]) == 3
+    assert "--opset" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("size", "sizes"), [("4", "4"), ("dynamic", "N")])
+def test_a_model_of_any_number_of_samples_is_proved_on_so_many_at_once(here, size, sizes, capsys):
+    """Its mean is that of all of them."""
+    onnx.save(model("m = ReduceMean(x) y = Sub(x, m)", 18, inputs="float[N,3] x", outputs="float[N,3] y"), "open.onnx")
+    assert cli.main(["convert", "open.onnx", "out.onnx", "--opset", "13", "--rebatch", size]) == 0
+    assert "equal" in capsys.readouterr().out
+    (dim, _) = onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim
+    assert sizes == (dim.dim_param or str(dim.dim_value))
+
+
 def test_a_wrong_batch_is_noticed(here, monkeypatch, capsys):
     from opshift.passes.specialization import sample_rules
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import onnx
 import pytest
 from opshift.passes.conversion import convert
@@ -9,6 +10,7 @@ from opshift.passes.model.validity import check
 
 import opshift
 from opshift.cli import main as cli
+from opshift.verification.engines import OnnxRuntime
 from tests.support import model, show
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -179,3 +181,19 @@ def test_activations_that_a_release_does_not_fuse(target, op):
     source = model(body, 17, domains='"com.microsoft" : 1', inputs="float[1,1,3,3] x, float[1,1,2,2] w", outputs="float[1,1,2,2] y")  # fmt: skip
     for made in (opshift.convert_version(source, target), opshift.inline(source, target=target)):
         assert made.graph.node[0].op_type == op
+
+
+@pytest.mark.parametrize("target", [13, 20])
+def test_what_reads_a_quantized_product_is_converted(target):
+    """onnxruntime's quantizer writes QGemm into models of any opset; its type follows from its zero point."""
+    body = """
+        q = com.microsoft.QGemm(x, s, z, w, s, z, , s, z) r = Reshape(q, two) d = DequantizeLinear(r, s, z)
+        y = Neg(d)
+    """
+    constants = "uint8 z = {3}, float s = {0.5}, uint8[3,2] w = {1,2,3,4,5,6}, int64[2] two = {2,1}"
+    io = {"inputs": "uint8[1,3] x", "outputs": "float[?,?] y", "constants": constants}
+    source = model(body, 23, domains='"com.microsoft" : 1', **io)
+    made = opshift.convert_version(source, target)
+    feeds = {"x": np.array([[1, 200, 7]], np.uint8)}
+    (expected,), (found,) = OnnxRuntime(source).run(feeds), OnnxRuntime(made).run(feeds)
+    np.testing.assert_array_equal(found, expected)

@@ -1,5 +1,8 @@
-"""ONNX's inference with what it gets wrong set right: axes and steps of Slice whose shape it does not know it takes for
-left out, of unknown sizes of Attention it makes 0, and of pools it counts windows behind the data."""
+"""ONNX's inference with what it gets wrong set right.
+
+Axes and steps of Slice whose shape it does not know it takes for left out, of unknown sizes of Attention it makes 0, of
+pools it counts windows behind the data, and of GroupNormalization it knows nothing from opset 21 on.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto,
 from opshift.passes.model.traversal import Op, bodies, declarations, with_nested
 
 _ASIDE = ".opshift"
+_GROUPS, _LIKE_GROUPS = "GroupNormalization", "InstanceNormalization"
+"""Both make what is of the type and the shape of their first input."""
 
 
 def inferred(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
@@ -21,6 +26,23 @@ def inferred(model: ModelProto, ops: Container[Op] | None = None) -> ModelProto:
     model calls, if they are known, by the empty name of the default domain. Lists of unknown shape are stated in
     `model` itself.
     """
+    if ops is not None and ("", _GROUPS) not in ops:
+        return _inferred(model, ops)
+    groups = [node for body in bodies(model) for node in body.node if node.op_type == _GROUPS and not node.domain]
+    for node in groups:
+        node.op_type = _LIKE_GROUPS
+    try:
+        made = _inferred(model, ops)
+    finally:
+        for node in groups:
+            node.op_type = _GROUPS
+    for body, other in zip(bodies(model), bodies(made), strict=True):
+        for node, copy in zip(body.node, other.node, strict=True):
+            copy.op_type = node.op_type
+    return made
+
+
+def _inferred(model: ModelProto, ops: Container[Op] | None) -> ModelProto:
     made = later_versions.inferred(model, ops)
     slices = ops is None or ("", "Slice") in ops
     if slices and open_slices.state_lists(model, made):

@@ -14,7 +14,6 @@ import pytest
 
 from opshift.cli import interrupts
 from opshift.cli import main as cli
-from opshift.jobs import batch
 from tests.support import model
 
 
@@ -118,14 +117,6 @@ def test_an_interrupt_waits_for_types_of_messages():
     with pytest.raises(KeyboardInterrupt), interrupts.interruptible():
         builds()
     assert seen == ["made"]
-
-
-def test_processes_that_work_for_us_hear_of_no_interrupt():
-    code = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
-    with batch._uninterrupted():
-        done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_a_wide_table_breaks_what_is_too_long_and_cuts_nothing_off(capsys, monkeypatch):

@@ -3,10 +3,12 @@
 import builtins
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,9 @@ from opshift.cli import display
 from opshift.cli import main as cli
 from opshift.jobs import batch, exit_codes
 from opshift.jobs.rewrite import Manner
+from opshift.verification import isolation
 from tests.opshift.jobs.deadly import Deadly
+from tests.opshift.verification.test_isolation import runs
 from tests.support import evaluate, model
 
 pytestmark = pytest.mark.posix
@@ -301,16 +305,22 @@ def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, reques
     assert not list(tmp_path.glob("opshift-*"))
 
 
-def test_an_interrupt_leaves_only_what_is_complete(here, tmp_path):
+@pytest.mark.parametrize("everywhere", [False, True], ids=["by a signal", "from a keyboard"])
+def test_an_interrupt_leaves_only_what_is_complete(here, tmp_path, everywhere):
     for number in range(200):
         onnx.save(rows(), here / f"{number}.onnx")
     out = tmp_path / "out"
     command = ["convert", *map(str, here.iterdir()), "--out-dir", str(out), "--opset", "13", "--jobs", "2"]
-    with subprocess.Popen([sys.executable, "-m", "opshift", *command], stdout=-1, stderr=-1, text=True) as process:
-        assert process.stdout.readline().startswith("done: ")
-        process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+    start = {"stdout": -1, "stderr": -1, "text": True, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-m", "opshift", *command], **start) as process:
+        lines = [process.stdout.readline()]
+        if everywhere:  # as a terminal does
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.send_signal(signal.SIGTERM)
+        rest, told = process.communicate(timeout=60)
     assert (process.returncode, told) == (exit_codes.INTERRUPTED, "opshift: interrupted\n")
+    assert all(line.startswith("done: ") for line in [*lines, *rest.splitlines()])
     assert 0 < len(listing(out)) < 202
     assert {opset(path) for path in out.iterdir()} == {13}
 
@@ -342,10 +352,63 @@ def test_what_is_not_installed_is_named(here, tmp_path, monkeypatch, capsys):
         return found(name, *more, **named)
 
     monkeypatch.setattr(builtins, "__import__", absent)
-    assert convert([here / "a.onnx"], tmp_path / "out", "--jobs", "2") == 2
+    assert convert([here / "a.onnx"], tmp_path / "out", "--backend", "threading") == 2
     assert convert(["memory://in/a.onnx"], tmp_path / "out") == 2
     assert capsys.readouterr().err.count("pip install opshift[batch]") == 2
-    assert convert([here / "a.onnx"], tmp_path / "out") == 0
+    assert convert([here / "a.onnx"], tmp_path / "out", "--jobs", "2") == 0
+
+
+@pytest.mark.parametrize(("jobs", "begun"), [(999, 2), (-1, 2), (1, 0)])
+def test_no_more_processes_are_begun_than_there_are_models_or_cores(jobs, begun, here, tmp_path, monkeypatch):
+    class Counted(isolation._Server):
+        def __init__(self):
+            servers.append(self)
+            super().__init__()
+
+    servers = []
+    monkeypatch.setattr(isolation, "_Server", Counted)
+    monkeypatch.setattr(batch, "cores", lambda: 7)
+    assert [r.code for r in opshift.convert_files(sorted(here.iterdir()), tmp_path / "out", 13, jobs=jobs)] == [0, 0]
+    assert len(servers) == begun
+    servers.clear()
+    monkeypatch.setattr(batch, "cores", lambda: 1)
+    opshift.convert_files(sorted(here.iterdir()), tmp_path / "other", 13, jobs=jobs)
+    assert len(servers) == min(begun, 1)
+    servers.clear()
+    opshift.convert_files([here / "a.onnx"], tmp_path / "one", 13, jobs=jobs)
+    assert not servers
+
+
+@pytest.mark.parametrize(
+    ("said", "most"), [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 64), ("", 64)]
+)
+def test_a_container_has_a_part_of_the_cores(said, most, monkeypatch):
+    monkeypatch.setattr(batch.os, "sched_getaffinity", lambda _: range(64), raising=False)
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: said)
+    assert batch.cores() == most
+
+
+def descendants(process):
+    for task in Path(f"/proc/{process}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            yield child
+            yield from descendants(child)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_nothing_is_left_of_several_whose_process_is_killed(here, tmp_path):
+    for number in range(100):
+        onnx.save(rows(), here / f"{number}.onnx")
+    command = ["convert", *map(str, here.iterdir()), "--out-dir", str(tmp_path / "out"), "--opset", "13", "--jobs", "2"]
+    with subprocess.Popen([sys.executable, "-m", "opshift", *command], stdout=-1, text=True) as process:
+        assert process.stdout.readline().startswith("done: ")
+        there = list(descendants(process.pid))
+        assert there
+        process.kill()
+    until = time.monotonic() + 10
+    while any(map(runs, there)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not any(map(runs, there))
 
 
 def test_a_table_on_a_terminal(here, capsys):

@@ -84,6 +84,13 @@ def test_own_errors_come_back():
         isolation.call(refuse, "m.onnx")
 
 
+def test_an_end_further_on_comes_back():
+    with pytest.raises(isolation.Ended, match="Aborted"):
+        isolation.call(isolation.call, os.abort)
+    with pytest.raises(isolation.Ended, match="the memory does not suffice"):
+        isolation.call(isolation.call, _killed)
+
+
 @pytest.mark.parametrize(
     ("end", "how"),
     [((os.abort,), "Aborted"), ((os._exit, 7), "exit code 7"), ((ctypes.string_at, 0), "Segmentation fault")],
@@ -122,6 +129,104 @@ def test_an_interrupt_ends_both(tmp_path):
         assert process.communicate(timeout=30) == ("interrupted\n", None)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+# How a process of `call` is begun, in a script that `work` and `path` are there for.
+BEGUN = {
+    "as a copy": "apart.call(exec, work)",
+    "as a copy of a copy": "apart.call(apart.call, exec, work)",
+    "afresh": "threading.Thread(target=apart.call, args=(exec, work)).start()",
+    "as a copy of one that began afresh": "threading.Thread(target=apart.call, args=(apart.call, exec, work)).start()",
+    "one of several": "list(apart.each(exec, [work], 1))",
+    "one of several, afresh": "threading.Thread(target=lambda: list(apart.each(exec, [work], 1))).start()",
+    "a worker that asks a backend": "import onnx; from opshift.probing.worker import Task, Worker; "
+    f"Worker('{__name__}:Obedient').ask(Task(onnx.ModelProto(doc_string=work).SerializeToString(), {{}}, []))",
+    "as a copy, where the system sends no signal": "apart._SET_DEATH_SIGNAL = -1; apart.call(exec, work)",
+}
+STUBBORN = (
+    "import os, signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals()); "
+    "open({path!r}, 'w').write(str(os.getpid()) + '.'); time.sleep(60)"
+)
+
+
+class Obedient:
+    """Opens a model as a backend does, and does what it says."""
+
+    def __init__(self, proto):
+        exec(proto.doc_string)
+
+
+def runs(process):
+    """Whether there is such a process; who adopts one whose parent was killed may never ask how it ended."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+@pytest.mark.parametrize("begun", BEGUN)
+def test_nothing_is_left_of_a_process_that_is_killed(begun, tmp_path):
+    said = tmp_path / "pid"
+    code = f"import threading; from opshift.verification import isolation as apart\nwork = {STUBBORN.format(path=str(said))!r}\n{BEGUN[begun]}"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        while not said.exists() or not said.read_text().endswith("."):
+            time.sleep(0.01)
+        child = int(said.read_text()[:-1])
+        assert runs(child)
+        process.kill()
+    until = time.monotonic() + 10
+    while runs(child) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not runs(child)
+
+
+def test_who_begins_when_its_parent_has_ended_ends_at_once(monkeypatch):
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    with pytest.raises(isolation.Ended, match="exit code 1;"):
+        isolation.call(os.getpid)
+
+
+def deaf(seconds):
+    """Does not hear that its time is over, as an engine that blocks signals."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    isolation.end_after(seconds)
+    time.sleep(60)
+
+
+def deaf_further(seconds):
+    return isolation.call(deaf, seconds)
+
+
+def deaf_at_last(seconds):
+    isolation.end_after(60)
+    progress.tell("it goes on")
+    deaf(seconds)
+
+
+@pytest.mark.parametrize("function", [deaf, deaf_further, deaf_at_last])
+def test_who_does_not_end_in_time_is_ended(function, call, monkeypatch):
+    monkeypatch.setattr(isolation, "_GRACE", 0.1)
+    began = time.monotonic()
+    with pytest.raises(isolation.Ended) as ended:
+        call(function, 1)
+    assert (ended.value.late, ended.value.full) == (True, False)
+    assert time.monotonic() - began < 20
+
+
+def talkative(seconds):
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    isolation.end_after(seconds)
+    while True:
+        progress.tell("it goes on")
+
+
+def test_who_tells_of_progress_for_ever_is_ended(call, monkeypatch):
+    monkeypatch.setattr(isolation, "_GRACE", 0.1)
+    with pytest.raises(isolation.Ended) as ended:
+        call(talkative, 1)
+    assert ended.value.late
 
 
 def test_no_descriptors_are_left():
@@ -254,6 +359,56 @@ def test_a_worker_of_a_pool_calls_by_itself():
         "process.start(); print(queue.get())"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "True\n"
+
+
+def ending(item):
+    if item == "deadly":
+        os.abort()
+    if item == "wrong":
+        raise InvalidModel("no model")
+    return item, os.getpid()
+
+
+@pytest.fixture(params=["main thread", "another thread"])
+def each(request):
+    def called(*arguments):
+        if request.param == "main thread":
+            return list(isolation.each(*arguments))
+        with ThreadPoolExecutor() as pool:
+            return pool.submit(lambda: list(isolation.each(*arguments))).result()
+
+    return called
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_each_item_is_taken_by_one_of_so_many_processes(count, each):
+    before = len(os.listdir("/proc/self/fd"))
+    found = each(ending, ["a", "b", "deadly", "c", "deadly", "d"], count)
+    assert sorted(place for place, _ in found) == [0, 1, 2, 3, 4, 5]
+    assert {place for place, outcome in found if isinstance(outcome, isolation.Ended)} == {2, 4}
+    items, processes = zip(*(outcome for _, outcome in found if isinstance(outcome, tuple)), strict=True)
+    assert sorted(items) == ["a", "b", "c", "d"]
+    assert len({*processes, os.getpid()}) <= 1 + count + 2
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not each(ending, [], count)
+
+
+def test_an_error_of_one_of_them_is_raised(each):
+    with pytest.raises(InvalidModel, match="no model"):
+        each(ending, ["a", "wrong", *"bcdefghi"], 2)
+
+
+def test_who_asks_no_further_ends_them_all():
+    asked = isolation.each(ending, [*"abcdefghi"], 2)
+    (_, (_, process)) = next(asked)
+    assert runs(process)
+    asked.close()
+    assert not runs(process)
+
+
+def test_an_interrupt_of_one_of_them_is_one(each):
+    with pytest.raises(KeyboardInterrupt):
+        each(signal.raise_signal, [signal.SIGINT], 1)
 
 
 # --- models -------------------------------------------------------------------------------------------------

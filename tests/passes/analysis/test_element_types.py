@@ -7,8 +7,10 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.analysis import element_types
 from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.types import elem_type_of
+from opshift.passes.rewrite import registry
 
 from tests.frozen import store
 from tests.support import model
@@ -35,6 +37,46 @@ def test_what_schemas_tell_is_what_inference_finds(opset: int) -> None:
             assert found in (0, kinds[name]), f"{case.name}: {name}"
             told += found != 0
     assert told or opset in (1, 2)
+
+
+OF_VENDORS = [
+    ("y = com.microsoft.QGemm(q, s, u, q, s, u, , s, u)", T.UINT8),
+    ("y = com.microsoft.QGemm(q, s, u, q, s, u, , s, z)", T.INT8),
+    ("y = com.microsoft.QGemm(q, s, u, q, s, u)", T.FLOAT),
+    ("y = com.microsoft.ReduceSumInteger(q)", T.UINT32),
+    ("y = com.microsoft.ReduceSumInteger(z)", T.INT32),
+    ("y = com.microsoft.MatMulInteger16(w, w)", T.INT32),
+    ("y = com.microsoft.GridSample(x, x)", T.FLOAT),
+    ("y = com.microsoft.GatherPacked<output_dtype=10>(q, i)", T.FLOAT16),
+    ("a, y, b = LayerNormalization<stash_type=1>(h, h)", T.FLOAT),
+    ("y = SimplifiedLayerNormalization(h, h)", T.FLOAT16),
+    ("y = com.microsoft.NoOperator(x)", 0),
+]
+
+
+@pytest.mark.parametrize(("body", "found"), OF_VENDORS)
+def test_types_that_schemas_of_vendors_leave_open(body: str, found: int) -> None:
+    inputs = "float[1] x, uint8[1,1] q, float s, uint8 u, int8 z, int16[1,1] w, int64[1] i, float16[2] h"
+    source = model(body, 13, inputs=inputs, outputs="float y", domains='"com.microsoft" : 1')
+    source.graph.output[0].ClearField("type")
+    assert element_types.elem_type(scope_of(source, 13), "y") == found
+
+
+def test_all_that_schemas_of_vendors_leave_open_is_told_where_there_is_a_definition() -> None:
+    """Of these, what the model itself declares decides: the scores of attention, and the result of one normalization."""
+    left = set()
+    for domain in schemas.VENDORS:
+        for op in schemas.operators(domain):
+            version = schemas.versions(domain, op)[-1]
+            schema = schemas.schema(domain, op, version)
+            definition = registry.definition(domain, op)
+            if schema is None or definition is None or definition.why:
+                continue
+            for place in range(len(schema.outputs)):
+                if element_types._typing(domain, op, version, place) == (0, ()):
+                    left.add((op, place))
+    kept = {("MultiHeadAttention", 3), ("DecoderMaskedMultiHeadAttention", 3), ("RMSNormRotary", 0)}
+    assert left - element_types._OF_VENDORS.keys() == kept
 
 
 @pytest.mark.parametrize(

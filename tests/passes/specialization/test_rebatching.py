@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from opshift.passes.specialization import fixing
+from opshift.passes.specialization import fixing, rebatching
 from opshift.passes.specialization.sizes import batch
 from opshift.passes.specialization.wanted import NOTHING, wanted
 
@@ -107,6 +107,78 @@ def test_images_are_resized_each_alone(call, opset, size):
     rebatched(
         model(f"y = {call}", opset, inputs="float[1,1,2,3] x", outputs="float[?,?,?,?] y", constants=constants), size
     )
+
+
+INDICES = {
+    "named and not read": "y, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x)",
+    "of one image, as PyTorch writes them": """
+        p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) q, j = MaxPool<kernel_shape=[1,1]>(x)
+        k = Slice(j, from, to, axes) l = Sub(i, k) m = Cast<to=1>(l) y = Add(p, m)
+    """,
+    "taken back": "p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) y = MaxUnpool<kernel_shape=[2,2],strides=[2,2]>(p, i)",
+    "taken back to sizes": """
+        p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x)
+        y = MaxUnpool<kernel_shape=[2,2],strides=[2,2]>(p, i, sizes)
+    """,
+}
+UNPOOLED = (
+    "int64[2] from = {0,0}, int64[2] to = {1,1}, int64[2] axes = {2,3}, int64[4] sizes = {1,2,4,6}, int64 one = {1}"
+)
+
+
+def images(body, outputs="float[?,?,?,?] y"):
+    return model(body, 18, inputs="float[1,2,4,6] x", outputs=outputs, constants=UNPOOLED)
+
+
+@pytest.mark.parametrize("size", [4, "dynamic"])
+@pytest.mark.parametrize("of", INDICES)
+def test_indices_of_the_largest(of, size):
+    source = images(INDICES[of])
+    if (of, size) == ("taken back to sizes", "dynamic"):
+        assert refused(source, size).op == "MaxUnpool"
+    else:
+        rebatched(source, size)
+
+
+@pytest.mark.parametrize(
+    ("rest", "op", "outputs"),
+    [
+        ("y = Cast<to=1>(i)", "Cast", "float[?,?,?,?] y"),
+        ("k = Add(i, one) y = Cast<to=1>(k)", "Add", "float[?,?,?,?] y"),
+        ("k = Sub(one, i) y = Cast<to=1>(k)", "Sub", "float[?,?,?,?] y"),
+        ("y = Identity(i)", "output", "int64[?,?,?,?] y"),
+        ("n = Neg(p)", "output", "float[?,?,?,?] n, int64[?,?,?,?] i"),
+        ("y = MaxUnpool<kernel_shape=[1,1]>(p, i)", "MaxUnpool", "float[?,?,?,?] y"),
+    ],
+)
+def test_indices_that_count_the_elements_of_all_samples_are_refused(rest, op, outputs):
+    found = refused(images(f"p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) {rest}", outputs))
+    assert (found.op, found.why) == (
+        op,
+        "the number of samples cannot change: indices count the elements of all samples",
+    )
+
+
+ALL_OUTPUTS = [
+    "y, i = MaxPool<kernel_shape=[2]>(x)",
+    "y, m = Dropout(x)",
+    "y, m, d = LayerNormalization(x, u)",
+    "y, i = TopK(x, one)",
+    "t = Transpose<perm=[1,0,2]>(x) h, y = GRU<hidden_size=2>(t, w3, r3)",
+    "t = Transpose<perm=[1,0,2]>(x) h, y, c = LSTM<hidden_size=2>(t, w4, r4)",
+    "y, k, v, q = Attention<q_num_heads=1, kv_num_heads=1>(x, x, x)",
+]
+
+
+@pytest.mark.parametrize("body", ALL_OUTPUTS)
+def test_outputs_may_be_named_that_nothing_reads(body):
+    constants = "float[3] u = {1,2,3}, int64[1] one = {1}"
+    source = model(body, 23, inputs="float[1,3,3] x", outputs="float[?,?,?] y", constants=constants)
+    for name, gates, rest in (("w3", 3, 3), ("r3", 3, 2), ("w4", 4, 3), ("r4", 4, 2)):
+        held = np.random.default_rng(0).standard_normal((1, 2 * gates, rest)).astype(np.float32)
+        if f"{name}," in body or f"{name})" in body:
+            source.graph.initializer.append(onnx.numpy_helper.from_array(held, name))
+    rebatched(source, 4)
 
 
 def test_sizes_of_any_number_of_images_cannot_be_stated():
@@ -219,12 +291,68 @@ def test_an_operand_of_its_own_for_each_sample_is_refused():
 
 def test_how_many_samples_there_are_is_no_output():
     source = model("y = Relu(x) n = Shape(x)", 18, inputs="float[N,3] x", outputs="float[N,3] y, int64[2] n")
-    assert refused(source, "dynamic").node == "n"
+    (refusal,) = rebatching.attempt(source, rebatching.places(source), "dynamic").refusals
+    assert refusal.node == "n"
+
+
+OPEN = {
+    "attention of any number of rows": "r = Reshape(x, heads) t = Transpose<perm=[0,2,1]>(r) y = Reshape(t, rows)",
+    "it computes with the number": "s = Shape(x) c = Cast<to=1>(s) t = ReduceProd(c) y = Mul(x, t)",
+    "it mixes samples": "m = ReduceMean(x) y = Sub(x, m)",
+}
+
+
+@pytest.mark.parametrize("inputs", ["float[N,2,6] x", "float[?,2,6] x"])
+@pytest.mark.parametrize("body", OPEN.values(), ids=OPEN)
+def test_a_model_that_takes_any_number_of_samples_is_not_refused(body, inputs):
+    """There is nothing to do, or a number becomes a size: nothing has to be known of how the samples are computed."""
+    constants = "int64[3] heads = {-1,3,2}, int64[3] rows = {-1,2,6}"
+    source = model(body, 18, inputs=inputs, outputs=inputs.replace("x", "y"), constants=constants)
+    same = fixing.attempt(source, NOTHING, "dynamic")
+    assert (same.model, same.changes, same.refusals) == (source, (), ())
+    result = fixing.attempt(source, NOTHING, 4)
+    assert [shape(result.model, name) for name in "xy"] == [[4, 2, 6], [4, 2, 6]]
+    assert result.batch == (4, {"x": 0}, {})
+    onnx.checker.check_model(result.model, full_check=True)
+    feeds = drawn(result.model)
+    for a, b in zip(OnnxRuntime(source).run(feeds), OnnxRuntime(result.model).run(feeds), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_number_that_it_does_not_take_is_no_size_of_it():
+    source = model("y = Add(x, w)", 18, inputs="float[N,3] x", outputs="float[N,3] y", constants=W)
+    with pytest.raises(ValueError, match="does not take these sizes"):
+        fixing.attempt(source, NOTHING, 4)
+
+
+def test_a_rank_that_is_declared_is_assumed_where_it_is_not_known():
+    branches = "then_branch = g () => (float[3] t) { t = Neg(v) }, else_branch = h () => (float[1,3] f) { f = Unsqueeze(v, zero) }"
+    constants = f"{W}, int64[1] zero = {{0}}"
+    source = model(
+        f"z = If<{branches}>(c) y = Add(x, z)",
+        18,
+        inputs="float[1,3] x, bool c",
+        outputs="float[?,3] y",
+        constants=constants,
+    )
+    del source.graph.value_info[:]
+    assert refused(source).why.endswith("the rank of what it takes is not known")
+    source.graph.value_info.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [3]))
+    result = fixing.attempt(source, NOTHING, 4)
+    assert ("z", "Its rank is assumed as declared") in [(change.node, change.how) for change in result.changes]
+    assert shape(result.model, "y") == [4, 3]
+
+
+def test_the_shape_of_a_normalization_of_groups_is_known():
+    """ONNX's inference knows nothing of it from opset 21 on."""
+    body = "g = GroupNormalization<num_groups=1>(x, u, u) s = Sigmoid(g) y = Mul(g, s)"
+    for opset in (21, 23):
+        source = model(body, opset, inputs="float[1,2,3] x", outputs="float[?,?,?] y", constants="float[2] u = {1,2}")
+        assert shape(rebatched(source, 4), "y") == [4, 2, 3]
 
 
 def test_numbers_that_hang_on_how_many_there_are_are_refused():
     body = "s = Shape(x) c = Cast<to=1>(s) t = ReduceProd(c) y = Mul(x, t)"
-    assert refused(model(body, 18, inputs="float[N,3] x", outputs="float[N,3] y"), "dynamic").op == "Cast"
     assert shape(rebatched(model(body, 18, inputs="float[1,3] x", outputs="float[1,3] y"), 4), "y") == [4, 3]
 
 
