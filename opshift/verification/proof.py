@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 from opshift.passes import progress
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
