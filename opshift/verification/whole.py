@@ -18,7 +18,7 @@ from opshift.verification import adapters, bounds, interfaces, isolation, random
 from opshift.verification.compare import compare, identical
 from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.feeding import inputs as feeding
-from opshift.verification.feeding import responding
+from opshift.verification.feeding import responding, windows
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerances
@@ -118,7 +118,13 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
     progress.tell("run the first model")
     first = before.open()
     runs = list(
-        feeding.running(before, lambda given: first.run(interfaces.rounded(given, cast)), wanted, sought=sought)
+        feeding.running(
+            before,
+            lambda given: first.run(interfaces.rounded(given, cast)),
+            wanted,
+            sought=sought,
+            beside=after.model,
+        )
     )
     found.feeds = [interfaces.rounded(fed.given, cast) for fed in runs]
     expected = [fed.outputs for fed in runs]
@@ -163,26 +169,40 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
         found.engine, found.why = "", "all outputs were NaN in each run"
         return found
     found.remarks += responding.remarks(before.model, expected)
+    found.remarks += _unfilled(before, found.feeds)
     if not (wanted.sets or wanted.runs or found.cast) and before.engine is after.engine is OnnxRuntime:
         _try_small_sizes(before.model, first, second, found, judge)
     found.seconds = perf_counter() - started
     return found
 
 
+def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What no run could test: windows that were larger than what they see."""
+    wide = windows.windows(side.model)
+    largest = max(feeds, key=lambda given: sum(getattr(value, "size", 0) for value in given.values()))
+    sizes = {name: value.shape for name, value in largest.items() if hasattr(value, "shape")}
+    seen = windows.inferred_shapes(side.model, side.folder, sizes, [window.value for window in wide]) if wide else {}
+    names = windows.unfilled_windows(side.model, [seen])
+    if not names:
+        return []
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [f"not filled, so not tested to their edges: {', '.join(names[:3])}{rest}; --input-shape sets larger sizes"]
+
+
 def _try_small_sizes(model: ModelProto, first: Session, second: Session, found: WholeRun, judge: OutputJudge) -> None:
-    """Run both at sizes 1 and 0 of all dynamic dimensions, as far as the first one takes them.
+    """Run both at sizes 2, 1 and 0 of all dynamic dimensions, as far as the first one takes them.
 
     Kernels may crash on these, so each runs in a process of its own.
     """
     dims = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
     if all(dim.dim_value for shape in dims.values() for dim in shape) or not isolation.forks():
         return
-    for size in (1, 0):
+    for size in (2, 1, 0):
         given = {name: _cut_down(value, dims.get(name, ()), size) for name, value in found.feeds[0].items()}
         with suppress(isolation.Ended):
             name, why = isolation.call(_compare_once, first, second, given, judge)
             if why and size:
-                found.is_different, found.tensor, found.why = True, name, f"{why}, at sizes of 1"
+                found.is_different, found.tensor, found.why = True, name, f"{why}, at sizes of {size}"
             elif why and name:
                 found.empty = f'"{name}" differs at sizes of 0: {why}'
         if found.is_different:
