@@ -138,7 +138,7 @@ def verdict(found: Verification) -> str:
     if found.status == "unverified":
         return f"not proved: {found.why}"
     if found.equal and not found.engine:
-        return "every changed part is equal; outputs were not compared"
+        return f"every changed part is equal; outputs were not compared{f' ({found.why})' if found.why else ''}"
     if found.equal:
         return f"equal: {'the same values' if found.is_same else 'the same function, other rounding'}"
     place = f' at "{found.tensor}"' if found.tensor else ""

@@ -19,7 +19,7 @@ from opshift.verification.proof import Failure, Manner, Prover
 from opshift.verification.regions import Body
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification
-from opshift.verification.whole import WholeRun, bound_loops, run_whole
+from opshift.verification.whole import WholeRun, bound_loops, draw_inputs, run_whole, runnable_part
 
 _ROUNDS = 16
 """How often names that turn out to mean other values are given up, and the parts around them compared as one."""
@@ -90,8 +90,10 @@ def _with_regions(
     *,
     promise: bool,
 ) -> Verification:
-    bodies = Body(before), Body(after)
-    prover = Prover(*bodies, whole.feeds, manner)
+    bodies, feeds, shown = (Body(before), Body(after)), whole.feeds, before
+    if not feeds and (part := runnable_part(before)) is not None:
+        feeds, shown = draw_inputs(part, wanted), part
+    prover = Prover(*bodies, feeds, manner, shown=shown)
     findings = prover.prove()
     first = prover.failures
     if not promise:
@@ -113,7 +115,7 @@ def _with_regions(
     remarks += [f'"{found.values[0]}" was run as a part of the whole models only ({found.why})' for found in uncovered]
     found = _told(whole, EQUAL, findings, remarks)
     if not whole.engine and whole.why:
-        found = replace(found, remarks=(*found.remarks, f"outputs were not compared: {whole.why}"))
+        found = replace(found, why=whole.why)
     return found
 
 

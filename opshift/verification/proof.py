@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 from opshift.passes import progress
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import ModelProto, TypeProto, default_domain
+from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
@@ -119,6 +119,7 @@ class Prover:
         before, after: the models.
         runs: inputs of the first model, of different sizes; none where it cannot be run.
         manner: how regions are judged.
+        shown: the first model without what no engine runs, whose values are captured.
         depth: of bodies in bodies.
     """
 
@@ -129,11 +130,13 @@ class Prover:
         runs: Sequence[Feeds],
         manner: Manner,
         depth: int = 0,
+        shown: Side | None = None,
     ):
         self._bodies = (before, after)
         self._runs = _of_different_sizes(runs)
         self._manner = manner
         self._depth = depth
+        self._shown = shown or before.side
         self._fixed: set[str] | None = None
         self._read: list[Any] = [None, None]  # the weights of the pair that was run last
         self.remarks: list[str] = []
@@ -205,10 +208,10 @@ class Prover:
     def _values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Values of the first model in each run."""
         body = self._bodies[0]
-        session, _ = _open_capture(body, [name for name in names if name in body.pieces.makers])
+        session, known = _open_capture(self._shown, [name for name in names if name in body.pieces.makers])
         for run in self._runs:
             values = {name: run[name] for name in names if name in run}
-            made = [name for name in names if name in body.pieces.makers]
+            made = [name for name in names if name in known]
             if session is not None:
                 with suppress(EngineError):
                     values.update(zip(made, session.values(run, made), strict=True))  # type: ignore[attr-defined]
@@ -230,7 +233,7 @@ class Prover:
         """Each region with what it reads in a run of the first model, a batch at a time."""
         body = self._bodies[0]
         wanted = {name for pair, _ in pairs for name in pair.region.inputs if name not in run}
-        session, known = _open_capture(body, sorted(name for name in wanted if name in body.pieces.makers))
+        session, known = _open_capture(self._shown, sorted(name for name in wanted if name in body.pieces.makers))
         start, count = 0, 32
         while start < len(pairs):
             batch = pairs[start : start + count]
@@ -348,14 +351,15 @@ class Prover:
         rng = np.random.default_rng(self._manner.seed)
         found: dict[str, Any] = {}
         for k, name in enumerate(pair.region.inputs):
-            kind = self._types.get(name)
-            if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+            kind = self._types.get(name, TypeProto())
+            if kind.WhichOneof("value") not in (None, "tensor_type"):
                 return None
             dims = kind.tensor_type.shape.dim
             shape = [dim.dim_value if dim.HasField("dim_value") else 2 + axis for axis, dim in enumerate(dims)]
-            if math.prod(shape) > _BATCH // 8 or not kind.tensor_type.elem_type:
+            shape = shape if kind.tensor_type.HasField("shape") else [2, 3]  # other ranks are tried where it fails
+            if math.prod(shape) > _BATCH // 8:
                 return None
-            dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)
+            dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type or TensorProto.FLOAT)
             if dtype.kind == "O":
                 return None
             value = rng.normal(size=shape) if dtype.kind in "fV" else rng.integers(0, 2, shape)
@@ -572,16 +576,14 @@ def _open_part(model: ModelProto) -> Session:
             raise error from None
 
 
-def _open_capture(body: Body, names: Sequence[str]) -> tuple[Session | None, set[str]]:
-    """A session of the first model that yields any of these values, as far as an engine knows them."""
-    side = Side(body.side.model, body.side.folder)
-    known = set(names)
-    if not names:
-        return None, known
-    outputs = [value.name for value in body.side.model.graph.output]
-    for engine in (OnnxRuntime, Reference):
+def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set[str]]:
+    """A session of the first model that yields any of these values, and which of them it has."""
+    made = {name for node in side.model.graph.node for name in node.output}
+    known = made.intersection(names)
+    outputs = [value.name for value in side.model.graph.output]
+    for engine in (OnnxRuntime, Reference) if known else ():
         with suppress(EngineError):
-            return replace(side, engine=engine).open((), [n for n in names if n not in outputs]), known
+            return replace(side, engine=engine).open((), [n for n in sorted(known) if n not in outputs]), known
     return None, known
 
 

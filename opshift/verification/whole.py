@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from opshift.passes import progress
-from opshift.passes.model import tensor_data
+from opshift.passes.model import schemas, tensor_data
 from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, field, replace
@@ -336,6 +336,38 @@ def _is_nothing(values: Sequence[Any]) -> bool:
 def _as_computed(value: Any) -> Any:
     """A value as exact as OpenVINO knows it, which computes double as float."""
     return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
+
+
+# --- models that no engine runs -------------------------------------------------------------------------------
+
+
+def runnable_part(side: Side) -> Side | None:
+    """The model without operators that no engine knows, and without what hangs on them; None if nothing is left."""
+    known = {"", "ai.onnx.ml", schemas.MICROSOFT, *(function.domain for function in side.model.functions)}
+    lost: set[str] = set()
+    kept = []
+    for node in side.model.graph.node:
+        if default_domain(node.domain) not in known or lost.intersection(node.input):
+            lost.update(node.output)
+        else:
+            kept.append(node)
+    if not lost or not kept:
+        return None
+    model = ModelProto()
+    model.CopyFrom(side.model)
+    del model.graph.node[:], model.graph.output[:]
+    model.graph.node.extend(kept)
+    read = {name for node in kept for name in node.input}
+    for name in [name for node in kept for name in node.output if name and name not in read]:
+        model.graph.output.add(name=name)
+    return replace(side, model=model)
+
+
+def draw_inputs(side: Side, wanted: Asked) -> list[dict[str, Any]]:
+    """Inputs that a model runs on; none where it does not run."""
+    with suppress(EngineError):
+        return [fed.given for fed in feeding.running(side, side.open().run, wanted)]
+    return []
 
 
 # --- states ---------------------------------------------------------------------------------------------------
