@@ -450,9 +450,9 @@ _ONE_ROW = _TABLE.copy()
 _ONE_ROW[771] += 1
 _SCAN = "s, y = Scan<num_scan_inputs = 1, body = b (float[4] v, float[4] e) => (float[4] w, float[4] o) { w = %s(v, e) o = Identity(w) }>(z, x)"
 _TURNS = "y, t = Loop(n, , x) <body = b (int64 i, bool c, float[N,8] v) => (bool d, float[N,8] w, float[N,8] u) { d = Identity(c) w = %s(v) u = Sin(v) }>"
-_LOCAL = """<domain: "local", opset_import: ["" : 17]> F <alpha>(v) => (w) { e = LeakyRelu<alpha = @alpha>(v) w = Add(e, v) }
-<domain: "local", opset_import: ["" : 17]> G <alpha>(v) => (w) { e = LeakyRelu<alpha = @alpha>(v) w = Add(v, e) }
-<domain: "local", opset_import: ["" : 17]> H <alpha>(v) => (w) { e = Elu<alpha = @alpha>(v) w = Add(v, e) }"""
+_LOCAL = """<domain: "local", opset_import: ["" : 17]> F <alpha>(v) => (w) { e = LeakyRelu<alpha: float = @alpha>(v) w = Add(e, v) }
+<domain: "local", opset_import: ["" : 17]> G <alpha>(v) => (w) { e = LeakyRelu<alpha: float = @alpha>(v) w = Add(v, e) }
+<domain: "local", opset_import: ["" : 17]> H <alpha>(v) => (w) { e = Elu<alpha: float = @alpha>(v) w = Add(v, e) }"""
 _SCANNED = {"inputs": "float[L,4] x", "outputs": "float[M,4] y", "constants": "float[4] z = {0, 0, 0, 0}"}
 _TURNED = {"outputs": "float[N,8] y, float[T,A,B] t", "constants": "int64 n = {3}"}
 _MASKED = "m = Cast<to = 1>(mask) o = Sub(one, m) f = Mul(o, low) s = Add(x, f) y = Softmax(s)"

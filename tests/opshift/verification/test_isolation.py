@@ -23,7 +23,7 @@ from opshift.jobs import batch, exit_codes
 from opshift.verification import engines, isolation
 from opshift.verification.feeding.asked import asked
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart, verify_sides
+from opshift.verification.verify import verify_apart
 from tests.support import model
 
 pytestmark = pytest.mark.posix
