@@ -3,11 +3,11 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from opshift.verification.judge import Pair
+from opshift.verification.judgement import DIRECT, TWINS
 
 from opshift.verification import bounds
 from opshift.verification.compare import Difference, compare, identical
-from opshift.verification.judge import Pair
-from opshift.verification.judgement import DIRECT, TWINS
 from opshift.verification.side import Side
 from tests.support import model
 
