@@ -108,7 +108,9 @@ def test_inner_values_meet_what_they_are_compared_with():
     assert any((d.feeds["x"] / 2 == d.feeds["z"]).any() for d in found if "inner" in d.label)
 
 
-@pytest.mark.xfail(strict=True, reason="whether a line is met or what lies beside it hangs on the place, and never changes")
+@pytest.mark.xfail(
+    strict=True, reason="whether a line is met or what lies beside it hangs on the place, and never changes"
+)
 @pytest.mark.parametrize(("kind", "zero"), [("uint8", 3), ("int8", -3)])
 def test_steps_of_what_is_quantized(kind, zero):
     body = "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)"
