@@ -38,7 +38,7 @@ def test_what_is_excused_at_most(grade):
 
 # --- held against the words ------------------------------------------------------------------------------------
 
-FACTORS = {"exact": (64, 4, 64), "close": (8192, 16, 8192)}
+ROUNDINGS, TIMES, UNITS = 64, {"exact": 4, "close": 16}, {"exact": 64, "close": 8192}
 EXCUSED = {"float16": (0.01, 0.02), "bfloat16": (0.02, 0.02), "float32": (1e-4, 1e-3), "complex64": (1e-4, 1e-3)}
 
 
@@ -62,21 +62,20 @@ def test_bounds_are_what_the_text_says(grade, dtype, seed):
     y = x * (1 + random.choice([0, 1e-14, 1e-11, u]) * random.standard_normal(size))
     a = (x * (1 + random.choice([0, u]) * random.standard_normal(size))).astype(dtype)
     b = (y * (1 + random.choice([0, u, 100 * u]) * random.standard_normal(size))).astype(dtype)
-    constants, roundings = bool(seed % 2), FACTORS[grade]
     noise = max(apart(a.astype(float), x))
-    function = [roundings[0] * 2.0**-53 * (width + noise / u) for width in widths(x)]
-    if constants:
+    function = [ROUNDINGS * 2.0**-53 * (width + noise / u) for width in widths(x)]
+    if grade == "close":
         function = [max(one, 8 * noise + 4 * u * width) for one, width in zip(function, widths(x), strict=True)]
     most = EXCUSED[np.dtype(dtype).name][grade == "close"]
     accuracy = [
-        max(min(roundings[2] * u * width + roundings[1] * noise, most * width), 2 * noise)
+        max(min(UNITS[grade] * u * width + TIMES[grade] * noise, most * width), 2 * noise)
         for width in widths(a.astype(float))
     ]
     wrong = any(gap > allowed for gap, allowed in zip(apart(x, y), function, strict=True))
     inaccurate = any(
         gap > allowed for gap, allowed in zip(apart(a.astype(float), b.astype(float)), accuracy, strict=True)
     )
-    found = judge(Runs(a, b, x, y, constants=constants), grade)
+    found = judge(Runs(a, b, x, y), grade)
     assert bool(found.why) == (wrong or inaccurate) or np.array_equal(a.view("u1"), b.view("u1"))
     assert found.why.endswith(", in float64") == wrong
     if not found.why and not identical(a, b):
@@ -90,7 +89,7 @@ def test_without_float64_two_runs_are_as_near_as_the_text_says(grade, dtype):
     u, most = (2.0**-11 if dtype is np.float16 else 2.0**-24), EXCUSED[np.dtype(dtype).name][grade == "close"]
     x = np.array([3, -4, 1, 0.5], dtype) * (1j if dtype is np.complex64 else 1)
     x = x.astype(dtype)
-    allowed = min(FACTORS[grade][2] * u, most) * widths(x)[3]
+    allowed = min(UNITS[grade] * u, most) * widths(x.astype(np.complex128))[3]
     for part, why in ((0.5, False), (1.1, True)):
         other = x.copy()
         other[3] += dtype(part * allowed * (1j if dtype is np.complex64 else 1))
@@ -129,18 +128,49 @@ def test_what_is_not_finite_on_one_side_differs(value, grade):
     assert compare(A, b, grade).why == said
 
 
-@pytest.mark.parametrize("grade", GRADES)
-@pytest.mark.parametrize(("dtype", "huge"), [(np.float32, 3e3), (np.float32, 1e30), (np.float16, 6e4)])
-def test_small_elements_beside_huge_ones_in_float64(dtype, huge, grade):
-    """A difference of 5 % of the small ones is told where float64 is there and the huge ones are few."""
-    small = np.array([0.3, -0.7, 1.1, 0.9, -1.3, 0.5, 2.1, -0.1])
-    x = np.append(small, huge).astype(dtype).astype(float)
+@pytest.mark.parametrize(
+    ("dtype", "huge", "grade", "told"),
+    [
+        (np.float32, 3e3, "exact", True),
+        (np.float32, 3e3, "close", True),
+        (np.float16, 6e4, "exact", True),
+        (np.float16, 6e4, "close", False),  # a constant that is rounded once more moves the huge one as far
+        (np.float32, 1e30, "exact", False),
+    ],
+)
+def test_small_elements_beside_a_huge_one(dtype, huge, grade, told):
+    """A difference of 5 % of the small ones is told by float64, unless it is nothing beside the huge one there, too."""
+    x = np.append([0.3, -0.7, 1.1, 0.9, -1.3, 0.5, 2.1, -0.1], huge).astype(dtype).astype(float)
     y = np.append(x[:8] * 1.05, x[8:])
-    found = judge(Runs(x.astype(dtype), y.astype(dtype), x, y), grade)
-    if huge > 1e20:
-        assert not found.why, "beside 1e30, 1 is nothing in float64 either"
-    else:
-        assert found.why.endswith(", in float64")
+    assert judge(Runs(x.astype(dtype), y.astype(dtype), x, y), grade).why.endswith(", in float64") is told
+
+
+def test_large_values_are_judged_as_small_ones_are():
+    """In one pass where the largest difference is allowed everywhere."""
+    a = np.random.default_rng(0).standard_normal(1 << 15).astype(np.float32)
+    for factor, why in ((1 + 2.0**-22, False), (1.01, True)):
+        found = judge(Runs(a, a * np.float32(factor)), "close")
+        assert (bool(found.why), found.is_same) == (why, False)
+    hole = a.copy()
+    hole[7] = np.nan
+    assert judge(Runs(a, hole), "close").why
+    assert not judge(Runs(hole, hole * np.float32(1 + 2.0**-22)), "close").why
+
+
+@pytest.mark.parametrize(
+    ("b", "is_other"),
+    [
+        (A * 2, True),
+        (-A, True),
+        (A[:1], True),
+        (A + np.float32([[0, 0, 0], [0, 0, 3]]), False),
+        (A * np.float32(1.01), False),
+    ],
+)
+def test_other_values_altogether(b, is_other):
+    """Most elements are far apart, as where one name means two values."""
+    found = judge(Runs(A, b), "exact")
+    assert (bool(found.why), found.is_other) == (True, is_other)
 
 
 # --- what is decided --------------------------------------------------------------------------------------------

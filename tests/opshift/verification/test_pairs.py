@@ -9,13 +9,13 @@ from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
 from tests import pairs
 from tests.lab.proof.pairs import Case, cases
-from tests.opshift.verification.known import CONVERT, ROWS, Row
+from tests.opshift.verification.known import CONVERT, ROWS, WRONG, Row
 
 
 def known() -> Iterator[Any]:
     for row in ROWS:
         for way in row.ways:
-            marks = [pytest.mark.xfail(strict=True, reason=row.wrong[way])] if way in row.wrong else []
+            marks = [pytest.mark.xfail(strict=True, reason=WRONG[row.name, way])] if (row.name, way) in WRONG else []
             yield pytest.param(row, way, id=f"{row.name}, {way}", marks=marks)
 
 
