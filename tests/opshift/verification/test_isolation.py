@@ -21,9 +21,10 @@ from opshift.passes.errors import InvalidModel
 from opshift.cli import main as cli
 from opshift.jobs import batch, exit_codes
 from opshift.verification import engines, isolation
+from opshift.verification.combined import verify_sides
 from opshift.verification.feeding.asked import asked
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart, verify_sides
+from opshift.verification.verify import verify_apart
 from tests.support import model
 
 pytestmark = pytest.mark.posix

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import opshift
+from opshift.verification.combined import verify_sides
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs, search
 from opshift.verification.feeding.asked import DRAWN, asked
 from opshift.verification.feeding.stops import crossings, marked, stop
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_apart, verify_sides
+from opshift.verification.verify import verify_apart
 from tests import pairs
 from tests.support import model
 

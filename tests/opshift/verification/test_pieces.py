@@ -9,8 +9,7 @@ from onnx import helper
 from opshift.passes.model.types import tensor_type
 
 from opshift.verification.engines import OnnxRuntime, Reference
-from opshift.verification.places.between import region
-from opshift.verification.pieces import Pieces
+from opshift.verification.pieces import Pieces, find_counterparts
 from tests.support import model
 
 IO = {"inputs": "float[2] x, float[2] z", "outputs": "float[2] y, float[2] v"}
@@ -152,7 +151,7 @@ def around(before, after, name):
     for held in pieces:
         for node in held.nodes:
             node.name = f"{node.op_type}_"
-    found = region(*pieces, name)
+    found = find_counterparts(*pieces, name)
     return None if found is None else tuple("".join(node.output[0] for node in side) for side in found)
 
 
@@ -196,4 +195,4 @@ def test_a_region_of_diamonds_is_gone_through_once():
 
 def test_weights_end_a_region():
     pieces = Pieces(whole())
-    assert tuple(len(side) for side in region(pieces, pieces, "b")) == (1, 1)
+    assert tuple(len(side) for side in find_counterparts(pieces, pieces, "b")) == (1, 1)
