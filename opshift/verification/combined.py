@@ -92,7 +92,8 @@ def _with_regions(
 ) -> Verification:
     bodies, feeds, shown = (Body(before), Body(after)), whole.feeds, before
     if not feeds and (part := runnable_part(before)) is not None:
-        feeds, shown = draw_inputs(part, wanted), part
+        shown, whole.why = part
+        feeds = draw_inputs(shown, wanted)
     prover = Prover(*bodies, feeds, manner, shown=shown)
     findings = prover.prove()
     first = prover.failures

@@ -341,17 +341,22 @@ def _as_computed(value: Any) -> Any:
 # --- models that no engine runs -------------------------------------------------------------------------------
 
 
-def runnable_part(side: Side) -> Side | None:
-    """The model without operators that no engine knows, and without what hangs on them; None if nothing is left."""
+def runnable_part(side: Side) -> tuple[Side, str] | None:
+    """The model without operators that no engine knows, and without what hangs on them, and what these are.
+
+    None where all are known, or nothing is left.
+    """
     known = {"", "ai.onnx.ml", schemas.MICROSOFT, *(function.domain for function in side.model.functions)}
     lost: set[str] = set()
-    kept = []
+    kept, unknown = [], dict[str, None]()
     for node in side.model.graph.node:
-        if default_domain(node.domain) not in known or lost.intersection(node.input):
-            lost.update(node.output)
-        else:
+        if default_domain(node.domain) not in known:
+            unknown[f"{node.domain}::{node.op_type}"] = None
+        elif not lost.intersection(node.input):
             kept.append(node)
-    if not lost or not kept:
+            continue
+        lost.update(node.output)
+    if not unknown or not kept:
         return None
     model = ModelProto()
     model.CopyFrom(side.model)
@@ -360,7 +365,7 @@ def runnable_part(side: Side) -> Side | None:
     read = {name for node in kept for name in node.input}
     for name in [name for node in kept for name in node.output if name and name not in read]:
         model.graph.output.add(name=name)
-    return replace(side, model=model)
+    return replace(side, model=model), f"no engine knows {', '.join(unknown)}"
 
 
 def draw_inputs(side: Side, wanted: Asked) -> list[dict[str, Any]]:
