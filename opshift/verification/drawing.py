@@ -7,6 +7,7 @@ small numbers alone, both branches. The same inputs go to both forms.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -120,8 +121,11 @@ def draw(
                 yield Draw(f"all {truth}", {**varied(normal), **{n: np.full_like(base[n], truth) for n in truths}})
         yield Draw("zeros", varied(np.zeros_like, lambda value: value))
         if floats:
-            yield Draw("numbers far away", varied(lambda v: normal(v) * 2.0**10, in_range), FAR)
-            yield Draw("infinities, NaN and denormals", varied(lambda v: _special(v, rng)), SPECIAL)
+            yield Draw(
+                "numbers far away", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
+            )
+            for turn in range(2):
+                yield Draw("infinities, NaN and denormals", varied(lambda v, turn=turn: _special(v, turn)), SPECIAL)
         if whole:
             yield Draw("the ends of integer types", varied(normal, lambda v: _ends(v, rng)), FAR)
 
@@ -175,10 +179,10 @@ def _negated(value: Array) -> Array:
     return -value if value.dtype.kind == "i" else value
 
 
-def _special(value: Array, rng: np.random.Generator) -> Array:
+def _special(value: Array, turn: int) -> Array:
     info = np.finfo(np.float32 if value.dtype.itemsize > 2 else np.float16)
-    choices = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, float(info.max), float(info.smallest_subnormal)]
-    return rng.choice(np.array(choices), value.shape)
+    numbers = [np.nan, np.inf, -np.inf, -0.0, 1.0, float(info.max), float(info.smallest_subnormal), -1.0, 0.0]
+    return np.resize(np.roll(numbers, -turn * max(1, value.size // 2)), value.shape)
 
 
 def _ends(value: Array, rng: np.random.Generator) -> Array:
@@ -206,7 +210,7 @@ def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
     return min(_MOST_TURNS, -(-count // smallest)) if smallest else 0
 
 
-_MOST_TURNS = 6
+_MOST_TURNS = 12
 
 
 def _on_lines(value: Array, lines: Sequence[float], turn: int) -> Array:
@@ -352,13 +356,21 @@ def _solved(
             value = one.get(decision.value)
             if not is_float(value) or not value.size:
                 continue
-            for turn in range(min(_MOST_TURNS, -(-3 * len(decision.lines or [0]) // value.size))):
+            slots = 3 * len(decision.lines or [0])
+            for turn in range(min(_MOST_TURNS, -(-slots // value.size))):
                 lines = _lines_at(decision, value, one, held, turn)
                 for name in floats if lines is not None else ():
-                    solved = _solve(start[name], step[name], value, two[decision.value], lines, turn)
-                    if solved is not None:
-                        yield "numbers on the lines of inner values", {**start, name: solved}
-                        break
+                    solved = _solve(start[name], step[name], value, two[decision.value], lines)
+                    if solved is None:
+                        continue
+                    found = {**start, name: solved}
+                    with suppress(RuntimeError):  # once more from there: the first step was rounded
+                        there = watch(which, [decision.value], found)[decision.value]
+                        better = _solve(solved, start[name], there, value, lines)
+                        found[name] = solved if better is None else np.where(there == lines, solved, better)
+                    found[name] = _beside(found[name], len(decision.lines or [0]), turn)
+                    yield "numbers on the lines of inner values", found
+                    break
 
 
 _MOST = 12
@@ -391,23 +403,23 @@ def _lines_at(decision: _Decision, value: Array, known: Feeds, held: Mapping[str
     return lines
 
 
-def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Array, turn: int) -> Array | None:
+def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Array) -> Array | None:
     """The input at which each element of a value meets its line, if each hangs on one element of the input."""
     if x.size != value.size or not is_float(value_moved):
         return None
-    wide = np.float64
-    a, b, t, u = (one.astype(wide).reshape(-1) for one in (x, moved, value, value_moved))
-    slope = (u - t) / (b - a)
-    found = a + (lines.reshape(-1) - t) / slope
+    a, b, t, u = (one.astype(np.float64).reshape(-1) for one in (x, moved, value, value_moved))
+    with np.errstate(all="ignore"):
+        found = a + (lines.reshape(-1) - t) * (b - a) / (u - t)
     if not np.isfinite(found).any():
         return None
-    found = np.where(np.isfinite(found), found, a).astype(x.dtype)
-    if found.dtype.isbuiltin == 1:
-        beside = [
-            found,
-            np.nextafter(found, np.asarray(np.inf, found.dtype)),
-            np.nextafter(found, np.asarray(-np.inf, found.dtype)),
-        ]
-        places = (np.arange(found.size) // len(_TIES) + turn) % 3
-        found = np.choose(places, beside)
-    return found.reshape(x.shape)
+    return np.where(np.isfinite(found), found, a).astype(x.dtype).reshape(x.shape)
+
+
+def _beside(x: Array, count: int, turn: int) -> Array:
+    """The numbers of some elements as they are, of others the next ones above and below, each line in turn."""
+    if x.dtype.isbuiltin != 1:
+        return x
+    ends = (np.asarray(end, x.dtype) for end in (np.inf, -np.inf))
+    beside = [x, *(np.nextafter(x, end) for end in ends)]
+    slots = (np.arange(x.size) + turn * x.size) // count % 3
+    return np.choose(slots.reshape(x.shape), beside)

@@ -454,10 +454,20 @@ class Prover:
             x, y = (run[place] if run is not None else None for run in doubles)
             if how != ORDINARY and self._manner.grade != "exact":
                 a, b, x, y = _where_finite(a, b, x, y)
-            runs = Runs(a, b, x, y, step=step, narrow=_narrowest(values))
+            runs = Runs(
+                a,
+                b,
+                x,
+                y,
+                step=step,
+                floor=_floor(pair),
+                magnitude=_magnitude(values),
+                drawn=label != CAPTURED,
+                narrow=_narrowest(values),
+            )
             grade = self._grade(kind)
-            one = judge(runs, grade if x is not None else "exact")
-            if one.why:
+            one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
+            if one.why and label == CAPTURED:
                 moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
                 one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
             found = found.worse(one)
@@ -663,12 +673,22 @@ def _operators(model: ModelProto) -> tuple[str, ...]:
 
 
 def _draws_numbers(pair: Pair) -> bool:
+    """Whether a part holds a random generator; a Dropout is one where it is told to train."""
+    nodes = [node for part in (pair.before, pair.after) for body in bodies(part.model) for node in body.node]
     return any(
-        node.op_type in random_operators.GENERATORS and node.op_type != "Dropout"
-        for part in (pair.before, pair.after)
-        for body in bodies(part.model)
-        for node in body.node
+        node.op_type in random_operators.GENERATORS
+        and (node.op_type != "Dropout" or any(node.input[2:]) or any(a.name == "seed" for a in node.attribute))
+        for node in nodes
     )
+
+
+_APPROXIMATED = frozenset(["Erf", "Gelu", "GRU", "LSTM", "QuickGelu", "Sigmoid", "Swish", "Tanh"])
+
+
+def _floor(pair: Pair) -> float:
+    """What kernels are off in functions that they compute to an absolute error."""
+    parts = (pair.before.model, pair.after.model)
+    return 2.0**-24 if any(node.op_type in _APPROXIMATED for part in parts for node in part.graph.node) else 0.0
 
 
 def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
@@ -700,6 +720,16 @@ def _narrowest(values: Mapping[str, Any]) -> Any:
     """The narrowest float among what a region is given; None where there is none."""
     kinds = [value.dtype for value in values.values() if is_float(value) and value.dtype.kind != "c"]
     return max(kinds, key=half_unit, default=None)
+
+
+def _magnitude(values: Mapping[str, Any]) -> float:
+    """The spread of the largest of a region's inputs."""
+    import numpy as np
+
+    floats = [value for value in values.values() if is_float(value) and value.size and value.dtype.kind == "f"]
+    with np.errstate(all="ignore"):
+        spreads = [float(np.sqrt(np.mean(np.square(value, dtype=np.float64)))) for value in floats]
+    return max((spread for spread in spreads if math.isfinite(spread)), default=0.0)
 
 
 def _where_finite(*values: Any) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ class OutputReport:
         is_same: whether they were the same in all runs, bit for bit.
         is_random: whether only types and shapes were compared, as the first model does not repeat its numbers.
         by_user: whether the user said what is allowed.
+        part: of the elements that is wrong.
         why: what is wrong; empty where nothing is.
     """
 
@@ -31,6 +32,7 @@ class OutputReport:
     is_same: bool = True
     is_random: bool = False
     by_user: bool = False
+    part: float = 0.0
     why: str = ""
 
     @property
@@ -48,6 +50,7 @@ class OutputReport:
             self.is_same and other.is_same,
             self.is_random or other.is_random,
             worst.by_user,
+            max(self.part, other.part),
             worst.why,
         )
 

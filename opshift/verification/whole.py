@@ -57,6 +57,7 @@ class WholeRun:
         tensor, why: the first output that differs, and how; or why nothing was compared.
         is_different: whether outputs differ.
         cast: inputs and outputs of another precision in one of the models.
+        part: of the elements of an output that differs, the largest.
         empty: how outputs differ at sizes of 0.
         remarks: what was seen and does not decide.
     """
@@ -72,6 +73,7 @@ class WholeRun:
     why: str = ""
     is_different: bool = False
     cast: tuple[str, ...] = ()
+    part: float = 0.0
     empty: str = ""
     remarks: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -161,6 +163,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
             if not report.is_random:
                 seen = compare(a, b)
                 found.absolute, found.relative = max(found.absolute, seen.absolute), max(found.relative, seen.relative)
+            found.part = max(found.part, report.part)
             if report.why and not found.is_different:
                 found.is_different, found.tensor, found.why = True, name, report.why
         if found.is_different:
@@ -263,7 +266,7 @@ class OutputJudge:
         if found.why and getattr(a, "dtype", None) == getattr(b, "dtype", ()):
             place = self.names.index(name)
             found = bounds.judge_outputs(a, b, "close", tuple(run[place] for run in self._moved_runs(given)))
-        return OutputReport(name, found.difference, found.allowed, is_same=False, why=found.why)
+        return OutputReport(name, found.difference, found.allowed, is_same=False, part=found.part, why=found.why)
 
     def _moved_runs(self, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Outputs of the first model with its inputs and its weights moved by a rounding."""
