@@ -484,7 +484,6 @@ ROWS = [*BRANCHES, *LINES, *FAR, *SPECIAL, *ROUNDING, *QUANTIZED, *RANDOM, *PLAC
 
 _LINE = "numbers on a line are moved by a rounding, decide otherwise, and that counts as noise of the source"
 _STEP = "outputs of whole models are not judged at one step of the quantization"
-_RANKS = "where types are not known, no ranks are tried"
 
 WRONG = {
     ("a branch that is rarely taken", VERIFY): _LINE,
@@ -516,7 +515,5 @@ WRONG = {
     ("a fused convolution of int8", CONVERT): _STEP,
     ("another seed of Dropout", CONVERT): "Dropout is not taken for a generator of numbers",
     ("what lies behind Dropout", VERIFY): "Dropout is not taken for a generator of numbers, and draws again when moved",
-    ("an operator that no engine knows, beside an equal change", VERIFY): _RANKS,
-    ("an operator that no engine knows, beside an equal change", CONVERT): _RANKS,
 }
 """What the proof tells wrong today, and why: each is to go from here."""
