@@ -294,12 +294,13 @@ class Prover:
         if wider is not None and self._runs:
             again = _Kind(make_pair(*self._bodies, wider))
             for _, _, values in self._captured([(again.pair, again)], self._runs[0]):
-                failure = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
-                if failure is None:
+                there = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
+                if there is None and again.runs:
                     places = ", ".join(kind.pair.region.outputs[:2])
                     self.remarks.append(f'"{places}" differs on values that the nodes before it never yield')
                     return
-                region = wider
+                if there is not None:
+                    region, failure = wider, there
         kind.failures.append(self._failure(region, *failure))
 
     def _first_difference(

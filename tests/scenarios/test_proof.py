@@ -121,8 +121,16 @@ def test_what_has_no_counterpart_is_another_model(files, capsys):
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize("how", [["--fix-shape", "x:2,3"], ["--fix-shape", "N=1"]])
-@pytest.mark.xfail(strict=True, reason="sizes are drawn, and cut to 1, that the second model does not take")
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(
+            ["--fix-shape", "x:2,3"],
+            marks=pytest.mark.xfail(strict=True, reason="sizes are cut to 1, which the second model does not take"),
+        ),
+        ["--fix-shape", "N=1"],
+    ],
+)
 def test_a_model_and_what_fixed_sizes_made_of_it(files, tmp_path, how):
     body = "s = Shape(x) n = Gather(s, i) t = Concat<axis = 0>(n, m) r = Reshape(x, t) y = Exp(r)"
     (source,) = files(model(body, 17, constants="int64[1] i = {0}, int64[1] m = {-1}", **IO))
@@ -153,9 +161,7 @@ def test_a_change_beside_an_operator_that_no_engine_knows(files, tmp_path, capsy
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize(
-    "declared", [True, pytest.param(False, marks=pytest.mark.xfail(strict=True, reason="no ranks are tried"))]
-)
+@pytest.mark.parametrize("declared", [True, False])
 def test_a_changed_part_behind_a_custom_operator(files, tmp_path, declared):
     """What it yields has a type by the model's own word, or by none."""
     source = model(

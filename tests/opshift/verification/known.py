@@ -484,7 +484,6 @@ ROWS = [*BRANCHES, *LINES, *FAR, *SPECIAL, *ROUNDING, *QUANTIZED, *RANDOM, *PLAC
 
 _LINE = "numbers on a line are moved by a rounding, decide otherwise, and that counts as noise of the source"
 _STEP = "outputs of whole models are not judged at one step of the quantization"
-_RANKS = "where types are not known, no ranks are tried"
 
 WRONG = {
     ("a branch that is rarely taken", VERIFY): _LINE,

@@ -15,11 +15,11 @@ import onnx.helper
 import onnx.numpy_helper
 from onnx import ModelProto, NodeProto, TensorProto
 
+from opshift.verification.combined import verify_sides
 from opshift.verification.engines import EngineError, Reference
 from opshift.verification.feeding.asked import DRAWN
 from opshift.verification.feeding.inputs import running
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_sides
 
 Array = Any
 OPSET = 18
