@@ -1,0 +1,123 @@
+"""Runs `opshift` in a process of its own, which ends after so many seconds with all that it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ANSWERS = {0: "equal", 3: "unverified", 4: "different"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said: `equal`, `different`, `unverified`, `exit N`, or `over N s`."""
+
+    status: str
+    seconds: float
+    said: str
+    megabytes: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case with its answer, and whether that is right; `remark` says what is known of the case."""
+
+    corpus: str
+    name: str
+    answer: Answer
+    right: bool
+    remark: str = ""
+
+
+def run(arguments: Sequence[str | Path], limit: float = 60) -> Answer:
+    """Run `opshift` with these arguments."""
+    command = [sys.executable, "-m", "opshift", *map(str, arguments)]
+    started = time.perf_counter()
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        code, megabytes = _wait(process, started + limit)
+        seconds = time.perf_counter() - started
+        output.seek(0)
+        said = output.read().decode("utf-8", "replace").strip()
+    status = f"over {limit:.0f} s" if code is None else ANSWERS.get(code, f"exit {code}")
+    return Answer(status, seconds, said, megabytes)
+
+
+def verify(before: Path, after: Path, options: Sequence[str] = ("--close",), limit: float = 60) -> Answer:
+    """Compare two files with `opshift verify`."""
+    return run(["verify", *options, before, after], limit)
+
+
+def _wait(process: subprocess.Popen[bytes], until: float) -> tuple[int | None, int]:
+    """The exit code, None where it had to be killed, and the most memory that the process and its children held at once."""
+    most = 0
+    while process.poll() is None:
+        family = [process.pid, *descendants(process.pid)]
+        most = max(most, sum(map(_resident, family)))
+        if time.perf_counter() > until:
+            kill(family)
+            process.wait()
+            return None, most // 1_000_000
+        time.sleep(0.02)
+    return process.returncode, most // 1_000_000
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process started, and those that they did; Linux only, elsewhere none."""
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, IndexError):
+            continue
+        parents.setdefault(parent, []).append(int(folder.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return found
+
+
+def kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def alive(pid: int) -> bool:
+    """Not a zombie, either."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _resident(pid: int) -> int:
+    """Bytes of its own in memory: pages of files that it maps do not count."""
+    try:
+        held = Path(f"/proc/{pid}/statm").read_text().split()
+    except OSError:
+        return 0
+    return (int(held[1]) - int(held[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+def judge_all(cases: Iterable[Callable[[], Row]], jobs: int, heard: Callable[[Row], None]) -> list[Row]:
+    """Run each case, so many at once, and tell each row when it is there."""
+    with ThreadPoolExecutor(jobs) as pool:
+        rows = []
+        for row in pool.map(lambda case: case(), cases):
+            heard(row)
+            rows.append(row)
+        return rows
