@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.lab.proof import pairs
+from tests.lab.proof import pairs, taps
 from tests.lab.proof.running import Row, judge_all
 
 Case = Callable[[], Row]
@@ -19,6 +19,7 @@ Case = Callable[[], Row]
 CORPORA: dict[str, tuple[Callable[[argparse.Namespace], Iterator[Case]], str]] = {
     "small": (pairs.small, "small pairs that differ at one place: each must be told different"),
     "same": (pairs.same, "small pairs that compute the same: each must be told equal"),
+    "taps": (taps.cases, "trained image models with one tap of a kernel negated: 95 of 100 must be told different"),
 }
 
 
