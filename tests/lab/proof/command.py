@@ -8,17 +8,22 @@ import json
 import os
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.lab.proof import pairs, taps
+from tests.lab.proof import pairs, planted, taps
 from tests.lab.proof.running import Row, judge_all
 
-Case = Callable[[], Row]
+Case = Callable[[], Row | list[Row]]
 
 CORPORA: dict[str, tuple[Callable[[argparse.Namespace], Iterator[Case]], str]] = {
     "small": (pairs.small, "small pairs that differ at one place: each must be told different"),
     "same": (pairs.same, "small pairs that compute the same: each must be told equal"),
+    "planted": (
+        planted.cases,
+        "results of conversions with one mistake: 95 of 100 must be told, and no honest one different",
+    ),
     "taps": (taps.cases, "trained image models with one tap of a kernel negated: 95 of 100 must be told different"),
 }
 
@@ -57,14 +62,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _print_summary(corpus: str, rows: list[Row], seconds: float) -> None:
-    right = sum(row.right for row in rows)
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row.answer.status] = counts.get(row.answer.status, 0) + 1
-    print(f"\n{corpus}: {right} of {len(rows)} right, {seconds:.0f} s ({counts})")
-    if rows:
-        times = [row.answer.seconds for row in rows]
-        print(f"seconds a case: median {statistics.median(times):.1f}, longest {max(times):.1f}")
+    print(f"\n{corpus}: {len(rows)} cases in {seconds:.0f} s")
+    for kind in dict.fromkeys(row.corpus for row in rows):
+        of_kind = [row for row in rows if row.corpus == kind]
+        counts = Counter(row.answer.status for row in of_kind)
+        times = [row.answer.seconds for row in of_kind]
+        print(
+            f"  {kind}: {sum(row.right for row in of_kind)} of {len(of_kind)} right {dict(counts)}; "
+            f"seconds a case: median {statistics.median(times):.1f}, longest {max(times):.1f}"
+        )
     for row in rows:
         if not row.right:
             print(f"  missed: {row.name}: {row.answer.status}  {row.remark}")

@@ -113,11 +113,12 @@ def _resident(pid: int) -> int:
     return (int(held[1]) - int(held[2])) * os.sysconf("SC_PAGE_SIZE")
 
 
-def judge_all(cases: Iterable[Callable[[], Row]], jobs: int, heard: Callable[[Row], None]) -> list[Row]:
+def judge_all(cases: Iterable[Callable[[], Row | list[Row]]], jobs: int, heard: Callable[[Row], None]) -> list[Row]:
     """Run each case, so many at once, and tell each row when it is there."""
+    rows: list[Row] = []
     with ThreadPoolExecutor(jobs) as pool:
-        rows = []
-        for row in pool.map(lambda case: case(), cases):
-            heard(row)
-            rows.append(row)
-        return rows
+        for found in pool.map(lambda case: case(), cases):
+            for row in found if isinstance(found, list) else [found]:
+                heard(row)
+                rows.append(row)
+    return rows
