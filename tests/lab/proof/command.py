@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.lab.proof import pairs, planted, taps
+from tests.lab.proof import honest, pairs, planted, taps
 from tests.lab.proof.running import Row, judge_all
 
 Case = Callable[[], Row | list[Row]]
@@ -24,6 +24,7 @@ CORPORA: dict[str, tuple[Callable[[argparse.Namespace], Iterator[Case]], str]] =
         planted.cases,
         "results of conversions with one mistake: 95 of 100 must be told, and no honest one different",
     ),
+    "honest": (honest.cases, "conversions that are right: none may be told different"),
     "taps": (taps.cases, "trained image models with one tap of a kernel negated: 95 of 100 must be told different"),
 }
 
@@ -44,6 +45,10 @@ def main(arguments: list[str]) -> int:
         verb.add_argument(
             "--models", type=Path, default=os.environ.get("OPSHIFT_MODELS"), help="where trained models lie"
         )
+        verb.add_argument(
+            "--kind", default="", help="only one part of `honest`: signals, quantized, fused, exported, trained"
+        )
+        verb.add_argument("--largest", type=float, default=50, help="the largest trained file, in MB (default: 50)")
         verb.add_argument("--plain", action="store_true", help="`opshift verify` without --close")
         verb.add_argument("--quiet", action="store_true", help="print no row that is right")
     options = parser.parse_args(arguments)

@@ -71,6 +71,7 @@ def fused_bert(factor: float = 40) -> Iterator[tuple[str, ModelProto]]:
                 if tensor.name in weights:
                     values = onnx.numpy_helper.to_array(tensor) * np.float32(factor)
                     tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+            model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
             yield f"{export.name} fused", model
 
 
