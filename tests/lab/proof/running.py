@@ -57,11 +57,11 @@ def verify(before: Path, after: Path, options: Sequence[str] = ("--close",), lim
 
 
 def _wait(process: subprocess.Popen[bytes], until: float) -> tuple[int | None, int]:
-    """The exit code, None where it had to be killed, and the most memory that the process and its children held at once."""
+    """The exit code, None where it had to be killed, and the most memory that it or one of its children held."""
     most = 0
     while process.poll() is None:
         family = [process.pid, *descendants(process.pid)]
-        most = max(most, sum(map(_resident, family)))
+        most = max(most, *map(_resident, family))
         if time.perf_counter() > until:
             kill(family)
             process.wait()
@@ -105,12 +105,11 @@ def alive(pid: int) -> bool:
 
 
 def _resident(pid: int) -> int:
-    """Bytes of its own in memory: pages of files that it maps do not count."""
+    """Bytes in memory, pages of files that are mapped among them."""
     try:
-        held = Path(f"/proc/{pid}/statm").read_text().split()
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
-    return (int(held[1]) - int(held[2])) * os.sysconf("SC_PAGE_SIZE")
 
 
 def judge_all(cases: Iterable[Callable[[], Row | list[Row]]], jobs: int, heard: Callable[[Row], None]) -> list[Row]:
