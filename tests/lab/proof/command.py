@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.lab.proof import hangs, honest, pairs, planted, taps
+from tests.lab.proof import hangs, honest, pairs, planted, taps, times
 from tests.lab.proof.running import Row, judge_all
 
 Case = Callable[[], Row | list[Row]]
@@ -27,6 +27,7 @@ CORPORA: dict[str, tuple[Callable[[argparse.Namespace], Iterator[Case]], str]] =
     "hangs": (hangs.cases, "models on which a proof may not end, or leave processes behind"),
     "honest": (honest.cases, "conversions that are right: none may be told different"),
     "taps": (taps.cases, "trained image models with one tap of a kernel negated: 95 of 100 must be told different"),
+    "times": (times.cases, "seconds of conversions with their proof, beside running both models once"),
 }
 
 

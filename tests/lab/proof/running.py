@@ -18,12 +18,16 @@ ANSWERS = {0: "equal", 3: "unverified", 4: "different"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said: `equal`, `different`, `unverified`, `exit N`, or `over N s`."""
+    """What a command said: `equal`, `different`, `unverified`, `exit N`, or `over N s`.
+
+    `computed` are the seconds of all cores together: those of other cases, too, with `--jobs` above 1.
+    """
 
     status: str
     seconds: float
     said: str
     megabytes: int = 0
+    computed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,16 @@ class Row:
 def run(arguments: Sequence[str | Path], limit: float = 60) -> Answer:
     """Run `opshift` with these arguments."""
     command = [sys.executable, "-m", "opshift", *map(str, arguments)]
-    started = time.perf_counter()
+    started, before = time.perf_counter(), os.times()
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         code, megabytes = _wait(process, started + limit)
-        seconds = time.perf_counter() - started
+        seconds, after = time.perf_counter() - started, os.times()
         output.seek(0)
         said = output.read().decode("utf-8", "replace").strip()
     status = f"over {limit:.0f} s" if code is None else ANSWERS.get(code, f"exit {code}")
-    return Answer(status, seconds, said, megabytes)
+    computed = after.children_user + after.children_system - before.children_user - before.children_system
+    return Answer(status, seconds, said, megabytes, computed)
 
 
 def verify(before: Path, after: Path, options: Sequence[str] = ("--close",), limit: float = 60) -> Answer:
@@ -72,19 +77,16 @@ def _wait(process: subprocess.Popen[bytes], until: float) -> tuple[int | None, i
 
 def descendants(pid: int) -> list[int]:
     """The processes that a process started, and those that they did; Linux only, elsewhere none."""
-    parents: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError):
-            continue
-        parents.setdefault(parent, []).append(int(folder.name))
     found: list[int] = []
     waiting = [pid]
     while waiting:
-        children = parents.get(waiting.pop(), [])
-        found += children
-        waiting += children
+        for listed in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            try:
+                children = [int(child) for child in listed.read_text().split()]
+            except OSError:  # it has ended
+                continue
+            found += children
+            waiting += children
     return found
 
 
