@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.lab.proof import hangs, honest, pairs, planted, taps, times
+from tests.lab.proof import hangs, honest, mutants, pairs, planted, taps, times
 from tests.lab.proof.running import Row, judge_all
 
 Case = Callable[[], Row | list[Row]]
@@ -20,6 +20,10 @@ Case = Callable[[], Row | list[Row]]
 CORPORA: dict[str, tuple[Callable[[argparse.Namespace], Iterator[Case]], str]] = {
     "small": (pairs.small, "small pairs that differ at one place: each must be told different"),
     "same": (pairs.same, "small pairs that compute the same: each must be told equal"),
+    "mutants": (
+        mutants.cases,
+        "small models with another weight, operator or attribute that moves outputs by 5 %: all must be told",
+    ),
     "planted": (
         planted.cases,
         "results of conversions with one mistake: 95 of 100 must be told, and no honest one different",
