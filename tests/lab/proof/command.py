@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
             "--models", type=Path, default=os.environ.get("OPSHIFT_MODELS"), help="where trained models lie"
         )
         verb.add_argument(
-            "--kind", default="", help="only one part of `honest`: signals, quantized, fused, exported, trained"
+            "--kind", default="", help="only one part of `honest`: signals, quantized, fused, fixed, exported, trained"
         )
         verb.add_argument("--largest", type=float, default=50, help="the largest trained file, in MB (default: 50)")
         verb.add_argument("--plain", action="store_true", help="`opshift verify` without --close")
