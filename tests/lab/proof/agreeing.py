@@ -181,7 +181,7 @@ INVARIANTS = [
         constants="bool c = {1}",
     ),
     Pair(
-        "root of a square",
+        "absolute value",
         "the larger of x and -x, or the absolute value of x",
         **WIDE,
         before="n = Neg(x) y = Max(x, n)",

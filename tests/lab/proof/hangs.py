@@ -23,6 +23,9 @@ MODELS = {
     "a Loop that keeps its condition": """<ir_version: 8, opset_import: ["" : 18]> g (float[N,8] x) => (float[N,8] y) <float line = {-1000}, int64[1] axes = {1}> {
         n = ReduceL2(x, axes) m = ReduceMax<keepdims=0>(n) c = Less(m, line)
         y = Loop(, c, x) <body = b (int64 i, bool before, float[N,8] v) => (bool after, float[N,8] w) { after = Identity(before) w = Tanh(v) }> }""",
+    "a Loop that never ends": """<ir_version: 8, opset_import: ["" : 18]> g (float[N,8] x) => (float[N,8] y, float[N,1] n) <bool yes = {1}, int64[1] axes = {1}> {
+        n = ReduceL2(x, axes)
+        y = Loop(, yes, x) <body = b (int64 i, bool before, float[N,8] v) => (bool after, float[N,8] w) { after = Identity(before) w = Tanh(v) }> }""",
     "a Loop that counts to its input": """<ir_version: 8, opset_import: ["" : 18]> g (float[N,8] x, int64 limit) => (float[N,8] y, int64 turns) <bool yes = {1}, int64 zero = {0}, int64 one = {1}, int64[1] axes = {1}> {
         n = ReduceL2(x, axes) z = Mul(x, n)
         y, turns = Loop(, yes, z, zero) <body = b (int64 i, bool before, float[N,8] v, int64 k) => (bool after, float[N,8] w, int64 l) { l = Add(k, one) e = Equal(l, limit) after = Not(e) w = Tanh(v) }> }""",
