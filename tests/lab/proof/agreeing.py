@@ -100,6 +100,32 @@ NAMES = [
         after=Form("c = Constant<value_float=0.5>() s = Add(x, c) y = Tanh(s)", functions=""),
         functions=FUNCTION,
     ),
+<<<<<<< HEAD
+=======
+    Pair(
+        "fixed sizes",
+        "one of the models takes two samples and no other number",
+        "float[N,8] x",
+        "float[N,8] y",
+        before="y = Tanh(x)",
+        after=Form("y = Tanh(x)", inputs="float[2,8] x", outputs="float[2,8] y"),
+        witness={"x": _drawn(2, 8)},
+    ),
+    Pair(
+        "a fixed length",
+        "one of the models takes one sample of six tokens",
+        "int64[N,L] ids",
+        "float[N,8] y",
+        before="e = Gather(table, ids) y = ReduceMean<axes=[1], keepdims=0>(e)",
+        after=Form(
+            "e = Gather(table, ids) y = ReduceMean<axes=[1], keepdims=0>(e)",
+            inputs="int64[1,6] ids",
+            outputs="float[1,8] y",
+        ),
+        tensors={"table": TABLE},
+        witness={"ids": np.arange(6)[None]},
+    ),
+>>>>>>> judges
 ]
 
 INVARIANTS = [
@@ -158,7 +184,11 @@ INVARIANTS = [
         constants="bool c = {1}",
     ),
     Pair(
+<<<<<<< HEAD
         "root of a square",
+=======
+        "absolute value",
+>>>>>>> judges
         "the larger of x and -x, or the absolute value of x",
         **WIDE,
         before="n = Neg(x) y = Max(x, n)",

@@ -76,10 +76,18 @@ def _judge(form: Form, mistake: str, planted: ModelProto, options: argparse.Name
         paths = [Path(folder) / name for name in ("source.onnx", "honest.onnx", "planted.onnx")]
         for path, model in zip(paths, (form.source.model, form.model, planted), strict=True):
             onnx.save(model, path)
+<<<<<<< HEAD
         honest = verify(paths[0], paths[1], limit=options.limit)
         rows = [Row("honest", form.name, honest, honest.status not in ("different", "exit 1"))]
         if honest.status == "equal":
             told = verify(paths[0], paths[2], limit=options.limit)
+=======
+        asked = () if options.plain else ("--close",)
+        honest = verify(paths[0], paths[1], asked, options.limit)
+        rows = [Row("honest", form.name, honest, honest.status not in ("different", "exit 1"))]
+        if honest.status == "equal":
+            told = verify(paths[0], paths[2], asked, options.limit)
+>>>>>>> judges
             rows.append(Row("planted", f"{form.name}: {mistake}", told, told.status == "different"))
     return rows
 

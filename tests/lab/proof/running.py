@@ -18,12 +18,23 @@ ANSWERS = {0: "equal", 3: "unverified", 4: "different"}
 
 @dataclass(frozen=True)
 class Answer:
+<<<<<<< HEAD
     """What a command said: `equal`, `different`, `unverified`, `exit N`, or `over N s`."""
+=======
+    """What a command said: `equal`, `different`, `unverified`, `exit N`, or `over N s`.
+
+    `computed` are the seconds of all cores together: those of other cases, too, with `--jobs` above 1.
+    """
+>>>>>>> judges
 
     status: str
     seconds: float
     said: str
     megabytes: int = 0
+<<<<<<< HEAD
+=======
+    computed: float = 0.0
+>>>>>>> judges
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class Row:
 def run(arguments: Sequence[str | Path], limit: float = 60) -> Answer:
     """Run `opshift` with these arguments."""
     command = [sys.executable, "-m", "opshift", *map(str, arguments)]
+<<<<<<< HEAD
     started = time.perf_counter()
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
@@ -49,6 +61,18 @@ def run(arguments: Sequence[str | Path], limit: float = 60) -> Answer:
         said = output.read().decode("utf-8", "replace").strip()
     status = f"over {limit:.0f} s" if code is None else ANSWERS.get(code, f"exit {code}")
     return Answer(status, seconds, said, megabytes)
+=======
+    started, before = time.perf_counter(), os.times()
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        code, megabytes = _wait(process, started + limit)
+        seconds, after = time.perf_counter() - started, os.times()
+        output.seek(0)
+        said = output.read().decode("utf-8", "replace").strip()
+    status = f"over {limit:.0f} s" if code is None else ANSWERS.get(code, f"exit {code}")
+    computed = after.children_user + after.children_system - before.children_user - before.children_system
+    return Answer(status, seconds, said, megabytes, computed)
+>>>>>>> judges
 
 
 def verify(before: Path, after: Path, options: Sequence[str] = ("--close",), limit: float = 60) -> Answer:
@@ -57,11 +81,19 @@ def verify(before: Path, after: Path, options: Sequence[str] = ("--close",), lim
 
 
 def _wait(process: subprocess.Popen[bytes], until: float) -> tuple[int | None, int]:
+<<<<<<< HEAD
     """The exit code, None where it had to be killed, and the most memory that the process and its children held at once."""
     most = 0
     while process.poll() is None:
         family = [process.pid, *descendants(process.pid)]
         most = max(most, sum(map(_resident, family)))
+=======
+    """The exit code, None where it had to be killed, and the most memory that it or one of its children held."""
+    most = 0
+    while process.poll() is None:
+        family = [process.pid, *descendants(process.pid)]
+        most = max(most, *map(_resident, family))
+>>>>>>> judges
         if time.perf_counter() > until:
             kill(family)
             process.wait()
@@ -72,6 +104,7 @@ def _wait(process: subprocess.Popen[bytes], until: float) -> tuple[int | None, i
 
 def descendants(pid: int) -> list[int]:
     """The processes that a process started, and those that they did; Linux only, elsewhere none."""
+<<<<<<< HEAD
     parents: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -85,6 +118,18 @@ def descendants(pid: int) -> list[int]:
         children = parents.get(waiting.pop(), [])
         found += children
         waiting += children
+=======
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        for listed in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            try:
+                children = [int(child) for child in listed.read_text().split()]
+            except OSError:  # it has ended
+                continue
+            found += children
+            waiting += children
+>>>>>>> judges
     return found
 
 
@@ -105,12 +150,20 @@ def alive(pid: int) -> bool:
 
 
 def _resident(pid: int) -> int:
+<<<<<<< HEAD
     """Bytes of its own in memory: pages of files that it maps do not count."""
     try:
         held = Path(f"/proc/{pid}/statm").read_text().split()
     except OSError:
         return 0
     return (int(held[1]) - int(held[2])) * os.sysconf("SC_PAGE_SIZE")
+=======
+    """Bytes in memory, pages of files that are mapped among them."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+>>>>>>> judges
 
 
 def judge_all(cases: Iterable[Callable[[], Row | list[Row]]], jobs: int, heard: Callable[[Row], None]) -> list[Row]:

@@ -7,7 +7,7 @@ import opshift
 from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
 from tests import pairs
-from tests.opshift.verification.mutants import GRADES, MODELS, PRECISIONS, plain
+from tests.lab.proof.mutants import GRADES, MODELS, PRECISIONS, plain
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
