@@ -182,6 +182,8 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
         allowed = ROUNDINGS * WIDE * (width + noise / u)
         if grade == "close":
             allowed = np.maximum(allowed, CONSTANTS * noise + 4 * u * width)
+            if runs.drawn:  # right beside a line, what is left is the rounding of a constant
+                allowed = np.maximum(allowed, u * runs.magnitude)
         if runs.step:
             allowed = np.maximum(allowed, runs.step)
         wrong = (gap > allowed) & alike

@@ -100,8 +100,6 @@ NAMES = [
         after=Form("c = Constant<value_float=0.5>() s = Add(x, c) y = Tanh(s)", functions=""),
         functions=FUNCTION,
     ),
-<<<<<<< HEAD
-=======
     Pair(
         "fixed sizes",
         "one of the models takes two samples and no other number",
@@ -125,7 +123,6 @@ NAMES = [
         tensors={"table": TABLE},
         witness={"ids": np.arange(6)[None]},
     ),
->>>>>>> judges
 ]
 
 INVARIANTS = [
@@ -184,11 +181,7 @@ INVARIANTS = [
         constants="bool c = {1}",
     ),
     Pair(
-<<<<<<< HEAD
-        "root of a square",
-=======
         "absolute value",
->>>>>>> judges
         "the larger of x and -x, or the absolute value of x",
         **WIDE,
         before="n = Neg(x) y = Max(x, n)",

@@ -12,11 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-<<<<<<< HEAD
-from tests.lab.proof import honest, pairs, planted, taps
-=======
 from tests.lab.proof import hangs, honest, mutants, pairs, planted, taps, times
->>>>>>> judges
 from tests.lab.proof.running import Row, judge_all
 
 Case = Callable[[], Row | list[Row]]
@@ -24,26 +20,18 @@ Case = Callable[[], Row | list[Row]]
 CORPORA: dict[str, tuple[Callable[[argparse.Namespace], Iterator[Case]], str]] = {
     "small": (pairs.small, "small pairs that differ at one place: each must be told different"),
     "same": (pairs.same, "small pairs that compute the same: each must be told equal"),
-<<<<<<< HEAD
-=======
     "mutants": (
         mutants.cases,
         "small models with another weight, operator or attribute that moves outputs by 5 %: all must be told",
     ),
->>>>>>> judges
     "planted": (
         planted.cases,
         "results of conversions with one mistake: 95 of 100 must be told, and no honest one different",
     ),
-<<<<<<< HEAD
-    "honest": (honest.cases, "conversions that are right: none may be told different"),
-    "taps": (taps.cases, "trained image models with one tap of a kernel negated: 95 of 100 must be told different"),
-=======
     "hangs": (hangs.cases, "models on which a proof may not end, or leave processes behind"),
     "honest": (honest.cases, "conversions that are right: none may be told different"),
     "taps": (taps.cases, "trained image models with one tap of a kernel negated: 95 of 100 must be told different"),
     "times": (times.cases, "seconds of conversions with their proof, beside running both models once"),
->>>>>>> judges
 }
 
 
@@ -64,11 +52,7 @@ def main(arguments: list[str]) -> int:
             "--models", type=Path, default=os.environ.get("OPSHIFT_MODELS"), help="where trained models lie"
         )
         verb.add_argument(
-<<<<<<< HEAD
-            "--kind", default="", help="only one part of `honest`: signals, quantized, fused, exported, trained"
-=======
             "--kind", default="", help="only one part of `honest`: signals, quantized, fused, fixed, exported, trained"
->>>>>>> judges
         )
         verb.add_argument("--largest", type=float, default=50, help="the largest trained file, in MB (default: 50)")
         verb.add_argument("--plain", action="store_true", help="`opshift verify` without --close")

@@ -36,10 +36,7 @@ TABLE, POSITIONS = _drawn(1000, 8, seed=1), _drawn(512, 8, seed=2)
 WEIGHTS = _drawn(64, 64, seed=3) / 8
 SIGNED = _with(np.abs(_drawn(64, seed=4)) + 0.1, 41, -0.5)
 OTHER_WEIGHTS = _with(WEIGHTS, (17, 42), float(WEIGHTS[17, 42]) * 1.05)
-<<<<<<< HEAD
-=======
 MASKED = "k = Sub(one, attention_mask) f = Cast<to=1>(k) m = Mul(f, low) s = Add(scores, m) p = Softmax<axis=1>(s) y = Mul(p, weight)"
->>>>>>> judges
 
 TIES = [
     Pair(
@@ -459,8 +456,6 @@ TABLES = [
         witness={"scores": _drawn(1, 4), "attention_mask": _whole(1, 1, 0, 0)[None]},
     ),
     Pair(
-<<<<<<< HEAD
-=======
         "a mask that makes NaN",
         "masks are 0 or 1: any larger number makes all outputs NaN, and hides another weight",
         "float[N,L] scores, int64[N,L] attention_mask",
@@ -471,7 +466,6 @@ TABLES = [
         witness={"scores": _drawn(1, 4), "attention_mask": _whole(1, 1, 0, 0)[None]},
     ),
     Pair(
->>>>>>> judges
         "mask of the keys",
         "the mask hides rows instead of columns",
         "float[N,L,L] scores, bool[N,L] mask",

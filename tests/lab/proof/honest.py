@@ -35,10 +35,7 @@ def cases(options: argparse.Namespace) -> Iterator[Case]:
         ("signals", _signals()),
         ("quantized", _quantized()),
         ("fused", ((name, model, "portable") for name, model in made.fused_bert())),
-<<<<<<< HEAD
-=======
         ("fixed", _fixed()),
->>>>>>> judges
         ("exported", _exported(options)),
     ):
         if options.kind in ("", kind):
@@ -65,8 +62,6 @@ def _quantized() -> Iterator[tuple[str, ModelProto, str]]:
         yield name, model, OF_FLOATS[number % len(OF_FLOATS)]
 
 
-<<<<<<< HEAD
-=======
 def _fixed() -> Iterator[tuple[str, ModelProto, str]]:
     """One export of each dynamic family, with the sizes of its sample inputs."""
     families = set()
@@ -80,7 +75,6 @@ def _fixed() -> Iterator[tuple[str, ModelProto, str]]:
             yield source.name, source.model, f"optimize {sizes}"
 
 
->>>>>>> judges
 def _exported(options: argparse.Namespace) -> Iterator[tuple[str, ModelProto, str]]:
     pairs = [(source, command) for source in forms.exported() for command in OF_FLOATS]
     for source, command in random.Random(options.seed).sample(pairs, min(options.count, len(pairs))):
@@ -98,11 +92,7 @@ def _judge(kind: str, name: str, path: Path, command: str, options: argparse.Nam
     """The conversion, and what `verify` says of its result. A refusal is right, and what is taken back is not."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.onnx"
-<<<<<<< HEAD
-        verb, *rest = COMMANDS[command]
-=======
         verb, *rest = COMMANDS.get(command) or command.split()
->>>>>>> judges
         proof = run([verb, path, result, *rest], limit=options.limit)
         if proof.status == "unverified":
             proof = replace(proof, status="refused")
@@ -119,11 +109,7 @@ def _judge(kind: str, name: str, path: Path, command: str, options: argparse.Nam
             )
         ]
         if proof.status == "equal":
-<<<<<<< HEAD
-            answer = verify(path, result, limit=options.limit)
-=======
             answer = verify(path, result, () if options.plain else ("--close",), options.limit)
->>>>>>> judges
             said = "" if answer.status == "equal" else " ".join(answer.said.split())[:200]
             rows.append(Row(f"{kind}, verified", f"{name} {command}", answer, answer.status == "equal", said))
     return rows

@@ -17,15 +17,7 @@ import onnx.numpy_helper
 from onnx import ModelProto, NodeProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
-<<<<<<< HEAD:tests/opshift/verification/mutants.py
-from opshift.verification.combined import verify_sides
-from opshift.verification.engines import EngineError, Reference
-from opshift.verification.feeding.asked import DRAWN
-from opshift.verification.feeding.inputs import running
-from opshift.verification.side import Side
-=======
 from tests.lab.proof.running import Row, verify
->>>>>>> judges:tests/lab/proof/mutants.py
 
 Array = Any
 OPSET = 18

@@ -23,10 +23,7 @@ class Form:
     constants: str | None = None
     tensors: Mapping[str, Array] = field(default_factory=dict)
     functions: str | None = None
-<<<<<<< HEAD
-=======
     inputs: str | None = None
->>>>>>> judges
     outputs: str | None = None
     opset: int | None = None
 
@@ -63,11 +60,7 @@ class Pair:
         imports = f'"" : {opset}' + (', "local" : 1' if functions else "")
         model = onnx.parser.parse_model(
             f"<ir_version: 8, opset_import: [{imports}]>\n"
-<<<<<<< HEAD
-            f"g ({self.inputs}) => ({form.outputs or self.outputs}) <{constants}> {{ {form.body} }}\n{functions}"
-=======
             f"g ({form.inputs or self.inputs}) => ({form.outputs or self.outputs}) <{constants}> {{ {form.body} }}\n{functions}"
->>>>>>> judges
         )
         for name, value in {**self.tensors, **form.tensors}.items():
             model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))

@@ -18,23 +18,16 @@ ANSWERS = {0: "equal", 3: "unverified", 4: "different"}
 
 @dataclass(frozen=True)
 class Answer:
-<<<<<<< HEAD
-    """What a command said: `equal`, `different`, `unverified`, `exit N`, or `over N s`."""
-=======
     """What a command said: `equal`, `different`, `unverified`, `exit N`, or `over N s`.
 
     `computed` are the seconds of all cores together: those of other cases, too, with `--jobs` above 1.
     """
->>>>>>> judges
 
     status: str
     seconds: float
     said: str
     megabytes: int = 0
-<<<<<<< HEAD
-=======
     computed: float = 0.0
->>>>>>> judges
 
 
 @dataclass(frozen=True)
@@ -51,17 +44,6 @@ class Row:
 def run(arguments: Sequence[str | Path], limit: float = 60) -> Answer:
     """Run `opshift` with these arguments."""
     command = [sys.executable, "-m", "opshift", *map(str, arguments)]
-<<<<<<< HEAD
-    started = time.perf_counter()
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-        code, megabytes = _wait(process, started + limit)
-        seconds = time.perf_counter() - started
-        output.seek(0)
-        said = output.read().decode("utf-8", "replace").strip()
-    status = f"over {limit:.0f} s" if code is None else ANSWERS.get(code, f"exit {code}")
-    return Answer(status, seconds, said, megabytes)
-=======
     started, before = time.perf_counter(), os.times()
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
@@ -72,7 +54,6 @@ def run(arguments: Sequence[str | Path], limit: float = 60) -> Answer:
     status = f"over {limit:.0f} s" if code is None else ANSWERS.get(code, f"exit {code}")
     computed = after.children_user + after.children_system - before.children_user - before.children_system
     return Answer(status, seconds, said, megabytes, computed)
->>>>>>> judges
 
 
 def verify(before: Path, after: Path, options: Sequence[str] = ("--close",), limit: float = 60) -> Answer:
@@ -81,19 +62,11 @@ def verify(before: Path, after: Path, options: Sequence[str] = ("--close",), lim
 
 
 def _wait(process: subprocess.Popen[bytes], until: float) -> tuple[int | None, int]:
-<<<<<<< HEAD
-    """The exit code, None where it had to be killed, and the most memory that the process and its children held at once."""
-    most = 0
-    while process.poll() is None:
-        family = [process.pid, *descendants(process.pid)]
-        most = max(most, sum(map(_resident, family)))
-=======
     """The exit code, None where it had to be killed, and the most memory that it or one of its children held."""
     most = 0
     while process.poll() is None:
         family = [process.pid, *descendants(process.pid)]
         most = max(most, *map(_resident, family))
->>>>>>> judges
         if time.perf_counter() > until:
             kill(family)
             process.wait()
@@ -104,21 +77,6 @@ def _wait(process: subprocess.Popen[bytes], until: float) -> tuple[int | None, i
 
 def descendants(pid: int) -> list[int]:
     """The processes that a process started, and those that they did; Linux only, elsewhere none."""
-<<<<<<< HEAD
-    parents: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError):
-            continue
-        parents.setdefault(parent, []).append(int(folder.name))
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        children = parents.get(waiting.pop(), [])
-        found += children
-        waiting += children
-=======
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -129,7 +87,6 @@ def descendants(pid: int) -> list[int]:
                 continue
             found += children
             waiting += children
->>>>>>> judges
     return found
 
 
@@ -150,20 +107,11 @@ def alive(pid: int) -> bool:
 
 
 def _resident(pid: int) -> int:
-<<<<<<< HEAD
-    """Bytes of its own in memory: pages of files that it maps do not count."""
-    try:
-        held = Path(f"/proc/{pid}/statm").read_text().split()
-    except OSError:
-        return 0
-    return (int(held[1]) - int(held[2])) * os.sysconf("SC_PAGE_SIZE")
-=======
     """Bytes in memory, pages of files that are mapped among them."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
->>>>>>> judges
 
 
 def judge_all(cases: Iterable[Callable[[], Row | list[Row]]], jobs: int, heard: Callable[[Row], None]) -> list[Row]:
