@@ -174,7 +174,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
     found.remarks += responding.remarks(before.model, expected)
     found.remarks += _unfilled(before, found.feeds)
     if not (wanted.sets or wanted.runs or found.cast) and before.engine is after.engine is OnnxRuntime:
-        _try_small_sizes(before.model, first, second, found, judge)
+        _try_small_sizes((before.model, after.model), first, second, found, judge)
     found.seconds = perf_counter() - started
     return found
 
@@ -192,16 +192,22 @@ def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"not filled, so not tested to their edges: {', '.join(names[:3])}{rest}; --input-shape sets larger sizes"]
 
 
-def _try_small_sizes(model: ModelProto, first: Session, second: Session, found: WholeRun, judge: OutputJudge) -> None:
-    """Run both at sizes 2, 1 and 0 of all dynamic dimensions, as far as the first one takes them.
+def _try_small_sizes(
+    models: Sequence[ModelProto], first: Session, second: Session, found: WholeRun, judge: OutputJudge
+) -> None:
+    """Run both at sizes 2, 1 and 0 of all dimensions that are dynamic in both, as far as the first one takes them.
 
     Kernels may crash on these, so each runs in a process of its own.
     """
-    dims = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
-    if all(dim.dim_value for shape in dims.values() for dim in shape) or not isolation.forks():
+    dims = [{value.name: value.type.tensor_type.shape.dim for value in model.graph.input} for model in models]
+    fixed = {
+        name: [any(dim.dim_value for dim in pair) for pair in zip(shape, dims[1].get(name, shape), strict=False)]
+        for name, shape in dims[0].items()
+    }
+    if all(map(all, fixed.values())) or not isolation.forks():
         return
     for size in (2, 1, 0):
-        given = {name: _cut_down(value, dims.get(name, ()), size) for name, value in found.feeds[0].items()}
+        given = {name: _cut_down(value, fixed.get(name, ()), size) for name, value in found.feeds[0].items()}
         with suppress(isolation.Ended):
             name, why = isolation.call(_compare_once, first, second, given, judge)
             if why and size:
@@ -212,11 +218,11 @@ def _try_small_sizes(model: ModelProto, first: Session, second: Session, found: 
             return
 
 
-def _cut_down(value: Any, dims: Sequence[Any], size: int) -> Any:
-    """The first elements of an input along its dynamic dimensions."""
-    if getattr(value, "ndim", None) != len(dims):
+def _cut_down(value: Any, fixed: Sequence[bool], size: int) -> Any:
+    """The first elements of an input along the dimensions that are not fixed."""
+    if getattr(value, "ndim", None) != len(fixed):
         return value
-    return value[tuple(slice(None) if dim.dim_value else slice(size) for dim in dims)]
+    return value[tuple(slice(None) if is_fixed else slice(size) for is_fixed in fixed)]
 
 
 def _compare_once(first: Session, second: Session, given: Mapping[str, Any], judge: OutputJudge) -> tuple[str, str]:
