@@ -176,7 +176,7 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
         if sides.any():
             return None if grade != "exact" else Closeness(f"{told(x, y, sides)}, in float64", is_same=False)
         width, gap, near = scale(x), _gap(x, y), _gap(a, x)
-        alike = near <= _FLIPPED * np.maximum(width, runs.magnitude)
+        alike = near <= _flipped(runs) * np.maximum(width, runs.magnitude)
         u = half_unit(_narrowest(runs))
         noise = max([float(near[alike].max(initial=0.0)), *(_apart(x, one) for one in runs.moved)])
         allowed = ROUNDINGS * WIDE * (width + noise / u)
@@ -211,12 +211,14 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         flipped = np.zeros(a.shape, bool)
         if known:
             near, far = _gap(p, x), _gap(q, y)
-            decided = np.maximum(near, far) > _FLIPPED * np.maximum(width, runs.magnitude)
+            decided = np.maximum(near, far) > _flipped(runs) * np.maximum(width, runs.magnitude)
             flipped = decided & (_gap(x, y) <= CAPS["float32"]["exact"] * scale(x))
             noise = max(noise, float(near[~decided].max(initial=0.0)))
         units = UNITS["exact" if runs.moved and not known else grade]
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
         allowed = np.maximum(np.maximum(allowed, ANYWAY * noise), runs.floor)
+        if runs.drawn and grade == "close":
+            allowed = np.maximum(allowed, half_unit(narrow) * runs.magnitude)
         if runs.step:
             allowed = np.maximum(allowed, runs.step * (1 + 2.0**-10))
         wrong = gap > allowed
@@ -231,8 +233,9 @@ def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array)
     return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=_is_other(gap, width), part=part)
 
 
-_FLIPPED = 0.01
-"""A run in the models' precision that is farther from float64, as a part of the scale, decided something otherwise."""
+def _flipped(runs: Runs) -> float:
+    """How far a run is from float64, as a part of the scale, that decided something otherwise: no rounding does that."""
+    return 10 * cap(_narrowest(runs), "close")
 
 
 def _is_near_everywhere(runs: Runs, grade: str) -> Closeness | None:
