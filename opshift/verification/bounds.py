@@ -234,7 +234,7 @@ def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array)
 
 
 def _flipped(runs: Runs) -> float:
-    """How far a run is from float64, as a part of the scale, that decided something otherwise: no rounding does that."""
+    """How far from float64, as a part of the scale, a run is that decided something otherwise."""
     return 10 * cap(_narrowest(runs), "close")
 
 
