@@ -118,11 +118,12 @@ class _Reader:
 
     def read(self, graph: Body) -> None:
         for node in graph.node:
-            if not default_domain(node.domain) and node.op_type != "Constant":
+            if not self._chosen.keys().isdisjoint(node.input) and not default_domain(node.domain):
                 self._node(node)
                 self._masking(node)
                 self._first_axis(node)
-            self._follow(node)
+            if self._reached:
+                self._follow(node)
 
     def _follow(self, node: NodeProto) -> None:
         """Where numbers go, computed with or not."""

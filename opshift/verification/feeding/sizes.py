@@ -28,8 +28,8 @@ TYPICAL = {
 _NAMED = (
     (r"past|cache", "past"),
     (r"batch|bsz|^[nb]$", BATCH),
-    (r"height|^h$|rows", HEIGHT),
-    (r"width|^w$|cols", WIDTH),
+    (r"height|^h$", HEIGHT),
+    (r"width|^w$", WIDTH),
     (r"seq|len|time|token|frame|sample|audio|^[tls]$", SEQUENCE),
     (r"num|count|box|class|point", "count"),
 )
@@ -113,10 +113,8 @@ class Plan:
             yield {dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}
         yield usual
         if number:  # a window may not fit into less
-            larger = {
-                dim: usual[dim] if role == BATCH else filled[dim] * (1 + number % 2) for dim, role in self.roles.items()
-            }
-            yield larger
+            larger = {dim: size + max(self._steps[dim], 8) * (number % 2) for dim, size in filled.items()}
+            yield {dim: usual[dim] if self.roles[dim] == BATCH else size for dim, size in larger.items()}
 
     def _usual(self, number: int) -> dict[str, int]:
         """Two sizes in turn, and a number of samples for each run."""
@@ -194,10 +192,8 @@ def united(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> d
         if len(dims) != len(seconds):
             raise EngineError(f'input "{name}" has {len(dims)} dimensions, in the second model {len(seconds)}')
         for axis, (dim, second) in enumerate(zip(dims, seconds, strict=True)):
-            one, other = (
-                known(_key(dim, name, axis)),
-                known(second.dim_value if is_fixed(second) else ("second", _key(second, name, axis))),
-            )
+            theirs = _key(second, name, axis)
+            one, other = known(_key(dim, name, axis)), known(theirs if is_fixed(second) else ("second", theirs))
             if isinstance(one, int) and isinstance(other, int) and one != other:
                 raise EngineError(f'axis {axis} of input "{name}" is {one} long, in the second model {other}')
             if one != other:

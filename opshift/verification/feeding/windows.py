@@ -19,6 +19,7 @@ from opshift.verification.feeding.meanings import constants
 _WEIGHT = {"QLinearConv": 3, "QLinearConvTranspose": 3}  # where the kernel stands; elsewhere it is the second input
 _CONVOLUTIONS = frozenset(["Conv", "ConvInteger", "ConvTranspose", "DeformConv", "FusedConv", *_WEIGHT])
 _POOLS = frozenset(["MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"])
+_MOVING = _CONVOLUTIONS | _POOLS | {"Resize", "Upsample", "SpaceToDepth", "DepthToSpace"}
 _TAPS = {"cubic": 4, "linear": 2, "bilinear": 2}
 _LARGEST_STEP = 1 << 10
 _ONE = Fraction(1)
@@ -122,32 +123,35 @@ def steps(model: ModelProto) -> tuple[int, int, int]:
     found = [1, 1, 1]
     for node in model.graph.node:
         given = [scales[name] for name in node.input if name in scales]
-        before = [max(ratios) for ratios in zip(_EVEN, *given, strict=True)] if given else _EVEN
+        if not given and node.op_type not in _MOVING:
+            continue
+        before = [max(ratios) for ratios in zip(*given, strict=True)] if given else _EVEN
         step = _step(node, held)
         after = [a * b for a, b in zip(before, step, strict=True)]
         for axis, scale in enumerate(after):
             common = math.lcm(found[axis], scale.numerator)
             if step[axis] > 1 and scale.denominator == 1 and common <= _LARGEST_STEP:
                 found[axis] = common
-        if given or after != _EVEN:
-            scales.update(dict.fromkeys(node.output, after))
+        scales.update(dict.fromkeys(node.output, after))
     return found[0], found[1], found[2]
 
 
 def _step(node: NodeProto, held: Mapping[str, TensorProto]) -> list[Fraction]:
     """How many elements of its input one step of a node is, along a sequence, a height and a width."""
-    op, given = node.op_type, _attributes(node)
+    op = node.op_type
+    if op not in _MOVING:
+        return _EVEN
+    given = _attributes(node)
     if op in _CONVOLUTIONS or op in _POOLS:
         strides = list(map(Fraction, given.get("strides") or ()))
         strides = [1 / stride for stride in strides] if op.endswith("Transpose") else strides
         return [strides[0], _ONE, _ONE] if len(strides) == 1 else [_ONE, *(strides[-2:] or _EVEN[1:])]
-    if op in ("SpaceToDepth", "DepthToSpace"):
-        block = Fraction(given.get("blocksize") or 1)
+    if "blocksize" in given:
+        block = Fraction(given["blocksize"])
         return [_ONE, *[block if op == "SpaceToDepth" else 1 / block] * 2]
-    if op in ("Resize", "Upsample"):
-        written = next((held[name] for name in reversed(node.input) if name in held), None)
-        array = tensors.array(written) if written is not None else None
-        scales = given.get("scales") or (array.tolist() if array is not None and array.dtype.kind == "f" else [])
-        if len(scales) == 4 and min(scales) > 0:
-            return [_ONE, *(1 / Fraction(scale).limit_denominator(64) for scale in scales[2:])]
+    written = next((held[name] for name in reversed(node.input) if name in held), None)
+    array = tensors.array(written) if written is not None else None
+    scales = given.get("scales") or (array.tolist() if array is not None and array.dtype.kind == "f" else [])
+    if len(scales) == 4 and min(scales) > 0:
+        return [_ONE, *(1 / Fraction(scale).limit_denominator(64) for scale in scales[2:])]
     return _EVEN
