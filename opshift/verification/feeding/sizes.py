@@ -14,19 +14,21 @@ from opshift.passes.specialization.interface import tensor
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.windows import Window, inferred_shapes, steps, windows
 
-BATCH, HEIGHT, WIDTH, SEQUENCE = "batch", "height", "width", "sequence"
+BATCH, HEIGHT, WIDTH, SEQUENCE, PAST, TOTAL = "batch", "height", "width", "sequence", "past", "total"
 # What a dimension is in the first run, the second, and so on. The third sizes are odd or short.
 TYPICAL = {
     BATCH: (1, 2, 3, 5),
     HEIGHT: (64, 96, 37, 128),
     WIDTH: (96, 64, 53, 160),
     SEQUENCE: (16, 24, 1, 13),
-    "past": (8, 12, 3, 1),
+    PAST: (8, 12, 3, 1),
+    TOTAL: (24, 36, 4, 14),  # both
     "count": (5, 8, 1, 3),
 }
 # What the name of a dimension says of it; the first that fits.
 _NAMED = (
-    (r"past|cache", "past"),
+    (r"total", TOTAL),
+    (r"past|cache", PAST),
     (r"batch|bsz|^[nb]$", BATCH),
     (r"height|^h$", HEIGHT),
     (r"width|^w$", WIDTH),
@@ -51,7 +53,9 @@ def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
     for dim, places in dims.items():
         named = (role for pattern, role in _NAMED if "\n" not in dim and re.search(pattern, dim.lower()))
         found[dim] = next(named, None) or _by_place(taken, *places[0])
-    return found
+    return (
+        found if PAST in found.values() else {dim: SEQUENCE if role == TOTAL else role for dim, role in found.items()}
+    )
 
 
 def _by_place(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:

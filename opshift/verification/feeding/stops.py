@@ -107,13 +107,13 @@ def crossings(size: int, before: Stop, other: int, after: Stop, power: int) -> l
     if before.text != after.text or len(before.numbers) != len(after.numbers) or size == other:
         return []
     pairs = list(zip(before.numbers, after.numbers, strict=True))
-    held = [a for a, b in pairs if a == b]
+    held = [a for a, b in pairs if a == b and a > 1]  # by 1, everything is broadcast
     found = []
     for a, b in ((a, b) for a, b in pairs if a != b):
         for fixed in held:
-            met = size + (fixed - a) * (other - size) / (b - a)
-            found += [math.ceil(met), math.ceil(met) + 1]
             if power > 1 and b > 0:
                 area = other * math.pow(fixed / b, 1 / 2)
                 found += [math.ceil(area), *(round(area / whole) * whole for whole in (32, 16, 8, 4))]
+            met = size + (fixed - a) * (other - size) / (b - a)
+            found += [math.ceil(met), math.ceil(met) + 1]
     return [met for met in dict.fromkeys(found) if 1 < met <= LARGEST]

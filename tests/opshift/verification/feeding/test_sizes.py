@@ -39,12 +39,19 @@ def plan(taken, body="y = Relu(x)", constants=""):
         ("float[seq_len,batch_size,8] x", "sequence batch"),
         ("float[batch,12,past_sequence_length,64] x", "batch past"),
         ("float[batch,num_boxes,4] x", "batch count"),
+        ("float[total_length] x", "sequence"),
+        ("float[past_length] x, float[total_length] z", "past total"),
         ("float[num_frames] x", "sequence"),
         ("string[unk_0,unk_1] x", "batch sequence"),
     ],
 )
 def test_what_dimensions_are(taken, expected):
     assert " ".join(plan(taken).roles.values()) == expected
+
+
+def test_what_is_past_and_what_comes_add_up():
+    past, sequence, total = (TYPICAL[role] for role in ("past", "sequence", "total"))
+    assert total == tuple(a + b for a, b in zip(past, sequence, strict=True))
 
 
 def test_sizes_that_follow_from_others_are_left_to_these():
