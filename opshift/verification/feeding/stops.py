@@ -1,4 +1,4 @@
-"""Where a run stops, and which numbers have to do with it."""
+"""Read from an error at which node a run stopped, and which numbers it names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 @dataclass(frozen=True)
 class Stop:
-    """What an engine says where it cannot go on.
+    """An error of an engine.
 
     Attributes:
         reached: the number of the node that fails; -1 where it is not known.
@@ -33,7 +33,7 @@ class Stop:
 
 
 def stop(error: EngineError) -> Stop:
-    """What an error tells of marked nodes; the whole text of the engine is behind the line that is shown of it."""
+    """Read an error that a model with marked nodes raised; the whole text of the engine is its context."""
     cause = error.__context__ or error
     words = " ".join(str(cause).split())
     marks, rest = _MARK.findall(words) or _MARK.findall(_at(cause)), _NOISE.sub("", words)
@@ -42,7 +42,7 @@ def stop(error: EngineError) -> Stop:
 
 
 def _at(cause: BaseException) -> str:
-    """The name of the node at which onnx.reference was, which does not tell it."""
+    """Find the name of the node at which onnx.reference failed in the traceback, as its text has none."""
     name, trace = "", cause.__traceback__
     while trace is not None:
         node = getattr(trace.tb_frame.f_locals.get("node"), "onnx_node", None)
@@ -52,7 +52,7 @@ def _at(cause: BaseException) -> str:
 
 
 def marked(model: ModelProto) -> ModelProto:
-    """A copy whose nodes are named by their number, which engines repeat where one fails."""
+    """Copy a model, and name nodes by their number, which engines repeat where one fails."""
     copy = ModelProto()
     copy.CopyFrom(model)
     for number, node in enumerate(node for graph in with_nested([copy.graph]) for node in graph.node):
@@ -61,7 +61,7 @@ def marked(model: ModelProto) -> ModelProto:
 
 
 def _needs(node: NodeProto) -> Iterator[str]:
-    """What a node reads, the graphs in it included."""
+    """List the values that a node and the graphs in it read."""
     yield from node.input
     for _, _, graph in subgraphs(node):
         for inner in graph.node:
@@ -69,7 +69,7 @@ def _needs(node: NodeProto) -> Iterator[str]:
 
 
 class Surroundings:
-    """What the nodes of a model hang on."""
+    """The nodes of a model, and where their inputs come from."""
 
     def __init__(self, model: ModelProto):
         self.nodes = [node for graph in with_nested([model.graph]) for node in graph.node]
@@ -82,7 +82,7 @@ class Surroundings:
         }
 
     def causes(self, number: int, inputs: Iterable[str]) -> set[str]:
-        """The inputs that a node hangs on; all of them where the node is not known."""
+        """Find the inputs that a node depends on; all of them where the node is not known."""
         if not 0 <= number < len(self.nodes):
             return set(inputs)
         pending, seen = [self.nodes[number]], set()
@@ -100,9 +100,10 @@ class Surroundings:
 
 
 def crossings(size: int, before: Stop, other: int, after: Stop, power: int) -> list[int]:
-    """Sizes at which a number that grew with a size meets one that did not, going by two runs that stopped alike.
+    """Extrapolate from two runs that stopped alike to sizes at which a number that grows meets one that does not.
 
-    `power` is how many dimensions have the size: what is made of all of them grows as the area does, not evenly.
+    An image of 64 pixels has 16 patches, and one of 128 has 64, where 196 are asked for: 224 pixels have them.
+    `power` is how many dimensions have the size.
     """
     if before.text != after.text or len(before.numbers) != len(after.numbers) or size == other:
         return []

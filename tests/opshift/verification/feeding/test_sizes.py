@@ -6,7 +6,7 @@ from opshift.passes.specialization.interface import required
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
 from opshift.verification.feeding.asked import DRAWN
-from opshift.verification.feeding.sizes import TYPICAL, united
+from opshift.verification.feeding.sizes import TYPICAL, unite
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -116,7 +116,7 @@ def shapes(one, other):
     taken, others = (required(model("y = Relu(x)", 17, inputs=text, outputs="float y")) for text in (one, other))
     return [
         [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.tensor_type.shape.dim]
-        for kind in united(taken, others).values()
+        for kind in unite(taken, others).values()
     ]
 
 
