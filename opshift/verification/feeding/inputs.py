@@ -131,7 +131,7 @@ def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
 
 
 def _plan(side: Side, problem: Problem) -> Plan:
-    return Plan(side.model, side.folder, problem.taken, problem.free_dims(), problem.shape_of)
+    return Plan(side, problem.taken, problem.free_dims(), problem.shape_of)
 
 
 def _survive(run: Run) -> Run:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.model.messages import TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.specialization.interface import tensor
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.windows import Window, infer_shapes, steps, windows
+from opshift.verification.side import Side
 
 BATCH, HEIGHT, WIDTH, SEQUENCE, PAST, TOTAL = "batch", "height", "width", "sequence", "past", "total"
 # The size of a dimension in the first run, the second, and so on. The third sizes are odd or short.
@@ -94,13 +95,11 @@ def _moves(taken: Mapping[str, TypeProto], places: list[tuple[str, int]]) -> boo
 class Plan:
     """The sizes of each run."""
 
-    def __init__(
-        self, model: ModelProto, folder: str | None, taken: Mapping[str, TypeProto], dims: Places, shape_of: ShapeOf
-    ):
+    def __init__(self, side: Side, taken: Mapping[str, TypeProto], dims: Places, shape_of: ShapeOf):
         """`shape_of` computes the shape of an input from the sizes of dimensions."""
-        self._model, self._folder, self._taken, self._shape_of = model, folder, taken, shape_of
+        self._side, self._taken, self._shape_of = side, taken, shape_of
         self.roles = roles(taken, dims)
-        divided = dict(zip((SEQUENCE, HEIGHT, WIDTH), steps(model) if dims else (), strict=False))
+        divided = dict(zip((SEQUENCE, HEIGHT, WIDTH), steps(side.model) if dims else (), strict=False))
         self._steps = {dim: divided.get(role, 1) if _moves(taken, dims[dim]) else 1 for dim, role in self.roles.items()}
         """Of which number the size of a dimension is a multiple."""
 
@@ -125,7 +124,10 @@ class Plan:
         return {dim: self._size(dim, number if role == BATCH else number % 2) for dim, role in self.roles.items()}
 
     def _size(self, dim: str, number: int) -> int:
-        sizes, step = TYPICAL[self.roles[dim]], self._steps[dim]
+        role, step = self.roles[dim], self._steps[dim]
+        sizes = TYPICAL[role]
+        if self._side.is_large and role in (HEIGHT, WIDTH):  # a run may take minutes
+            sizes = sizes[0] // 2, sizes[1] // 2, sizes[2], sizes[3] // 2
         if number < 2 and step > abs(sizes[0] - sizes[1]):
             return step * (1 + (sizes[number] > sizes[1 - number]))
         return -(-sizes[number % 4] // step) * step
@@ -137,9 +139,9 @@ class Plan:
 
     @cached_property
     def _filled(self) -> dict[str, int]:
-        """Enlarge the first sizes until each window is filled, within `_ROOM`."""
+        """Enlarge the first sizes until each window is filled, within `_ROOM`; those of large models stay."""
         sizes = self._usual(0)
-        seen = windows(self._model) if sizes else []
+        seen = windows(self._side.model) if sizes and not self._side.is_large else []
         lacking = self._lacking(sizes, seen)
         for _ in range(_GROWTHS):
             larger = self._larger(sizes, lacking)
@@ -152,7 +154,9 @@ class Plan:
     def _lacking(self, sizes: Mapping[str, int], seen: list[Window]) -> list[list[float]]:
         """Find how many times as large the map of each unfilled window would have to be."""
         shapes = {name: self._shape_of(name, sizes) for name in self._taken} if seen else {}
-        known = infer_shapes(self._model, self._folder, shapes, [window.value for window in seen]) if seen else {}
+        known = (
+            infer_shapes(self._side.model, self._side.folder, shapes, [window.value for window in seen]) if seen else {}
+        )
         return [lack for window in seen if (lack := window.lacking(known.get(window.value, ())))]
 
     def _larger(self, sizes: dict[str, int], lacking: list[list[float]]) -> dict[str, int]:

@@ -109,6 +109,12 @@ def test_windows_that_want_too_much_are_left_aside():
     assert tuple(next(plan("float[N,1,H,W] x", body).sizes(0)).values())[1:] == (150, 158)
 
 
+def test_large_models_are_run_on_smaller_images(monkeypatch):
+    monkeypatch.setattr(Side, "is_large", True)
+    made = plan("float[N,1,H,W] x", "y = MaxPool<kernel_shape=[40,40]>(x)")
+    assert [tuple(next(made.sizes(number)).values()) for number in range(2)] == [(1, 32, 48), (2, 48, 32)]
+
+
 # --- two models ---------------------------------------------------------------------------------------------
 
 
