@@ -39,6 +39,8 @@ _MEANING = {
     ("Div", 1): "divisor",
     ("Mod", 1): "divisor",
 }
+# The table that an input is an index of, by operator and position, as onnxruntime writes it.
+_TABLES = {("EmbedLayerNormalization", 0): 2, ("EmbedLayerNormalization", 1): 4, ("GatherBlockQuantized", 1): 0}
 # Patterns for the name of an input, and its meaning where nodes tell none.
 _NAMED = ((r"mask", "mask"), (r"(^|_)(len|lens|lengths?)($|_)", "length"), (r"token_type|segment_id", "type"))
 # Operators whose result holds the numbers that they are given first.
@@ -122,6 +124,10 @@ class _Reader:
                 self._node(node)
                 self._masking(node)
                 self._first_axis(node)
+            for index, name in enumerate(node.input if node.domain == "com.microsoft" else ()):
+                if name in self._origins and (node.op_type, index) in _TABLES:
+                    self._found.of.setdefault(self._origins[name], "index")
+                    self._bound(node, self._origins[name], node.input[_TABLES[node.op_type, index]])
             if self._reached:
                 self._follow(node)
 
@@ -149,7 +155,7 @@ class _Reader:
             if meaning:
                 self._found.of.setdefault(origin, meaning)
             if meaning == "index":
-                self._bound(node, origin)
+                self._bound(node, origin, node.input[0])
             elif meaning == "length" and node.input[0] in self._axes:
                 of, first = self._axes[node.input[0]]
                 self._found.axes.setdefault(origin, (of, first + integer(node, "time_axis", 0)))
@@ -184,12 +190,12 @@ class _Reader:
         array = tensors.array(held) if held is not None and max(held.dims, default=1) == 1 else None
         return float(array.item()) if array is not None and array.size == 1 and array.dtype.kind in "iuf" else 0.0
 
-    def _bound(self, node: NodeProto, origin: str) -> None:
-        table = self._held.get(node.input[0])
-        size = 0
+    def _bound(self, node: NodeProto, origin: str, name: str) -> None:
+        """Note the size of the table that an input is an index of."""
+        table, size = self._held.get(name), 0
         if node.op_type == "OneHot":
             size = int(self._number(node.input[1]))
-        elif table is not None and node.op_type.startswith("Gather") and node.op_type != "GatherND":
+        elif table is not None and not node.op_type.startswith("Scatter") and node.op_type != "GatherND":
             axis = integer(node, "axis", 0)
             size = table.dims[axis] if -len(table.dims) <= axis < len(table.dims) else 0
         if size:
