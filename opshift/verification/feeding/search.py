@@ -20,7 +20,7 @@ from opshift.verification.feeding import filling
 from opshift.verification.feeding.filling import Choice
 from opshift.verification.feeding.meanings import INTEGERS, constants
 from opshift.verification.feeding.sizes import place
-from opshift.verification.feeding.stops import LARGEST, Stop, Surroundings, crossings, marked, stop
+from opshift.verification.feeding.stops import LARGEST, Stop, causes, crossings, marked, stop
 from opshift.verification.feeding.windows import infer_shapes
 from opshift.verification.side import Side
 
@@ -90,7 +90,7 @@ class Search:
         """Write the number of each try to the file `log`, and leave out `deadly` ones, which end the process."""
         self._problem, self._side, self._log, self._deadly = problem, side, log, deadly
         self._run = replace(side, model=marked(side.model)).open().run
-        self._around, self._held = Surroundings(problem.model), constants(problem.model)
+        self._causes, self._held = causes(problem.model, problem.taken), constants(problem.model)
         self._dims, self._fillable = problem.open_dims(), problem.numbers()
         self._told: dict[tuple[Any, ...], Stop | None] = {}
         self._left = _TRIES
@@ -148,23 +148,24 @@ class Search:
 
     def _sizes(self, number: int, choice: Choice) -> tuple[int, ...]:
         """Infer the sizes of a node's inputs, for errors that name none."""
-        if number < 0:
+        if not 0 <= number < len(self._causes):
             return ()
         shapes = {name: self._problem.shape_of(name, choice.sizes) for name in self._problem.taken}
-        names = list(self._around.nodes[number].input)
+        names = list(self._problem.model.graph.node[number].input)
         known = infer_shapes(self._problem.model, self._side.folder, shapes, names)
         held = [list(self._held[name].dims) for name in names if name in self._held]
         return tuple(size for shape in (*known.values(), *held) for size in shape if isinstance(size, int))
 
     def _next(self, choice: Choice, stopped: Stop) -> Iterator[Choice]:
         """Yield the choices next to one, the likeliest first, in which sizes or a number differ."""
-        causes = self._around.causes(stopped.reached, self._problem.taken)
-        dims = [dim for dim, places in self._dims.items() if any(name in causes for name, _ in places)]
+        number, taken = stopped.reached, self._problem.taken
+        behind = (self._causes[number] if 0 <= number < len(self._causes) else ()) or taken
+        dims = [dim for dim, places in self._dims.items() if any(name in behind for name, _ in places)]
         dims.sort(key=lambda dim: not any(axis for _, axis in self._dims[dim]))  # those of batches last
         later = [dim for dim in dims if any(axis for _, axis in self._dims[dim])] or dims
-        fills = [name for name in self._fillable if name in causes]
+        fills = [name for name in self._fillable if name in behind]
         said = [n for n in dict.fromkeys(stopped.numbers) if 0 < n <= LARGEST][:_SAID]
-        beside = [d.dim_value for name in causes for d in tensor(self._problem.taken[name]).shape.dim][:_SAID]
+        beside = [d.dim_value for name in taken if name in behind for d in tensor(taken[name]).shape.dim][:_SAID]
         near = [n for n in dict.fromkeys([*said, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
         square = tuple(dim for dim in dims if all(self._is_spatial(*place) for place in self._dims[dim]))
         for together in dict.fromkeys([square, *((dim,) for dim in dims)]):

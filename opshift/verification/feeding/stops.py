@@ -68,35 +68,15 @@ def _needs(node: NodeProto) -> Iterator[str]:
             yield from _needs(inner)
 
 
-class Surroundings:
-    """The nodes of a model, and where their inputs come from."""
-
-    def __init__(self, model: ModelProto):
-        self.nodes = [node for graph in with_nested([model.graph]) for node in graph.node]
-        self._makers = {name: node for node in self.nodes for name in node.output if name}
-        self._owners = {  # the node that a value inside a graph of it hangs on
-            name: node
-            for node in self.nodes
-            for _, _, graph in subgraphs(node)
-            for name in (*(value.name for value in graph.input), *(n for inner in graph.node for n in inner.output))
-        }
-
-    def causes(self, number: int, inputs: Iterable[str]) -> set[str]:
-        """Find the inputs that a node depends on; all of them where the node is not known."""
-        if not 0 <= number < len(self.nodes):
-            return set(inputs)
-        pending, seen = [self.nodes[number]], set()
-        reached: set[str] = set()
-        while pending:
-            node = pending.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            names = list(_needs(node))
-            reached.update(names)
-            for name in (*names, *node.output):
-                pending += [found for found in (self._makers.get(name), self._owners.get(name)) if found is not None]
-        return reached & set(inputs) or set(inputs)
+def causes(model: ModelProto, inputs: Iterable[str]) -> list[set[str]]:
+    """Find the inputs that each node of the main graph depends on."""
+    known = {name: {name} for name in inputs}
+    found = []
+    for node in model.graph.node:
+        reached = set[str]().union(*(known.get(name, ()) for name in _needs(node)))
+        known.update(dict.fromkeys(node.output, reached))
+        found.append(reached)
+    return found
 
 
 def crossings(size: int, before: Stop, other: int, after: Stop, power: int) -> list[int]:
