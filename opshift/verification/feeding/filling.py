@@ -1,4 +1,4 @@
-"""What an input of a type, a shape and a meaning is filled with: seeded numbers."""
+"""Draw seeded values for inputs from their types, shapes and meanings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNKNOWN = 8  # below which integers of no known meaning lie
 
 @dataclass(frozen=True)
 class Choice:
-    """What is left open by a model, decided.
+    """A decision for all that a model leaves open.
 
     Attributes:
         size: what dimensions take that are not in `sizes`.
@@ -47,7 +47,7 @@ class Choice:
 
 
 def undrawable(taken: Mapping[str, TypeProto]) -> str:
-    """Why there are no values of these types, whatever is chosen; empty where there may be some."""
+    """Say why no values of these types can be drawn; empty where some can."""
     axes = max((_axes(kind) for kind in taken.values()), default=0)
     return f"an input has {axes} dimensions" if axes > AXES else ""
 
@@ -61,7 +61,7 @@ def _axes(kind: TypeProto) -> int:
 def draw(
     taken: Mapping[str, TypeProto], meanings: Meanings, wanted: Asked, choice: Choice, most: int = MOST
 ) -> dict[str, Any]:
-    """A value for each input; raises `EngineError` for what cannot be drawn, or has more elements than `most`."""
+    """Draw a value for each input; raise `EngineError` for unknown types, and for more elements than `most`."""
     import numpy as np
 
     random = np.random.default_rng(choice.seed)
@@ -74,7 +74,7 @@ def draw(
 
 
 def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[int]:
-    """The sizes that an input takes."""
+    """Compute the shape of an input."""
     if name in wanted.shapes:
         return list(wanted.shapes[name])
     return [
@@ -84,7 +84,7 @@ def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[
 
 
 def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
-    """What a dimension takes; one that is written as a sum or a product of others is computed."""
+    """Look up the size of a dimension; compute sums and products of others, as `past + 1`."""
     held = {**choice.sizes, **wanted.sizes}
     if (symbol or where) in held:
         return held[symbol or where]
@@ -94,7 +94,7 @@ def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """One input, as it is drawn."""
+    """The way to draw one input."""
 
     name: str
     taken: Mapping[str, TypeProto]
@@ -142,7 +142,7 @@ class _Drawn:
         return (np.abs(values) if self.choice.fallback == "positive" else values).astype(dtype)
 
     def _of_both_signs(self, values: Any) -> Any:
-        """A few numbers may be all positive, where a Relu is nothing: every other one turns, a single one in turn."""
+        """Turn every other number if all have one sign, and a single one in turn: else a Relu may do nothing."""
         import numpy as np
 
         if values.size == 1:
@@ -160,7 +160,7 @@ class _Drawn:
         return np.asarray(self.random.uniform(low, high, shape)).astype(dtype)
 
     def _whole(self, shape: list[int], dtype: Any, meaning: str) -> Any:
-        """Whole numbers that are what they mean, or what the choice says in the place of that."""
+        """Draw whole numbers by their meaning, or by the fallback of the choice."""
         import numpy as np
 
         count, fallback, compared = math.prod(shape), self.choice.fallback, self.meanings.compared.get(self.name, ())
@@ -191,7 +191,7 @@ class _Drawn:
         return self.random.integers(low, high, count)
 
     def _bounds(self, dtype: Any, meaning: str) -> tuple[int, int]:
-        """Integers of both signs, unless they may tell sizes or places."""
+        """Bound integers of no known meaning: only those that cannot be sizes or places are negative."""
         if meaning == "type":
             return 0, 2
         if dtype.itemsize == 1:
@@ -199,7 +199,7 @@ class _Drawn:
         return (0, _UNKNOWN) if self.name in self.meanings.used or dtype.kind == "u" else (-_UNKNOWN, _UNKNOWN)
 
     def _mask(self, shape: list[int]) -> Any:
-        """Ones up to the length of each row: all of it, or half, in turn."""
+        """Fill each row with ones: all of it, or its first half, in turn."""
         import numpy as np
 
         length = shape[-1] if shape else 1
@@ -207,14 +207,14 @@ class _Drawn:
         return np.arange(length) < np.where(rows % 2, (length + 1) // 2, length)[:, None]
 
     def _truths(self, shape: list[int]) -> Any:
-        """Both, of which each row begins with a true one: a mask leaves nothing of a row that is false."""
+        """Draw truths; rows begin with true, as a mask that is false everywhere makes NaN, and end with false."""
         values = self.random.integers(0, 2, shape)
         if len(shape) > 1 and values.size:
             values[..., -1], values[..., 0] = 0, 1
         return values
 
     def _indices(self, count: int, below: int) -> Any:
-        """Places all over a table, the first one and the last one among them, in a random order."""
+        """Spread indices over a table, in a random order, with the first and the last among them."""
         import numpy as np
 
         places = (np.arange(count) + self.random.random()) * max(below, 1) / max(count, 1)
@@ -223,13 +223,13 @@ class _Drawn:
         return self.random.permutation(places.astype(np.int64))
 
     def _lengths(self, count: int) -> Any:
-        """Lengths up to the size of the axis that they are about; one has all of it."""
+        """Draw lengths up to the size of their axis; one has all of it."""
         values = self.random.integers(1, self._longest(), count, endpoint=True)
         values[self.choice.seed % max(count, 1) :][:1] = self._longest()
         return values
 
     def _longest(self) -> int:
-        """The size of the axis that lengths are about: the largest one of an input, where nothing tells which."""
+        """Find the size of the axis that lengths are about: the largest dynamic one, where nothing tells which."""
         if self.name in self.meanings.axes:
             name, axis = self.meanings.axes[self.name]
             shape = self._shape(name)
@@ -245,7 +245,7 @@ class _Drawn:
         return shape_of(name, self.taken[name], self.wanted, self.choice)
 
     def _divisors(self, count: int, dtype: Any) -> Any:
-        """Integers other than 0, of both signs unless they may tell sizes."""
+        """Draw integers other than 0, of both signs unless they may be sizes."""
         values = self.random.integers(1, _UNKNOWN, count)
         if self.name in self.meanings.used or dtype.kind == "u":
             return values

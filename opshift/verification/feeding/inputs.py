@@ -19,13 +19,13 @@ from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
-from opshift.verification.feeding.sizes import BATCH, Plan, roles, united
+from opshift.verification.feeding.sizes import BATCH, Plan, roles, unite
 from opshift.verification.side import Side
 
 _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
 _ENDS = 8  # of processes, after which nothing more is tried
 _ATTEMPTS = 24  # at one set of inputs
-_WITHOUT = 6  # sets that are tried where no number comes out of any
+_WITHOUT = 6  # sets that are tried where outputs hold no numbers
 
 Run = Callable[[Feeds], list[Any]]
 
@@ -62,18 +62,26 @@ def running(
     beside: ModelProto | None = None,
     single: bool = False,
 ) -> Iterator[Fed]:
-    """Sets of inputs that a model runs on, with its outputs; `run` is what a session of it does.
+    """Yield sets of inputs that a model runs on, with its outputs.
 
-    They are `sought` in copies of this process where some are known to end the one that runs them. They have sizes that
-    the model `beside` takes, too. `single` draws one sample for each set, where that is open.
+    The first two differ in every dynamic size, and all float outputs of a set are NaN only if no other set was found.
+    Windows that are larger than their feature map in each set are told by `windows.unfilled_windows`.
+
+    Args:
+        side: the model, and the engine that runs it.
+        run: runs a session of the model.
+        wanted: what the user says of the inputs.
+        sought: whether to run each set in a copy of this process, as some are known to end the process.
+        beside: a second model, which is to take the same inputs.
+        single: whether to draw one sample a set.
 
     Raises:
-        EngineError: there is none that it takes.
+        EngineError: the model takes no inputs that could be found, or the second model takes others.
     """
     found = []
-    run = _surviving(run) if sought else run
+    run = _survive(run) if sought else run
     problem = problem_of(side.model, wanted, beside)
-    problem = _of_one_sample(problem) if single else problem
+    problem = _take_one_sample(problem) if single else problem
     for fed in _given(side, run, problem) if wanted.sets else _found(side, run, problem):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
@@ -82,28 +90,30 @@ def running(
 
 
 def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = None) -> Problem:
-    """What is to be drawn for a model, of sizes that the one `beside` it takes, too."""
+    """Describe the inputs of a model, with the sizes that the model `beside` it has fixed."""
     taken = required(model)
     if beside is not None:
         kept = {name: kind for name, kind in taken.items() if name not in wanted.values}
         others = {name: kind for name, kind in required(beside).items() if name not in wanted.values}
-        taken = {**taken, **united(kept, others)}
+        taken = {**taken, **unite(kept, others)}
     return Problem(model, taken, meanings(model, taken), wanted)
 
 
-def _of_one_sample(problem: Problem) -> Problem:
+def _take_one_sample(problem: Problem) -> Problem:
+    """Fix the size of batches as 1."""
     dims = roles(problem.taken, problem.free_dims())
     samples = dict.fromkeys((dim for dim, role in dims.items() if role == BATCH), 1)
     return replace(problem, wanted=replace(problem.wanted, sizes={**problem.wanted.sizes, **samples}))
 
 
 def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
-    """Those of the user; what is left out is drawn, of the sizes that the others have."""
+    """Yield the inputs of the user; draw those that are left out, in the sizes that the others have."""
     wanted = problem.wanted
-    usual = next(_plan(side, problem).sizes(0))
+    all_given = all(len(held) >= len(problem.taken) for held in wanted.sets)
+    usual = {} if all_given else next(_plan(side, problem).sizes(0))
     for number, held in enumerate(wanted.sets[: wanted.runs]):
         choice = Choice(sizes={**usual, **_sizes(problem, held)}, seed=wanted.seed + number)
-        given = problem.draw(choice) if len(held) < len(problem.taken) else {}
+        given = {} if all_given else problem.draw(choice)
         given = {**given, **held, **wanted.values}
         try:
             yield Fed(given, run(given), choice)
@@ -112,7 +122,7 @@ def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
-    """What symbolic dimensions are in inputs that are given."""
+    """Read the sizes of dimensions from inputs that are given."""
     return {
         symbol: held[name].shape[axis]
         for symbol, places in problem.open_dims().items()
@@ -122,11 +132,11 @@ def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
 
 
 def _plan(side: Side, problem: Problem) -> Plan:
-    return Plan(side.model, side.folder, problem.taken, problem.free_dims(), problem.shape_of)
+    return Plan(side, problem.taken, problem.free_dims(), problem.shape_of)
 
 
-def _surviving(run: Run) -> Run:
-    """The same in a copy of this process for each run, whose end is an error."""
+def _survive(run: Run) -> Run:
+    """Run in a copy of this process, and take its end for an error."""
 
     def survived(given: Feeds) -> list[Any]:
         try:
@@ -138,9 +148,9 @@ def _surviving(run: Run) -> Run:
 
 
 def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
-    """Such as users feed; where a model does not take them, such as a search finds, and others like these.
+    """Yield inputs of the sizes that users feed; search for others where the model does not run on these.
 
-    Each number that an input is compared with has its turn, as something else is done for it.
+    Each number that the model compares an input with has its turn, as the model does something else for it.
     """
     wanted, nothing_fits = problem.wanted, f"{side.named}: no inputs could be found that the first model takes"
     if why := undrawable(problem.taken):
@@ -154,15 +164,15 @@ def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
         starts = [replace(start, sizes=sizes) for sizes in plan.sizes(number)]
         if turn not in bases:
             others = (replace(starts[0], fallback=fallback) for fallback in FALLBACKS[1:])
-            fed, failure = _first_that_runs(problem, run, _unlike([*starts, *others]))
+            fed, failure = _try(problem, run, _distinct([*starts, *others]))
             why = why or failure
         if fed is None and number < turns:
-            base = _searched(side, problem, starts[0])
+            base = _search_apart(side, problem, starts[0])
             if base is not None:
                 bases[turn] = base
-                fed, _ = _first_that_runs(problem, run, [base])
+                fed, _ = _try(problem, run, [base])
         for base in [bases[turn]] if turn in bases else fits[:1]:
-            fed = fed or _varied(problem, run, plan, replace(base, turn=turn, seed=start.seed), number)
+            fed = fed or _vary(problem, run, plan, replace(base, turn=turn, seed=start.seed), number)
         if fed is not None:
             fits.append(fed.choice)
             yield fed
@@ -170,12 +180,15 @@ def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
         raise EngineError(f"{nothing_fits}: {why}")
 
 
-def _varied(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> Fed | None:
-    """What runs, with other sizes: those of one role and size are changed together, or else each alone."""
+def _vary(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> Fed | None:
+    """Change each size of a choice that runs, as far as the model takes others.
+
+    Dimensions of one role and size are changed together, and each alone if that fails.
+    """
     usual = list(plan.sizes(number))[1 if number else 0]
     compared = problem.meanings.compared
     turned = replace(base, fills={name: fill for name, fill in base.fills.items() if not compared.get(name)})
-    best, _ = _first_that_runs(problem, run, [turned, base, replace(base, turn=0)])
+    best, _ = _try(problem, run, [turned, base, replace(base, turn=0)])
     if best is None:
         return None
     groups: dict[Any, list[str]] = {}
@@ -188,16 +201,16 @@ def _varied(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -
                 if best.choice.sizes[dims[0]] != size or other == size:
                     continue
                 choice = replace(best.choice, sizes={**best.choice.sizes, **dict.fromkeys(dims, other)})
-                best = _first_that_runs(problem, run, [choice])[0] or best
+                best = _try(problem, run, [choice])[0] or best
     return best
 
 
-def _unlike(choices: Sequence[Choice]) -> Iterator[Choice]:
+def _distinct(choices: Sequence[Choice]) -> Iterator[Choice]:
     return (choice for number, choice in enumerate(choices) if choice not in choices[:number])
 
 
-def _first_that_runs(problem: Problem, run: Run, choices: Iterable[Choice]) -> tuple[Fed | None, str]:
-    """The first set of inputs of which a number comes out, else the first that runs; and why others do not."""
+def _try(problem: Problem, run: Run, choices: Iterable[Choice]) -> tuple[Fed | None, str]:
+    """Run choices until outputs hold numbers; return the first that ran if none does, and the first error."""
     without, why = list[Fed](), ""
     for choice in islice(choices, _ATTEMPTS):
         try:
@@ -206,7 +219,7 @@ def _first_that_runs(problem: Problem, run: Run, choices: Iterable[Choice]) -> t
         except EngineError as error:
             why = why or str(error)
             continue
-        if not _is_nothing(fed.outputs):
+        if not _has_no_number(fed.outputs):
             return fed, ""
         without.append(fed)
         if len(without) == _WITHOUT:
@@ -214,16 +227,16 @@ def _first_that_runs(problem: Problem, run: Run, choices: Iterable[Choice]) -> t
     return next(iter(without), None), why
 
 
-def _is_nothing(values: Sequence[Any]) -> bool:
-    """Whether all floats are NaN or infinite, as far as these are arrays."""
+def _has_no_number(values: Sequence[Any]) -> bool:
+    """Tell whether there are floats, and all of them are NaN or infinite."""
     import numpy as np
 
     floats = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.size]
     return bool(floats) and not any(np.isfinite(value).any() for value in floats)
 
 
-def _searched(side: Side, problem: Problem, first: Choice) -> Choice | None:
-    """A choice that fits, looked for in a process of its own: what is tried may end it."""
+def _search_apart(side: Side, problem: Problem, first: Choice) -> Choice | None:
+    """Search for a choice that runs in a process of its own, as a try may end it."""
     with scratch() as folder:
         log, deadly = os.path.join(folder, "tries"), set[int]()
         for _ in range(_ENDS):

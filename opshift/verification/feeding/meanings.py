@@ -1,4 +1,4 @@
-"""What a model makes of the integers, truths and masks that it is given: indices, axes, lengths, or one of a few."""
+"""Find out what inputs mean: indices, axes, lengths, masks, or one of a few numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ _MEANING = {
     ("Div", 1): "divisor",
     ("Mod", 1): "divisor",
 }
-# What the name of an input says, where the model does not.
+# The table that an input is an index of, by operator and position, as onnxruntime writes it.
+_TABLES = {("EmbedLayerNormalization", 0): 2, ("EmbedLayerNormalization", 1): 4, ("GatherBlockQuantized", 1): 0}
+# Patterns for the name of an input, and its meaning where nodes tell none.
 _NAMED = ((r"mask", "mask"), (r"(^|_)(len|lens|lengths?)($|_)", "length"), (r"token_type|segment_id", "type"))
 # Operators whose result holds the numbers that they are given first.
 _PASSING = frozenset(["Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Expand"])
@@ -59,7 +61,7 @@ class Meanings:
     """What is known of inputs, by name.
 
     Attributes:
-        of: what an input means to the first consumer that says so, else what its name says.
+        of: the meaning of an input to the first consumer that tells one, else by its name.
         below: the size of the smallest table that an input is an index of.
         compared: the constants that an input is compared with.
         axes: the input and the axis that a length is one of.
@@ -76,7 +78,7 @@ class Meanings:
 
 
 def constants(model: ModelProto) -> dict[str, TensorProto]:
-    """The tensors that a model holds, by the values that have them, or their numbers in another type."""
+    """Collect the tensors of a model by value, and by values that are casts of them."""
     held: dict[str, TensorProto] = {}
     for graph in with_nested([model.graph]):
         held.update((tensor.name, tensor) for tensor in getattr(graph, "initializer", ()))
@@ -89,7 +91,7 @@ def constants(model: ModelProto) -> dict[str, TensorProto]:
 
 
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
-    """What the nodes of a model, subgraphs included, make of its inputs."""
+    """Read the meanings of inputs from the nodes of a model, subgraphs included, and from their names."""
     integers = {name for name, kind in taken.items() if tensor(kind).elem_type in INTEGERS}
     found = Meanings()
     reader = _Reader(found, integers, set(taken), constants(model))
@@ -118,14 +120,19 @@ class _Reader:
 
     def read(self, graph: Body) -> None:
         for node in graph.node:
-            if not default_domain(node.domain) and node.op_type != "Constant":
+            if not self._chosen.keys().isdisjoint(node.input) and not default_domain(node.domain):
                 self._node(node)
                 self._masking(node)
                 self._first_axis(node)
-            self._follow(node)
+            for index, name in enumerate(node.input if node.domain == "com.microsoft" else ()):
+                if name in self._origins and (node.op_type, index) in _TABLES:
+                    self._found.of.setdefault(self._origins[name], "index")
+                    self._bound(node, self._origins[name], node.input[_TABLES[node.op_type, index]])
+            if self._reached:
+                self._follow(node)
 
     def _follow(self, node: NodeProto) -> None:
-        """Where numbers go, computed with or not."""
+        """Note which inputs may tell sizes, and which are divided."""
         for index, name in enumerate(node.input):
             reached = self._reached.get(name)
             if not reached:
@@ -148,7 +155,7 @@ class _Reader:
             if meaning:
                 self._found.of.setdefault(origin, meaning)
             if meaning == "index":
-                self._bound(node, origin)
+                self._bound(node, origin, node.input[0])
             elif meaning == "length" and node.input[0] in self._axes:
                 of, first = self._axes[node.input[0]]
                 self._found.axes.setdefault(origin, (of, first + integer(node, "time_axis", 0)))
@@ -178,17 +185,17 @@ class _Reader:
         self._axes[node.output[0]] = held[0], held[1] + perm[0]
 
     def _number(self, name: str) -> float:
-        """The number that a constant of one element is; 0 for anything else."""
+        """Read a constant of one element; 0 for anything else."""
         held = self._held.get(name)
         array = tensors.array(held) if held is not None and max(held.dims, default=1) == 1 else None
         return float(array.item()) if array is not None and array.size == 1 and array.dtype.kind in "iuf" else 0.0
 
-    def _bound(self, node: NodeProto, origin: str) -> None:
-        table = self._held.get(node.input[0])
-        size = 0
+    def _bound(self, node: NodeProto, origin: str, name: str) -> None:
+        """Note the size of the table that an input is an index of."""
+        table, size = self._held.get(name), 0
         if node.op_type == "OneHot":
             size = int(self._number(node.input[1]))
-        elif table is not None and node.op_type.startswith("Gather") and node.op_type != "GatherND":
+        elif table is not None and not node.op_type.startswith("Scatter") and node.op_type != "GatherND":
             axis = integer(node, "axis", 0)
             size = table.dims[axis] if -len(table.dims) <= axis < len(table.dims) else 0
         if size:

@@ -1,4 +1,4 @@
-"""Looks for inputs that a model takes, led by what the engine says where it cannot go on."""
+"""Search for inputs that a model runs on, led by the errors of the engine."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from opshift.verification.feeding import filling
 from opshift.verification.feeding.filling import Choice
 from opshift.verification.feeding.meanings import INTEGERS, constants
 from opshift.verification.feeding.sizes import place
-from opshift.verification.feeding.stops import LARGEST, Stop, Surroundings, crossings, marked, stop
-from opshift.verification.feeding.windows import inferred_shapes
+from opshift.verification.feeding.stops import LARGEST, Stop, causes, crossings, marked, stop
+from opshift.verification.feeding.windows import infer_shapes
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _SAID = 12  # numbers of an engine
 
 @dataclass(frozen=True)
 class Problem:
-    """A model whose inputs are looked for."""
+    """A model, and what is known of its inputs."""
 
     model: ModelProto
     taken: Mapping[str, TypeProto]
@@ -48,11 +48,11 @@ class Problem:
     wanted: Asked
 
     def draw(self, choice: Choice, most: int = filling.MOST) -> dict[str, Any]:
-        """The inputs that a choice stands for, with those that were given in their place."""
+        """Draw the inputs of a choice; those that the user gave stay."""
         return filling.draw(self.taken, self.meanings, self.wanted, choice, most)
 
     def open_dims(self) -> dict[str, list[tuple[str, int]]]:
-        """Where each size that can be chosen occurs: inputs and axes by symbol, or by place."""
+        """Find the inputs and axes of each size that can be chosen, by symbol or by place."""
         found: dict[str, list[tuple[str, int]]] = {}
         for name, kind in self.taken.items():
             for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(kind).shape.dim):
@@ -62,15 +62,15 @@ class Problem:
         return found
 
     def free_dims(self) -> dict[str, list[tuple[str, int]]]:
-        """Those whose size does not follow from others."""
+        """Leave out dimensions that follow from others, as `past + 1`."""
         return {dim: places for dim, places in self.open_dims().items() if terms(dim) is None}
 
     def shape_of(self, name: str, sizes: Mapping[str, int]) -> list[int]:
-        """The shape of an input where dimensions have these sizes."""
+        """Compute the shape of an input from the sizes of dimensions."""
         return filling.shape_of(name, self.taken[name], self.wanted, Choice(sizes=sizes))
 
     def numbers(self) -> list[str]:
-        """The inputs of few numbers, which may be lengths, rates, or what else a model does not take any value of."""
+        """Find inputs of few numbers: a model may run on some lengths or rates only."""
         return [
             name
             for name, kind in self.taken.items()
@@ -87,10 +87,10 @@ class Search:
     """Best first: from the choice that went farthest, one step at a time."""
 
     def __init__(self, problem: Problem, side: Side, log: str = "", deadly: Container[int] = ()):
-        """`log` is the file that is told the number of each try before it, `deadly` the tries that end the process."""
+        """Write the number of each try to the file `log`, and leave out `deadly` ones, which end the process."""
         self._problem, self._side, self._log, self._deadly = problem, side, log, deadly
         self._run = replace(side, model=marked(side.model)).open().run
-        self._around, self._held = Surroundings(problem.model), constants(problem.model)
+        self._causes, self._held = causes(problem.model, problem.taken), constants(problem.model)
         self._dims, self._fillable = problem.open_dims(), problem.numbers()
         self._told: dict[tuple[Any, ...], Stop | None] = {}
         self._left = _TRIES
@@ -98,7 +98,7 @@ class Search:
         self._until = perf_counter() + _SECONDS
 
     def find(self, first: Choice) -> Choice | None:
-        """A choice that the model runs on; None where none was found in reasonable time."""
+        """Find a choice that the model runs on; None where time or tries are over."""
         order = count()
         begun = self._tell(first)
         if begun is None:
@@ -125,7 +125,7 @@ class Search:
         return len(self._told) >= self._left or perf_counter() > self._until
 
     def _tell(self, choice: Choice) -> Stop | None:
-        """Where a run on a choice stops; None where it does not."""
+        """Find where a run stops; None where it does not."""
         key = (*sorted(choice.sizes.items()), "", *sorted(choice.fills.items()))
         if key not in self._told:
             number = len(self._told)
@@ -147,24 +147,25 @@ class Search:
         return Stop(-1, (), "an output is empty")
 
     def _sizes(self, number: int, choice: Choice) -> tuple[int, ...]:
-        """The sizes of what a node is given, where the engine says nothing of them."""
-        if number < 0:
+        """Infer the sizes of a node's inputs, for errors that name none."""
+        if not 0 <= number < len(self._causes):
             return ()
         shapes = {name: self._problem.shape_of(name, choice.sizes) for name in self._problem.taken}
-        names = list(self._around.nodes[number].input)
-        known = inferred_shapes(self._problem.model, self._side.folder, shapes, names)
+        names = list(self._problem.model.graph.node[number].input)
+        known = infer_shapes(self._problem.model, self._side.folder, shapes, names)
         held = [list(self._held[name].dims) for name in names if name in self._held]
         return tuple(size for shape in (*known.values(), *held) for size in shape if isinstance(size, int))
 
     def _next(self, choice: Choice, stopped: Stop) -> Iterator[Choice]:
-        """The choices next to one, the likeliest first; each is a step of one size, of several, or of a number."""
-        causes = self._around.causes(stopped.reached, self._problem.taken)
-        dims = [dim for dim, places in self._dims.items() if any(name in causes for name, _ in places)]
+        """Yield the choices next to one, the likeliest first, in which sizes or a number differ."""
+        number, taken = stopped.reached, self._problem.taken
+        behind = (self._causes[number] if 0 <= number < len(self._causes) else ()) or taken
+        dims = [dim for dim, places in self._dims.items() if any(name in behind for name, _ in places)]
         dims.sort(key=lambda dim: not any(axis for _, axis in self._dims[dim]))  # those of batches last
         later = [dim for dim in dims if any(axis for _, axis in self._dims[dim])] or dims
-        fills = [name for name in self._fillable if name in causes]
+        fills = [name for name in self._fillable if name in behind]
         said = [n for n in dict.fromkeys(stopped.numbers) if 0 < n <= LARGEST][:_SAID]
-        beside = [d.dim_value for name in causes for d in tensor(self._problem.taken[name]).shape.dim][:_SAID]
+        beside = [d.dim_value for name in taken if name in behind for d in tensor(taken[name]).shape.dim][:_SAID]
         near = [n for n in dict.fromkeys([*said, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
         square = tuple(dim for dim in dims if all(self._is_spatial(*place) for place in self._dims[dim]))
         for together in dict.fromkeys([square, *((dim,) for dim in dims)]):
@@ -186,11 +187,11 @@ class Search:
             yield _sized(choice, dims, number)
 
     def _is_spatial(self, name: str, axis: int) -> bool:
-        """Whether an axis is one of an image's, which are changed together."""
+        """Tell whether an axis is one of an image's, which are changed together."""
         return axis > 1 and len(tensor(self._problem.taken[name]).shape.dim) > 3
 
     def _meeting(self, choice: Choice, stopped: Stop, dims: Sequence[str]) -> Iterator[Choice]:
-        """Sizes at which what the engine complains of would meet what it asks for."""
+        """Try two sizes, and yield those at which the numbers of the errors would meet."""
         if not dims:
             return
         now = choice.sizes.get(dims[0], choice.size)

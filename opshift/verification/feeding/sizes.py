@@ -1,4 +1,4 @@
-"""Sizes for dynamic dimensions, such as users feed: one sample and several, small images, short texts."""
+"""Choose sizes for dynamic dimensions as users feed them: one sample and several, small images, short texts."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
+from opshift.passes.model.messages import TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.specialization.interface import tensor
 from opshift.verification.engines import EngineError
-from opshift.verification.feeding.windows import Window, inferred_shapes, steps, windows
+from opshift.verification.feeding.windows import Window, infer_shapes, steps, windows
+from opshift.verification.side import Side
 
-BATCH, HEIGHT, WIDTH, SEQUENCE = "batch", "height", "width", "sequence"
-# What a dimension is in the first run, the second, and so on. The third sizes are odd or short.
+BATCH, HEIGHT, WIDTH, SEQUENCE, PAST, TOTAL = "batch", "height", "width", "sequence", "past", "total"
+# The size of a dimension in the first run, the second, and so on. The third sizes are odd or short.
 TYPICAL = {
     BATCH: (1, 2, 3, 5),
     HEIGHT: (64, 96, 37, 128),
     WIDTH: (96, 64, 53, 160),
     SEQUENCE: (16, 24, 1, 13),
-    "past": (8, 12, 3, 1),
+    PAST: (8, 12, 3, 1),
+    TOTAL: (24, 36, 4, 14),  # both
     "count": (5, 8, 1, 3),
 }
-# What the name of a dimension says of it; the first that fits.
+# Patterns for the name of a dimension, and its role; the first that fits counts.
 _NAMED = (
-    (r"past|cache", "past"),
+    (r"total", TOTAL),
+    (r"past|cache", PAST),
     (r"batch|bsz|^[nb]$", BATCH),
-    (r"height|^h$|rows", HEIGHT),
-    (r"width|^w$|cols", WIDTH),
+    (r"height|^h$", HEIGHT),
+    (r"width|^w$", WIDTH),
     (r"seq|len|time|token|frame|sample|audio|^[tls]$", SEQUENCE),
     (r"num|count|box|class|point", "count"),
 )
@@ -41,17 +44,19 @@ ShapeOf = Callable[[str, Mapping[str, int]], list[int]]
 
 
 def place(name: str, axis: int) -> str:
-    """How a dimension without a symbol is called; no symbol has such a name."""
+    """Name a dimension that has no symbol, as no symbol is named."""
     return f"{name}\n{axis}"
 
 
 def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
-    """What each dynamic dimension is, by its name, else by where it stands."""
+    """Find the role of each dynamic dimension by its name, else by its place."""
     found = {}
     for dim, places in dims.items():
         named = (role for pattern, role in _NAMED if "\n" not in dim and re.search(pattern, dim.lower()))
         found[dim] = next(named, None) or _by_place(taken, *places[0])
-    return found
+    return (
+        found if PAST in found.values() else {dim: SEQUENCE if role == TOTAL else role for dim, role in found.items()}
+    )
 
 
 def _by_place(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:
@@ -67,12 +72,12 @@ def _by_place(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:
 
 
 def _sizes(kind: TypeProto) -> list[int]:
-    """The sizes of a tensor, 0 for those that are dynamic."""
+    """List the sizes of a tensor, 0 for dynamic ones."""
     return [dim.dim_value if is_fixed(dim) else 0 for dim in tensor(kind).shape.dim]
 
 
 def _spatial(sizes: list[int], elem_type: int) -> list[int]:
-    """The axes of an image's height and width, channels first or last."""
+    """Find the spatial axes of an image, channels first or last; there are none in other inputs."""
     if elem_type in _NO_IMAGE or len(sizes) < 3:
         return []
     if len(sizes) == 3:
@@ -83,25 +88,23 @@ def _spatial(sizes: list[int], elem_type: int) -> list[int]:
 
 
 def _moves(taken: Mapping[str, TypeProto], places: list[tuple[str, int]]) -> bool:
-    """Whether windows may move along a dimension: not along the first one of several."""
+    """Tell whether windows may move along a dimension: they do not along the first axis of several."""
     return any(axis or len(tensor(taken[name]).shape.dim) == 1 for name, axis in places)
 
 
 class Plan:
     """The sizes of each run."""
 
-    def __init__(
-        self, model: ModelProto, folder: str | None, taken: Mapping[str, TypeProto], dims: Places, shape_of: ShapeOf
-    ):
-        """`shape_of` tells the shape of an input from the sizes of dimensions."""
-        self._model, self._folder, self._taken, self._shape_of = model, folder, taken, shape_of
+    def __init__(self, side: Side, taken: Mapping[str, TypeProto], dims: Places, shape_of: ShapeOf):
+        """`shape_of` computes the shape of an input from the sizes of dimensions."""
+        self._side, self._taken, self._shape_of = side, taken, shape_of
         self.roles = roles(taken, dims)
-        divided = dict(zip((SEQUENCE, HEIGHT, WIDTH), steps(model) if dims else (), strict=False))
+        divided = dict(zip((SEQUENCE, HEIGHT, WIDTH), steps(side.model) if dims else (), strict=False))
         self._steps = {dim: divided.get(role, 1) if _moves(taken, dims[dim]) else 1 for dim, role in self.roles.items()}
-        """What sizes are to be multiples of."""
+        """Of which number the size of a dimension is a multiple."""
 
     def sizes(self, number: int) -> Iterator[dict[str, int]]:
-        """The sizes for a run, the best ones first."""
+        """Yield sizes for a run, the best ones first."""
         first, usual = self._usual(0), self._usual(number)
         filled = self._filled
         if number == 0:
@@ -113,31 +116,32 @@ class Plan:
             yield {dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}
         yield usual
         if number:  # a window may not fit into less
-            larger = {
-                dim: usual[dim] if role == BATCH else filled[dim] * (1 + number % 2) for dim, role in self.roles.items()
-            }
-            yield larger
+            larger = {dim: size + max(self._steps[dim], 8) * (number % 2) for dim, size in filled.items()}
+            yield {dim: usual[dim] if self.roles[dim] == BATCH else size for dim, size in larger.items()}
 
     def _usual(self, number: int) -> dict[str, int]:
-        """Two sizes in turn, and a number of samples for each run."""
+        """Take two sizes in turn, and more samples in each run."""
         return {dim: self._size(dim, number if role == BATCH else number % 2) for dim, role in self.roles.items()}
 
     def _size(self, dim: str, number: int) -> int:
-        sizes, step = TYPICAL[self.roles[dim]], self._steps[dim]
+        role, step = self.roles[dim], self._steps[dim]
+        sizes = TYPICAL[role]
+        if self._side.is_large and role in (HEIGHT, WIDTH):  # a run may take minutes
+            sizes = sizes[0] // 2, sizes[1] // 2, sizes[2], sizes[3] // 2
         if number < 2 and step > abs(sizes[0] - sizes[1]):
             return step * (1 + (sizes[number] > sizes[1 - number]))
         return -(-sizes[number % 4] // step) * step
 
     def _apart(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Other sizes for what has another name: a model may mix up two of them."""
+        """Give sequences of another name another size, as a model may mix up two of them."""
         names = [dim for dim, role in self.roles.items() if role == SEQUENCE and "\n" not in dim]
         return {dim: sizes[dim] + max(self._steps[dim], 8) * k for k, dim in enumerate(names)}
 
     @cached_property
     def _filled(self) -> dict[str, int]:
-        """The first sizes, made larger until each window is filled, as far as that takes reasonable room."""
+        """Enlarge the first sizes until each window is filled, within `_ROOM`; those of large models stay."""
         sizes = self._usual(0)
-        seen = windows(self._model) if sizes else []
+        seen = windows(self._side.model) if sizes and not self._side.is_large else []
         lacking = self._lacking(sizes, seen)
         for _ in range(_GROWTHS):
             larger = self._larger(sizes, lacking)
@@ -148,13 +152,15 @@ class Plan:
         return sizes
 
     def _lacking(self, sizes: Mapping[str, int], seen: list[Window]) -> list[list[float]]:
-        """How many times as large maps would have to be, for each window that is not filled."""
+        """Find how many times as large the map of each unfilled window would have to be."""
         shapes = {name: self._shape_of(name, sizes) for name in self._taken} if seen else {}
-        known = inferred_shapes(self._model, self._folder, shapes, [window.value for window in seen]) if seen else {}
+        known = (
+            infer_shapes(self._side.model, self._side.folder, shapes, [window.value for window in seen]) if seen else {}
+        )
         return [lack for window in seen if (lack := window.lacking(known.get(window.value, ())))]
 
     def _larger(self, sizes: dict[str, int], lacking: list[list[float]]) -> dict[str, int]:
-        """The sizes times what the windows lack; those that lack too much are left aside."""
+        """Multiply the sizes by what the windows lack, without the windows that lack too much."""
         image = {HEIGHT, WIDTH} & {*self.roles.values()}
         lacking = sorted(lacking, key=max)
         while lacking:
@@ -173,8 +179,8 @@ class Plan:
         return sizes
 
 
-def united(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
-    """The inputs of a model, of sizes that a second one takes, too; those of other names are found by their place.
+def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
+    """Write the sizes that a second model has fixed into the inputs of the first; pair other names by their place.
 
     Raises:
         EngineError: the second one takes other sizes.
@@ -194,10 +200,8 @@ def united(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> d
         if len(dims) != len(seconds):
             raise EngineError(f'input "{name}" has {len(dims)} dimensions, in the second model {len(seconds)}')
         for axis, (dim, second) in enumerate(zip(dims, seconds, strict=True)):
-            one, other = (
-                known(_key(dim, name, axis)),
-                known(second.dim_value if is_fixed(second) else ("second", _key(second, name, axis))),
-            )
+            theirs = _key(second, name, axis)
+            one, other = known(_key(dim, name, axis)), known(theirs if is_fixed(second) else ("second", theirs))
             if isinstance(one, int) and isinstance(other, int) and one != other:
                 raise EngineError(f'axis {axis} of input "{name}" is {one} long, in the second model {other}')
             if one != other:
@@ -211,12 +215,12 @@ def _key(dim: Any, name: str, axis: int) -> int | str:
 
 
 def _worth(dim: Any) -> tuple[bool, bool, bool]:
-    """A size stands for a dimension rather than a name, and a name that the first model has rather than others."""
+    """Sort sizes before names, and names of the first model before others."""
     return not isinstance(dim, int), isinstance(dim, tuple), "\n" in str(dim)
 
 
 def _resized(name: str, kind: TypeProto, known: Callable[[Any], Any]) -> TypeProto:
-    """A type with the sizes that are known, and one name for dimensions that are equal."""
+    """Write sizes that are known into a type, and one name for dimensions that are equal."""
     made = TypeProto()
     made.CopyFrom(kind)
     for axis, dim in enumerate(tensor(made).shape.dim):

@@ -1,4 +1,4 @@
-"""Where a run stops, and which numbers have to do with it."""
+"""Read from an error at which node a run stopped, and which numbers it names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 @dataclass(frozen=True)
 class Stop:
-    """What an engine says where it cannot go on.
+    """An error of an engine.
 
     Attributes:
         reached: the number of the node that fails; -1 where it is not known.
@@ -33,7 +33,7 @@ class Stop:
 
 
 def stop(error: EngineError) -> Stop:
-    """What an error tells of marked nodes; the whole text of the engine is behind the line that is shown of it."""
+    """Read an error that a model with marked nodes raised; the whole text of the engine is its context."""
     cause = error.__context__ or error
     words = " ".join(str(cause).split())
     marks, rest = _MARK.findall(words) or _MARK.findall(_at(cause)), _NOISE.sub("", words)
@@ -42,7 +42,7 @@ def stop(error: EngineError) -> Stop:
 
 
 def _at(cause: BaseException) -> str:
-    """The name of the node at which onnx.reference was, which does not tell it."""
+    """Find the name of the node at which onnx.reference failed in the traceback, as its text has none."""
     name, trace = "", cause.__traceback__
     while trace is not None:
         node = getattr(trace.tb_frame.f_locals.get("node"), "onnx_node", None)
@@ -52,7 +52,7 @@ def _at(cause: BaseException) -> str:
 
 
 def marked(model: ModelProto) -> ModelProto:
-    """A copy whose nodes are named by their number, which engines repeat where one fails."""
+    """Copy a model, and name nodes by their number, which engines repeat where one fails."""
     copy = ModelProto()
     copy.CopyFrom(model)
     for number, node in enumerate(node for graph in with_nested([copy.graph]) for node in graph.node):
@@ -61,59 +61,40 @@ def marked(model: ModelProto) -> ModelProto:
 
 
 def _needs(node: NodeProto) -> Iterator[str]:
-    """What a node reads, the graphs in it included."""
+    """List the values that a node and the graphs in it read."""
     yield from node.input
     for _, _, graph in subgraphs(node):
         for inner in graph.node:
             yield from _needs(inner)
 
 
-class Surroundings:
-    """What the nodes of a model hang on."""
-
-    def __init__(self, model: ModelProto):
-        self.nodes = [node for graph in with_nested([model.graph]) for node in graph.node]
-        self._makers = {name: node for node in self.nodes for name in node.output if name}
-        self._owners = {  # the node that a value inside a graph of it hangs on
-            name: node
-            for node in self.nodes
-            for _, _, graph in subgraphs(node)
-            for name in (*(value.name for value in graph.input), *(n for inner in graph.node for n in inner.output))
-        }
-
-    def causes(self, number: int, inputs: Iterable[str]) -> set[str]:
-        """The inputs that a node hangs on; all of them where the node is not known."""
-        if not 0 <= number < len(self.nodes):
-            return set(inputs)
-        pending, seen = [self.nodes[number]], set()
-        reached: set[str] = set()
-        while pending:
-            node = pending.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            names = list(_needs(node))
-            reached.update(names)
-            for name in (*names, *node.output):
-                pending += [found for found in (self._makers.get(name), self._owners.get(name)) if found is not None]
-        return reached & set(inputs) or set(inputs)
+def causes(model: ModelProto, inputs: Iterable[str]) -> list[set[str]]:
+    """Find the inputs that each node of the main graph depends on."""
+    known = {name: {name} for name in inputs}
+    found = []
+    for node in model.graph.node:
+        reached = set[str]().union(*(known.get(name, ()) for name in _needs(node)))
+        known.update(dict.fromkeys(node.output, reached))
+        found.append(reached)
+    return found
 
 
 def crossings(size: int, before: Stop, other: int, after: Stop, power: int) -> list[int]:
-    """Sizes at which a number that grew with a size meets one that did not, going by two runs that stopped alike.
+    """Extrapolate from two runs that stopped alike to sizes at which a number that grows meets one that does not.
 
-    `power` is how many dimensions have the size: what is made of all of them grows as the area does, not evenly.
+    An image of 64 pixels has 16 patches, and one of 128 has 64, where 196 are asked for: 224 pixels have them.
+    `power` is how many dimensions have the size.
     """
     if before.text != after.text or len(before.numbers) != len(after.numbers) or size == other:
         return []
     pairs = list(zip(before.numbers, after.numbers, strict=True))
-    held = [a for a, b in pairs if a == b]
+    held = [a for a, b in pairs if a == b and a > 1]  # by 1, everything is broadcast
     found = []
     for a, b in ((a, b) for a, b in pairs if a != b):
         for fixed in held:
-            met = size + (fixed - a) * (other - size) / (b - a)
-            found += [math.ceil(met), math.ceil(met) + 1]
             if power > 1 and b > 0:
                 area = other * math.pow(fixed / b, 1 / 2)
                 found += [math.ceil(area), *(round(area / whole) * whole for whole in (32, 16, 8, 4))]
+            met = size + (fixed - a) * (other - size) / (b - a)
+            found += [math.ceil(met), math.ceil(met) + 1]
     return [met for met in dict.fromkeys(found) if 1 < met <= LARGEST]

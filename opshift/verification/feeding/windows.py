@@ -1,4 +1,4 @@
-"""Windows that move over a feature map: how large it must be, so that every element of the kernel is used."""
+"""Find operators that move a window over a feature map, and the maps that are smaller than their window."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from opshift.verification.feeding.meanings import constants
 _WEIGHT = {"QLinearConv": 3, "QLinearConvTranspose": 3}  # where the kernel stands; elsewhere it is the second input
 _CONVOLUTIONS = frozenset(["Conv", "ConvInteger", "ConvTranspose", "DeformConv", "FusedConv", *_WEIGHT])
 _POOLS = frozenset(["MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"])
+_MOVING = _CONVOLUTIONS | _POOLS | {"Resize", "Upsample", "SpaceToDepth", "DepthToSpace"}
 _TAPS = {"cubic": 4, "linear": 2, "bilinear": 2}
 _LARGEST_STEP = 1 << 10
 _ONE = Fraction(1)
@@ -27,7 +28,7 @@ _EVEN = [_ONE] * 3
 
 @dataclass(frozen=True)
 class Window:
-    """A node that sees `sizes` elements at once, along as many axes of `value` from `axis` on."""
+    """A node that reads `sizes` elements of `value` at once, along the axes from `axis` on."""
 
     node: NodeProto
     value: str
@@ -38,7 +39,7 @@ class Window:
         return f'{self.node.op_type} "{self.node.name or self.node.output[0]}"'
 
     def lacking(self, shape: Sequence[Any]) -> list[float]:
-        """How many times as large each axis would have to be; empty for a filled window, and for an unknown shape."""
+        """Divide the window by its map; empty where it is filled, or the shape is not known."""
         seen = shape[self.axis :][: len(self.sizes)]
         if len(seen) < len(self.sizes) or not all(isinstance(size, int) and size >= 0 for size in seen):
             return []
@@ -47,16 +48,16 @@ class Window:
 
 
 def windows(model: ModelProto) -> list[Window]:
-    """The windows of a model that are larger than one element."""
+    """Find the windows of a model that are larger than one element."""
     held = constants(model)
     found = (_window(node, held) for graph in with_nested([model.graph]) for node in graph.node)
     return [window for window in found if window is not None and max(window.sizes, default=0) > 1]
 
 
 def unfilled_windows(model: ModelProto, shapes_seen: Iterable[Mapping[str, Sequence[int]]]) -> list[str]:
-    """The operators whose window was larger than its feature map in each run, as `Conv "name"`.
+    """Name the operators whose window was larger than its feature map in each run, as `Conv "name"`.
 
-    `shapes_seen` has the shapes of values by name, for each run; those of `Window.value` are looked at.
+    `shapes_seen` has the shapes of values by name, for each run: those of `Window.value` for all `windows`.
     """
     runs = list(shapes_seen)
     return [
@@ -66,10 +67,10 @@ def unfilled_windows(model: ModelProto, shapes_seen: Iterable[Mapping[str, Seque
     ]
 
 
-def inferred_shapes(
+def infer_shapes(
     model: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]], names: Iterable[str]
 ) -> dict[str, list[Any]]:
-    """The shapes of values where the inputs have these shapes; empty where inference finds none."""
+    """Infer shapes of values from the shapes of inputs; empty where nothing is known."""
     from opshift.passes.analysis.scope import inferred
     from opshift.passes.specialization.fixing import sized
     from opshift.passes.specialization.wanted import Wanted
@@ -113,41 +114,44 @@ def _window(node: NodeProto, held: Mapping[str, TensorProto]) -> Window | None:
 
 
 def steps(model: ModelProto) -> tuple[int, int, int]:
-    """By how much a sequence, a height and a width are divided on the way through a model.
+    """Compute by how much strides divide a sequence, a height and a width on the way through a model.
 
-    A size that is no multiple of this may not fit where values are made larger again, and added to others.
+    U-Nets take only multiples of this: they double what they halved, and add both.
     """
     held = constants(model)
     scales: dict[str, list[Fraction]] = {}
     found = [1, 1, 1]
     for node in model.graph.node:
         given = [scales[name] for name in node.input if name in scales]
-        before = [max(ratios) for ratios in zip(_EVEN, *given, strict=True)] if given else _EVEN
+        if not given and node.op_type not in _MOVING:
+            continue
+        before = [max(ratios) for ratios in zip(*given, strict=True)] if given else _EVEN
         step = _step(node, held)
         after = [a * b for a, b in zip(before, step, strict=True)]
         for axis, scale in enumerate(after):
             common = math.lcm(found[axis], scale.numerator)
             if step[axis] > 1 and scale.denominator == 1 and common <= _LARGEST_STEP:
                 found[axis] = common
-        if given or after != _EVEN:
-            scales.update(dict.fromkeys(node.output, after))
+        scales.update(dict.fromkeys(node.output, after))
     return found[0], found[1], found[2]
 
 
 def _step(node: NodeProto, held: Mapping[str, TensorProto]) -> list[Fraction]:
-    """How many elements of its input one step of a node is, along a sequence, a height and a width."""
-    op, given = node.op_type, _attributes(node)
+    """Find the stride of a node along a sequence, a height and a width; below 1 where it enlarges its input."""
+    op = node.op_type
+    if op not in _MOVING:
+        return _EVEN
+    given = _attributes(node)
     if op in _CONVOLUTIONS or op in _POOLS:
         strides = list(map(Fraction, given.get("strides") or ()))
         strides = [1 / stride for stride in strides] if op.endswith("Transpose") else strides
         return [strides[0], _ONE, _ONE] if len(strides) == 1 else [_ONE, *(strides[-2:] or _EVEN[1:])]
-    if op in ("SpaceToDepth", "DepthToSpace"):
-        block = Fraction(given.get("blocksize") or 1)
+    if "blocksize" in given:
+        block = Fraction(given["blocksize"])
         return [_ONE, *[block if op == "SpaceToDepth" else 1 / block] * 2]
-    if op in ("Resize", "Upsample"):
-        written = next((held[name] for name in reversed(node.input) if name in held), None)
-        array = tensors.array(written) if written is not None else None
-        scales = given.get("scales") or (array.tolist() if array is not None and array.dtype.kind == "f" else [])
-        if len(scales) == 4 and min(scales) > 0:
-            return [_ONE, *(1 / Fraction(scale).limit_denominator(64) for scale in scales[2:])]
+    written = next((held[name] for name in reversed(node.input) if name in held), None)
+    array = tensors.array(written) if written is not None else None
+    scales = given.get("scales") or (array.tolist() if array is not None and array.dtype.kind == "f" else [])
+    if len(scales) == 4 and min(scales) > 0:
+        return [_ONE, *(1 / Fraction(scale).limit_denominator(64) for scale in scales[2:])]
     return _EVEN

@@ -258,3 +258,12 @@ def test_a_table_may_be_quantized():
     source = model("c = DequantizeLinear(t, s) y = Gather(c, x)", 17, inputs="int64[N] x", outputs="float y",
                    constants="uint8[3,2] t = {1, 2, 3, 4, 5, 6}, float s = {1}")  # fmt: skip
     assert meanings(source, required(source)).below == {"x": 3}
+
+
+def test_tables_of_onnxruntime():
+    body = "y, z = com.microsoft.EmbedLayerNormalization(x, t, w, p, k) u = com.microsoft.GatherBlockQuantized(q, v, s)"
+    source = model(body, 17, inputs="int32[N,4] x, int32[N,4] t, int64[N] v", outputs="float y", domains='"com.microsoft" : 1',
+                   constants="float[3,1] w = {1, 2, 3}, float p = {1}, float[2,1] k = {1, 2}, uint8[5,1] q = {1, 2, 3, 4, 5}, float s = {1}")  # fmt: skip
+    found = meanings(source, required(source))
+    assert found.of == {"x": "index", "t": "index", "v": "index"}
+    assert found.below == {"x": 3, "t": 2, "v": 5}

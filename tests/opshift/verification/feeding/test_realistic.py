@@ -138,6 +138,42 @@ def test_sizes_are_multiples_of_the_heads(heads):
     assert all(a != b for a, b in zip(*found[:2], strict=True))
 
 
+@pytest.mark.parametrize(
+    ("body", "taken", "held", "expected"),
+    [
+        (
+            "c = Conv<strides=[16,16]>(x, w) r = Reshape(c, s) t = Transpose<perm=[0,2,1]>(r) y = Add(t, p)",
+            "float[batch,1,height,width] x",
+            {"w": (2, 1, 16, 16), "p": (1, 196, 2)},
+            (1, 1, 224, 224),
+        ),
+        (
+            "c = Conv<strides=[2], pads=[1,1]>(x, w) t = Transpose<perm=[0,2,1]>(c) y = Add(t, p)",
+            "float[batch,1,frames] x",
+            {"w": (2, 1, 3), "p": (1500, 2)},
+            (1, 1, 3000),
+        ),
+    ],
+)
+def test_sizes_are_those_of_the_positions_that_a_model_has(body, taken, held, expected):
+    """A single position would do, too, as it is broadcast."""
+    source = model(body, 17, inputs=taken, outputs="float y", constants=f"int64[3] s = {{0, 0, -1}}, {ones(**held)}")
+    found = shapes(drawn(source))
+    assert found[0] == expected
+    assert [shape[0] for shape in found] == [1, 2, 3]
+
+
+def test_a_past_and_what_comes_make_a_total():
+    source = model(
+        "k = Concat<axis=1>(p, x) y = Add(k, m)",
+        17,
+        inputs="float[batch,past_length,4] p, float[batch,seq_length,4] x, float[batch,total_length,1] m",
+        outputs="float y",
+    )
+    found = drawn(source)
+    assert [one.given["m"].shape[1] for one in found] == [24, 36, 4]
+
+
 def test_sizes_that_are_asked_for_are_taken():
     source = model("y = Relu(x)", 17, inputs="float[N,3,H,W] x", outputs="float y")
     found = shapes(drawn(source, asked(input_shape="H=40")))

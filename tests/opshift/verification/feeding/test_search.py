@@ -90,7 +90,7 @@ def test_what_a_graph_demands_is_found(demand, opset):
 
 
 def test_what_fits_at_once_is_not_looked_for(monkeypatch):
-    monkeypatch.setattr(inputs, "_searched", lambda *_: pytest.fail("it fits"))
+    monkeypatch.setattr(inputs, "_search_apart", lambda *_: pytest.fail("it fits"))
     source = model("y = Gather(w, i)", 17, inputs="int64[N] i", outputs="float[N,3] y", constants=weights(w=(2, 3)))
     assert opshift.verify(source, source).runs == 3
 
@@ -156,7 +156,7 @@ def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
     ],
 )
 def test_more_axes_than_an_array_has_are_not_looked_for(held, y, monkeypatch):
-    monkeypatch.setattr(inputs, "_searched", lambda *_: pytest.fail("no size would fit"))
+    monkeypatch.setattr(inputs, "_search_apart", lambda *_: pytest.fail("no size would fit"))
     output = "bool y" if held.startswith("optional") else "int64 y"
     for axes, status in ((32, "equal"), (33, "unverified")):
         source = model(y, 18, inputs=held.format([1] * axes), outputs=output)

@@ -6,7 +6,7 @@ from opshift.passes.specialization.interface import required
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
 from opshift.verification.feeding.asked import DRAWN
-from opshift.verification.feeding.sizes import TYPICAL, united
+from opshift.verification.feeding.sizes import TYPICAL, unite
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -39,12 +39,19 @@ def plan(taken, body="y = Relu(x)", constants=""):
         ("float[seq_len,batch_size,8] x", "sequence batch"),
         ("float[batch,12,past_sequence_length,64] x", "batch past"),
         ("float[batch,num_boxes,4] x", "batch count"),
+        ("float[total_length] x", "sequence"),
+        ("float[past_length] x, float[total_length] z", "past total"),
         ("float[num_frames] x", "sequence"),
         ("string[unk_0,unk_1] x", "batch sequence"),
     ],
 )
 def test_what_dimensions_are(taken, expected):
     assert " ".join(plan(taken).roles.values()) == expected
+
+
+def test_what_is_past_and_what_comes_add_up():
+    past, sequence, total = (TYPICAL[role] for role in ("past", "sequence", "total"))
+    assert total == tuple(a + b for a, b in zip(past, sequence, strict=True))
 
 
 def test_sizes_that_follow_from_others_are_left_to_these():
@@ -102,6 +109,12 @@ def test_windows_that_want_too_much_are_left_aside():
     assert tuple(next(plan("float[N,1,H,W] x", body).sizes(0)).values())[1:] == (150, 158)
 
 
+def test_large_models_are_run_on_smaller_images(monkeypatch):
+    monkeypatch.setattr(Side, "is_large", True)
+    made = plan("float[N,1,H,W] x", "y = MaxPool<kernel_shape=[40,40]>(x)")
+    assert [tuple(next(made.sizes(number)).values()) for number in range(2)] == [(1, 32, 48), (2, 48, 32)]
+
+
 # --- two models ---------------------------------------------------------------------------------------------
 
 
@@ -109,7 +122,7 @@ def shapes(one, other):
     taken, others = (required(model("y = Relu(x)", 17, inputs=text, outputs="float y")) for text in (one, other))
     return [
         [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.tensor_type.shape.dim]
-        for kind in united(taken, others).values()
+        for kind in unite(taken, others).values()
     ]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opshift.verification.feeding.windows import inferred_shapes, steps, unfilled_windows, windows
+from opshift.verification.feeding.windows import infer_shapes, steps, unfilled_windows, windows
 from tests.support import model
 
 IO = {"inputs": "float[N,2,H,W] x", "outputs": "float y"}
@@ -98,9 +98,9 @@ def test_what_is_not_filled_is_named():
 
 def test_shapes_are_inferred_at_sizes():
     source = of("a = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) s = Shape(a) r = ConstantOfShape(s) y = Add(a, r)")
-    found = inferred_shapes(source, None, {"x": [1, 2, 8, 6]}, ["a", "y", "nothing"])
+    found = infer_shapes(source, None, {"x": [1, 2, 8, 6]}, ["a", "y", "nothing"])
     assert found == {"a": [1, 2, 4, 3], "y": [1, 2, 4, 3], "nothing": []}
-    assert inferred_shapes(source, None, {"x": [1, 3, 8, 6]}, ["a"]) == {}, "which the model does not take"
+    assert infer_shapes(source, None, {"x": [1, 3, 8, 6]}, ["a"]) == {}, "which the model does not take"
 
 
 HALF = "MaxPool<kernel_shape=[2,2], strides=[2,2]>"
