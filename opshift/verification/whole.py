@@ -184,7 +184,7 @@ def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
     wide = windows.windows(side.model)
     largest = max(feeds, key=lambda given: sum(getattr(value, "size", 0) for value in given.values()))
     sizes = {name: value.shape for name, value in largest.items() if hasattr(value, "shape")}
-    seen = windows.inferred_shapes(side.model, side.folder, sizes, [window.value for window in wide]) if wide else {}
+    seen = windows.infer_shapes(side.model, side.folder, sizes, [window.value for window in wide]) if wide else {}
     names = windows.unfilled_windows(side.model, [seen])
     if not names:
         return []
