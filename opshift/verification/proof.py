@@ -16,8 +16,8 @@ from typing import Any
 from onnx import numpy_helper
 
 from opshift.passes import progress
-from opshift.passes.model import tensors
-from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model import imports, schemas, tensors
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
@@ -750,5 +750,16 @@ def _where_finite(*values: Any) -> tuple[Any, ...]:
 def _is_blind(kind: _Kind) -> bool:
     if Reference.engine not in kind.engines:
         return False
-    parts = (kind.pair.before.model, kind.pair.after.model)
-    return any(node.op_type in BLIND for part in parts for node in part.graph.node)
+    return any(
+        _is_outdated(node, part.model) for part in (kind.pair.before, kind.pair.after) for node in part.model.graph.node
+    )
+
+
+def _is_outdated(node: NodeProto, model: ModelProto) -> bool:
+    """Whether onnx.reference runs an operator as it is now, and the model asks for an older version."""
+    opset = imports.opsets(model).get("", 0)
+    return node.op_type in BLIND and schemas.since("", node.op_type, opset) != schemas.since("", node.op_type, _NEWEST)
+
+
+_NEWEST = 1 << 20
+"""An opset above all that there are."""
