@@ -201,7 +201,9 @@ def _try_small_sizes(
     """
     dims = [{value.name: value.type.tensor_type.shape.dim for value in model.graph.input} for model in models]
     fixed = {
-        name: [any(dim.dim_value for dim in pair) for pair in zip(shape, dims[1].get(name, shape), strict=False)]
+        name: [any(dim.dim_value for dim in pair) for pair in zip(shape, dims[1][name], strict=False)]
+        if name in dims[1]
+        else [True] * len(shape)  # the second model has a value in its place
         for name, shape in dims[0].items()
     }
     if all(map(all, fixed.values())) or not isolation.forks():

@@ -35,11 +35,11 @@ def test_verbose_says_what_is_done(source, tmp_path, capsys):
         "read in.onnx",
         "convert",
         "write",
-        "run the first form, on inputs that fit",
-        "run the second form (1 of 3)",
+        "run the first model",
+        "run the second model (1 of 3)",
     ]
     assert said[:5] == [f"opshift: {line}" for line in first]
-    assert said[-1] == "opshift: try special numbers and sizes"
+    assert said[-1] == "opshift: try drawn values on changed parts (1 of 1)"
     assert not logging.getLogger("opshift").handlers
     assert logging.getLogger("opshift").level == logging.NOTSET
 
@@ -63,7 +63,7 @@ def test_loggers_and_callbacks_hear_the_same(source, caplog):
     heard = []
     with caplog.at_level(logging.INFO, "opshift"):
         assert opshift.verify(source, source, progress=lambda *what: heard.append(what))
-    assert ("run the second form", 3, 3) in heard
+    assert ("run the second model", 3, 3) in heard
     assert [record.getMessage() for record in caplog.records if record.name == "opshift"] == [
         f"{what} ({place} of {count})" if count else what for what, place, count in heard
     ]
@@ -99,7 +99,7 @@ def test_a_terminal_gets_a_bar_once_it_takes_a_while(source, tmp_path, soon):
         said = ""
     os.close(ours)
     assert out.decode().startswith("equal")
-    assert ("run the second form" in said) is (soon == 0)
+    assert ("run the second model" in said) is (soon == 0)
 
 
 def test_no_thread_is_there_when_a_bar_is_drawn(monkeypatch):
