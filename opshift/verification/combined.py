@@ -56,14 +56,13 @@ def verify_sides(
         return Verification(UNVERIFIED, why=missing)
     started = perf_counter()
     whole = run_whole(before, after, grade, wanted, sought=sought)
-    if (
-        wanted.engines
-        or whole.cast
-        or (not promise and whole.is_different and whole.why.startswith("the second model"))
-    ):
+    if wanted.sets and not whole.engine and not whole.is_different:
+        return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
+    fails = whole.is_different and whole.why.startswith("the second model")
+    if wanted.engines or whole.cast or (fails and not promise):
         return _without_regions(whole, remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
-    manner = Manner(grade, plain and promise, seconds, wanted.seed)
+    manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges)
     with suppress(EngineError):
         return _with_regions(before, after, whole, manner, wanted, remarks, promise=promise)
     return _without_regions(whole, remarks)

@@ -87,12 +87,14 @@ class Manner:
         special: whether NaN and infinities decide, as they do where nothing but exact changes were made.
         seconds: that drawn values have, in all.
         seed: of what is drawn.
+        ranges: the least and the largest number that the user says an input has, by name; without one, of all.
     """
 
     grade: str = "exact"
     special: bool = False
     seconds: float = 2.0
     seed: int = 0
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass
@@ -335,7 +337,20 @@ class Prover:
             return {name: found[name] for name in names}
 
         weights = [self._weights(pair, which) for which in range(2)]
-        return draw([pair.before.model, pair.after.model], base, weights, free, watch, self._manner.seed)
+        for drawn in draw([pair.before.model, pair.after.model], base, weights, free, watch, self._manner.seed):
+            yield self._within_ranges(pair, drawn)
+
+    def _within_ranges(self, pair: Pair, drawn: Draw) -> Draw:
+        """Inputs of the model within the ranges that the user gave."""
+        ranges, given = self._manner.ranges, self._bodies[0].pieces.given
+        if not ranges:
+            return drawn
+        feeds = dict(drawn.feeds)
+        for k, name in enumerate(pair.region.inputs):
+            bounds = ranges.get(name, ranges.get(""))
+            if name in given and bounds is not None and hasattr(feeds[f"~x{k}"], "clip"):
+                feeds[f"~x{k}"] = feeds[f"~x{k}"].clip(*bounds).astype(feeds[f"~x{k}"].dtype)
+        return replace(drawn, feeds=feeds)
 
     def _unvarying(self) -> set[str]:
         """The values that are constants, or made of constants alone, in either model."""
@@ -394,7 +409,9 @@ class Prover:
         node = pieces.nodes[pieces.makers[name]]
         while node.op_type in _MOVING and node.input[0] in pieces.makers:
             node = pieces.nodes[pieces.makers[node.input[0]]]
-        if default_domain(node.domain) or node.op_type not in _ANY or len(set(node.input)) < len(node.input):
+        if self._manner.ranges or default_domain(node.domain) or node.op_type not in _ANY:
+            return False
+        if len(set(node.input)) < len(node.input):
             return False
         inside, reached = pieces.between([name], ())
         above = {*reached, *(made for index in inside for made in pieces.nodes[index].output)} - {name}

@@ -42,10 +42,10 @@ def test_sizes_in_turn():
 def test_a_single_integer_is_told_by_its_value():
     (one, _) = fed(side_of("int64 x"))
     assert one.shapes == {"x": int(one.given["x"])}
-    assert inputs._shape([np.zeros(2), [np.zeros(())]]) == [[2], [[]]]
-    assert inputs._shape(None) == []
-    assert inputs._shape(np.array([7])) == [1]
-    assert inputs._shape(np.array(0.5)) == []
+    assert inputs.shape_of([np.zeros(2), [np.zeros(())]]) == [[2], [[]]]
+    assert inputs.shape_of(None) == []
+    assert inputs.shape_of(np.array([7])) == [1]
+    assert inputs.shape_of(np.array(0.5)) == []
 
 
 @pytest.mark.parametrize(

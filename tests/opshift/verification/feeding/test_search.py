@@ -143,7 +143,7 @@ def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
     held = "int64[2] s = {-1, 7}, int64[2] t = {11, 13}"
     source = model("a = Reshape(x, s) y = Reshape(a, t)", 17, inputs="float[N,3] x", outputs="float y", constants=held)
     found = opshift.verify(source, source)
-    assert found.status == "unverified"
+    assert (found.status, found.engine) == ("equal", ""), "nothing differs, and nothing was run"
     assert "onnxruntime: no inputs could be found that the first model takes" in found.why
 
 
@@ -158,17 +158,17 @@ def test_what_nothing_fits_is_unverified_in_reasonable_time(monkeypatch):
 def test_more_axes_than_an_array_has_are_not_looked_for(held, y, monkeypatch):
     monkeypatch.setattr(inputs, "_search_apart", lambda *_: pytest.fail("no size would fit"))
     output = "bool y" if held.startswith("optional") else "int64 y"
-    for axes, status in ((32, "equal"), (33, "unverified")):
+    for axes, engine in ((32, "onnxruntime"), (33, "")):
         source = model(y, 18, inputs=held.format([1] * axes), outputs=output)
         found = opshift.verify(source, source)
-        assert found.status == status, found.why
+        assert (found.status, found.engine) == ("equal", engine), found.why
     assert "an input has 33 dimensions" in found.why
 
 
 def test_a_try_that_ends_the_process_is_no_fit(monkeypatch):
     monkeypatch.setattr(search.Search, "find", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))
     source = model("y = Reshape(x, s)", 17, inputs="float[N] x", outputs="float y", constants="int64[2] s = {-1, 7}")
-    assert verify_apart(Side(source), Side(source)).status == "unverified"
+    assert verify_apart(Side(source), Side(source)).engine == ""
 
 
 def test_a_try_that_ends_the_process_is_not_made_again(monkeypatch):
@@ -189,7 +189,7 @@ def test_inputs_that_end_the_process_are_not_taken(monkeypatch):
     real = OnnxRuntime.run
 
     def deadly(self, feeds):
-        if feeds["x"].shape[0] < 40:  # as onnxruntime does where it divides integers by 0
+        if "x" in feeds and feeds["x"].shape[0] < 40:  # as onnxruntime does where it divides integers by 0
             os.kill(os.getpid(), signal.SIGFPE)
         return real(self, feeds)
 
@@ -263,13 +263,13 @@ def test_numbers_lie_beyond_the_bounds_that_networks_have(kind, shape, grade):
     few = shape == "N,3"  # of which no number may be below -6
     for before, after in (("Relu(x)", "Clip(x, z, s)"), ("Identity(x)", "Max(x, m)"))[: 1 if few else 2]:
         one, other = (model(f"y = {text}", 18, constants=held, **io) for text in (before, after))
-        assert opshift.verify(one, other, grade=grade).status == "different"
+        assert opshift.verify(one, other).status == "different"
 
 
 def test_numbers_lie_near_a_threshold():
     io = {"inputs": "float[4,64] x", "outputs": "float[4,64] y"}
     one, other = (model(f"y = {text}(x)", 18, **io) for text in ("Relu", "ThresholdedRelu<alpha=0.001>"))
-    assert opshift.verify(one, other, grade="exact").status == "different"
+    assert opshift.verify(one, other).status == "different"
 
 
 def test_numbers_that_are_too_large_for_a_model_are_not_taken():
