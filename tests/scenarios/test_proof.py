@@ -124,10 +124,7 @@ def test_what_has_no_counterpart_is_another_model(files, capsys):
 @pytest.mark.parametrize(
     "how",
     [
-        pytest.param(
-            ["--fix-shape", "x:2,3"],
-            marks=pytest.mark.xfail(strict=True, reason="sizes are cut to 1, which the second model does not take"),
-        ),
+        ["--fix-shape", "x:2,3"],
         ["--fix-shape", "N=1"],
     ],
 )
