@@ -25,6 +25,7 @@ import numpy as np
 
 from opshift.passes.records import dataclass, replace
 from opshift.verification.judgement import DIRECT, TWINS, Judgement
+from opshift.verification.precision import unit
 
 Array = Any
 
@@ -59,11 +60,7 @@ WIDE, SINGLE = 2.0**-53, 2.0**-24
 
 def half_unit(dtype: Any) -> float:
     """Half a unit of the last place of 1."""
-    if dtype.isbuiltin == 1:
-        return float(np.finfo(dtype).eps) / 2
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).eps) / 2  # type: ignore[no-untyped-call]
+    return unit(dtype) / 2
 
 
 def cap(dtype: Any, grade: str) -> float:

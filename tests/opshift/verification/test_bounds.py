@@ -1,5 +1,8 @@
 """The numbers that bounds are made of, and how a difference is told."""
 
+import pickle
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from opshift.verification import bounds
 from opshift.verification.compare import Difference, compare, identical
 from opshift.verification.judge import Pair
 from opshift.verification.judgement import DIRECT, TWINS
+from opshift.verification.precision import unit
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -26,6 +30,32 @@ A = np.float32([[1, 2, 3], [4, 5, 6]])
 )
 def test_half_a_unit(dtype, unit):
     assert bounds.half_unit(np.dtype(dtype)) == unit
+
+
+NARROW = [
+    "bfloat16",
+    "float4_e2m1fn",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+]
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_units_are_those_of_the_package_that_defines_the_types(name):
+    dtype = getattr(ml_dtypes, name)
+    assert unit(np.dtype(dtype)) == float(ml_dtypes.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+def test_arrays_of_another_process_need_no_further_package(dtype, monkeypatch):
+    """numpy does not call their types its own any more; onnx 1.17 does not bring the package of narrow floats along."""
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    array = pickle.loads(pickle.dumps(np.ones(2, dtype)))
+    assert bounds.half_unit(array.dtype) == np.finfo(dtype).eps / 2
+    assert not compare(array, array.copy()).why
 
 
 @pytest.mark.parametrize("grade", ["exact", "close"])
