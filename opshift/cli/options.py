@@ -15,7 +15,7 @@ def add_paths(parser: Holder) -> None:
         nargs="+",
         metavar="PATH",
         help="the model, and where to write it; without the latter, beside the model under a telling name. With "
-        "--out-dir, any number of models",
+        "--out-dir, any number of models. `-` is the standard input or output; a link is followed, and stays one",
     )
 
 
