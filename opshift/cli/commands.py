@@ -142,6 +142,7 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
         options.dry_run,
         wanted=_asked(options),
         trying=_trying(options, goal),
+        nchwc_width=options.nchwc_width,
     )
     if options.out_dir is not None:
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):

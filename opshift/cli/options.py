@@ -69,6 +69,13 @@ def add_writing(parser: Holder) -> None:
         "cluster whose scheduler is at DASK_SCHEDULER_ADDRESS",
     )
     parser.add_argument(
+        "--nchwc-width",
+        type=int,
+        choices=(8, 16),
+        help="how wide the blocks of channels are in a model that onnxruntime saved at its full level, where its sizes "
+        "do not tell: as the vectors of the machine that saved it, 8 (AVX2) or 16 (AVX-512, NEON)",
+    )
+    parser.add_argument(
         "--external-data",
         choices=("keep", "copy", "all", "none"),
         help="keep external data where they are, copy their files along, put all large tensors into one data file, or "
