@@ -17,6 +17,7 @@ from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import taken_as
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
+from opshift.passes.model.imports import add_missing
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.wanted import resolved
@@ -69,10 +70,10 @@ def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Re
     progress.tell(f"read {model.name}")
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
+    read = network.changes if network is not None else tuple(map(_imported, add_missing(source)))
     manner, values = _asked(manner, goal, source)
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
-    read = network.changes if network is not None else ()
     side = Side(source, folder, str(model) if network is not None else None)
     job = _Job(side, read, output, manner, seconds, values, report)
     started = perf_counter()
@@ -140,6 +141,10 @@ def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, f
     with process.ours():
         nearest = goal.nearest(source, result, folder)
         return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
+
+
+def _imported(domain: str) -> Change:
+    return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators it calls")
 
 
 @dataclass(frozen=True)
