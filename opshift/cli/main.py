@@ -8,7 +8,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from io import TextIOWrapper
 from itertools import pairwise
 
@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not gc.isenabled():
                 freeze()  # what is imported stays, and need not be looked through
                 gc.enable()
-            code = int(getattr(commands, options.command)(options))
+            with _piped(options):
+                code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code
     except KeyboardInterrupt:
@@ -46,6 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if code == DEFECT and os.environ.get("OPSHIFT_DEBUG"):
             raise
         return _fail(options, code, *lines)
+
+
+def _piped(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """Let files stand for pipes that are named; what that needs is slow to import."""
+    named = [getattr(options, name, None) or "" for name in ("model", "before", "after", "output")]
+    if not any(path == "-" or path.startswith(("/dev/", "/proc/")) for path in named):
+        return nullcontext()
+    from opshift.cli.piping import piped
+
+    return piped(options)
 
 
 def _prepare_streams() -> None:

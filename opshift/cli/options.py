@@ -15,7 +15,7 @@ def add_paths(parser: Holder) -> None:
         nargs="+",
         metavar="PATH",
         help="the model, and where to write it; without the latter, beside the model under a telling name. With "
-        "--out-dir, any number of models",
+        "--out-dir, any number of models. `-` is the standard input or output; a link is followed, and stays one",
     )
 
 
@@ -67,6 +67,13 @@ def add_writing(parser: Holder) -> None:
         choices=("loky", "threading", "dask"),
         help="what runs the jobs: processes (loky, the default), threads of joblib, or all of the Dask "
         "cluster whose scheduler is at DASK_SCHEDULER_ADDRESS",
+    )
+    parser.add_argument(
+        "--nchwc-width",
+        type=int,
+        choices=(8, 16),
+        help="how wide the blocks of channels are in a model that onnxruntime saved at its full level, where its sizes "
+        "do not tell: as the vectors of the machine that saved it, 8 (AVX2) or 16 (AVX-512, NEON)",
     )
     parser.add_argument(
         "--external-data",

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from opshift.files import openvino_ir
-from opshift.files.writing import writing
+from opshift.files.writing import followed, writing
 
 _OTHERS = {
     ".engine", ".gz", ".h5", ".html", ".json", ".keras", ".mlmodel", ".npz", ".onnxtxt", ".pbtxt", ".plan", ".pt",
@@ -33,11 +33,12 @@ def output(options: argparse.Namespace, label: str) -> Path:
     model = Path(options.model)
     suffix = ".onnx" if openvino_ir.is_network(model) else model.suffix or ".onnx"
     beside = model.parent / f"{model.stem}.{label}{suffix}"
-    found = Path(options.output) if options.output else beside
+    found = followed(Path(options.output) if options.output else beside)
     if options.output and found.suffix.lower() in _OTHERS:
         raise ValueError(f"{found}: models are written as ONNX; name a file that ends in .onnx")
     with writing(found):
         _look_for_folder(options.output or str(beside))
+        _look_for_folder(str(found))
         there = found.exists()
     if found.is_dir():
         raise ValueError(f"{found} is a folder; give the path of a file, or --out-dir")

@@ -38,9 +38,10 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         own.unknown(unknown, _verbs(_parser()))
     if hasattr(options, "paths"):
         _tell_apart(own, options)
+    many = getattr(options, "out_dir", None) is not None
     for path in (*getattr(options, "paths", ()), *(getattr(options, name, None) for name in _MODELS)):
-        if path in ("", "-"):
-            raise Misuse(f"{path!r} names no file; models are read from files and written to files", own)
+        if path == "" or (path == "-" and many):
+            raise Misuse(f"{path!r} names no file, which each of several models is", own)
     for name in _MODELS:
         if path := getattr(options, name, None):
             setattr(options, name, _single(path, own))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Proto
 from opshift.files import model_file
 from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
+from opshift.passes.model.imports import add_missing, missing
 from opshift.passes.model.messages import ModelProto
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def lent(model: Any) -> Iterator[Loan]:
         from opshift.passes import bridge
 
         with bridge.lent(model) as (proto, back):
+            add_missing(proto)
             yield Loan(proto, None, back)
     else:
         proto, folder = loaded(model)
@@ -63,16 +65,30 @@ def loaded(model: Any) -> tuple[ModelProto, str | None]:
     """The message, and the folder of its external data where it has one."""
     if isinstance(model, (str, os.PathLike)):
         progress.tell(f"read {Path(model).name}")
-        return model_file.read(model), str(Path(model).resolve().parent)
+        made = model_file.read(model)
+        add_missing(made)
+        return made, str(Path(model).resolve().parent)
     if isinstance(model, ModelProto):
-        return model, None
+        return _completed(model), None
     if _is_ir(model):
         import onnx_ir
 
         from opshift.passes import bridge
 
-        return onnx_ir.to_proto(model), bridge.folder(model)
+        made = onnx_ir.to_proto(model)
+        add_missing(made)
+        return made, bridge.folder(model)
     raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
+
+
+def _completed(model: ModelProto) -> ModelProto:
+    """The model, or a copy that imports what it calls."""
+    if not missing(model):
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    add_missing(made)
+    return made
 
 
 def _is_ir(model: object) -> bool:

@@ -31,6 +31,11 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         raise CannotWrite(error.errno, error.strerror or str(error), os.fspath(path)) from None
 
 
+def followed(path: Path) -> Path:
+    """Where a file is written that a path names: a link stays one, whoever wrote what it points to."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def scratch(within: str | None = None) -> TemporaryDirectory[str]:
     """A folder for as long as its context lasts. What is still open then stays on Windows, which is no error."""
     from tempfile import TemporaryDirectory  # slow to import
@@ -52,7 +57,7 @@ def told(path: str, text: str) -> Iterator[None]:
     Raises:
         CannotWrite: it cannot be written.
     """
-    final = Path(path)
+    final = followed(Path(path))
     if final.exists() and not final.is_file():  # a pipe, or a device
         with writing(path):
             final.write_text(text, encoding="utf-8", newline="\n")

@@ -181,9 +181,12 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
     inputs = {_identity(source): source for source in sources}
     manner = replace(manner, together=True)
     jobs = [Job(source, urls.join(folder, _target(source)), goal, manner) for source in sources]
+    written: dict[str, Job] = {}
     for job in jobs:
         if (read := inputs.get(_identity(job.output))) is not None:
             raise ValueError(f"the output {job.output} is the input {read}; give another folder")
+        if (first := written.setdefault(_identity(job.output), job)) is not job:
+            raise ValueError(f"{first.output} and {job.output} are one file; give another folder")
         if not urls.is_url(job.output) and os.path.exists(job.output) and not os.path.isfile(job.output):
             raise ValueError(f"{job.output} is no regular file; give another folder")
     return jobs

@@ -10,11 +10,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from opshift.files import external, model_file, openvino_ir
+from opshift.files.writing import followed
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
+from opshift.passes.analysis.blocks import taken_as
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
+from opshift.passes.model.imports import add_missing
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.wanted import resolved
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
 class Manner:
     """How a result is proved and written; `together` says that other models' data go to the same folder.
 
-    `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend.
+    `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend,
+    `nchwc_width` how wide blocks of channels are where the model does not tell.
     """
 
     external_data: str | None = None
@@ -42,6 +46,7 @@ class Manner:
     together: bool = False
     wanted: Asked = DRAWN
     trying: Trying | None = None
+    nchwc_width: int | None = None
 
 
 Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None]]
@@ -56,14 +61,19 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     Raises:
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
-    started = perf_counter()
+    with taken_as(manner.nchwc_width):
+        return _rewritten(model, output, goal, manner, report)
+
+
+def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None) -> tuple[int, Outcome]:
+    started, output = perf_counter(), followed(output)
     progress.tell(f"read {model.name}")
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
     source = model_file.read(model) if network is None else network.model
+    read = network.changes if network is not None else tuple(map(_imported, add_missing(source)))
     manner, values = _asked(manner, goal, source)
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
-    read = network.changes if network is not None else ()
     side = Side(source, folder, str(model) if network is not None else None)
     job = _Job(side, read, output, manner, seconds, values, report)
     started = perf_counter()
@@ -133,6 +143,10 @@ def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, f
         return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
 
 
+def _imported(domain: str) -> Change:
+    return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators it calls")
+
+
 @dataclass(frozen=True)
 class _Job:
     """Where one model comes from and goes to."""
@@ -196,7 +210,8 @@ class _Job:
         return self._verified(Side(result.model, self.source.folder), result, quietly)
 
     def _verified(self, after: Side, result: Result, wanted: Asked) -> Verification:
-        from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+        from opshift.verification.of_blocks import running  # slow to import, and not wanted without a proof
+        from opshift.verification.verify import verify_apart
 
         plain = not result.optional
         if result.batch is not None:
@@ -204,7 +219,9 @@ class _Job:
 
             given = checked(wanted, after.model)
             return verify_samples_apart(self.source, after, result.batch, self.values, grade=result.grade, wanted=given)
-        found = verify_apart(self.source, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
+        before, remarks = running(self.source)
+        found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
+        found = replace(found, remarks=(*found.remarks, *remarks))
         if found.cast:  # two models may differ in that; one and what becomes of it do not
             return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from opshift.passes.model import schemas
+from opshift.passes.model import installed, schemas
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.probing.worker import Task
@@ -65,15 +65,16 @@ def holding(kind: str) -> Iterator[Task]:
         return Task(model.SerializeToString(), {"x": given}, [expected])
 
     node = onnx.helper.make_node
-    numpy_type = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
     if elem_type == TensorProto.STRING or "complex" in kind:
+        numpy_type = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
         given = np.array(["a", "b"], object) if elem_type == TensorProto.STRING else ones.astype(numpy_type)
         yield task([node("Identity", ["x"], ["y"])], elem_type, given, given)
         return
     through = [node("Cast", ["x"], ["a"], to=elem_type), node("Identity", ["a"], ["b"])]
     yield task([*through, node("Cast", ["b"], ["y"], to=TensorProto.FLOAT)], TensorProto.FLOAT, ones, ones)
     dequantize = schemas.schema("", "DequantizeLinear", opset)
-    if dequantize is not None and kind in dequantize.inputs[0].types:
+    if dequantize is not None and kind in dequantize.inputs[0].types and installed.reads(elem_type):
+        numpy_type = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
         constants = [onnx.numpy_helper.from_array(ones.astype(numpy_type), "q")]
         constants.append(onnx.numpy_helper.from_array(np.array(1, np.float32), "s"))
         nodes = [node("DequantizeLinear", ["q", "s"], ["d"]), node("Add", ["x", "d"], ["y"])]

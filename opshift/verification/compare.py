@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opshift.passes.records import dataclass
+from opshift.verification.precision import unit
 
 # How many units of the type's precision, at the scale of the tensor, two runs may be apart. `exact` leaves room
 # for kernels of different versions that add in another order; `close` for another formula of the same function.
@@ -112,7 +113,7 @@ def _is_whole(text: Any) -> bool:
 def _floats(a: Any, b: Any, grade: str) -> Difference:
     import numpy as np
 
-    precision = _precision(a.dtype)
+    precision = unit(a.dtype)
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
         x, y = a.astype(wide), b.astype(wide)
@@ -133,16 +134,6 @@ def _scale(magnitude: Any) -> Any:
     import numpy as np
 
     return np.sqrt(np.mean(np.square(np.minimum(magnitude, 1e150))))
-
-
-def _precision(dtype: Any) -> float:
-    import numpy as np
-
-    if dtype.isbuiltin == 1:  # float8_e5m2 has the kind of the others, too
-        return float(np.finfo(dtype).eps)
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def _first(a: Any, b: Any, wrong: Any) -> str:

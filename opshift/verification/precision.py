@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import Body, bodies
 
 _NARROW = (TensorProto.BFLOAT16, TensorProto.FLOAT16, TensorProto.FLOAT)
+
+
+_UNITS = {
+    "bfloat16": 2.0**-7,
+    "float4_e2m1fn": 2.0**-1,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e4m3fnuz": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+    "float8_e5m2fnuz": 2.0**-2,
+    "float8_e8m0fnu": 1.0,
+}
+"""The unit of the last place of 1 of the floats that numpy does not have itself."""
+
+
+def unit(dtype: Any) -> float:
+    """The unit of the last place of 1, without the package of narrow floats, which older onnx do not bring along."""
+    import numpy as np
+
+    found = _UNITS.get(dtype.name)
+    return float(np.finfo(dtype).eps) if found is None else found
 
 
 def narrowest(model: ModelProto, *, computed: bool) -> int:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.passes.analysis import claims, evaluate, formals, ranks, sizes
 from opshift.passes.analysis import element_types as elements
+from opshift.passes.analysis.blocks import NONE, Blocks
 from opshift.passes.analysis.callers import Callee, key_of, refers
 from opshift.passes.analysis.inferring.type_inference import Inference, is_whole
 from opshift.passes.analysis.inferring.weightless import OVERRIDABLE_SINCE
@@ -71,7 +72,7 @@ class Context:
     """What all scopes of one model share. `source` is the model before any change, for type inference.
 
     A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
-    `survey` is that of the source, if there is one.
+    `survey` is that of the source, if there is one, `blocks` what is known of channels that lie in some.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Context:
         survey: Survey | None = None,
         *,
         trusting: bool = True,
+        blocks: Blocks = NONE,
     ):
         self.model = model
         self.folder = folder
@@ -94,6 +96,7 @@ class Context:
         self.descended: set[str] = set()  # outputs of nodes whose graphs are at the target, whatever the node is at
         self.released: set[str] = set()  # names that lost a use, and constants that may not have found one
         self.overridable = model.ir_version >= OVERRIDABLE_SINCE  # initializers that are also inputs are only defaults
+        self.blocks = blocks
         self._source = source
         self._unread: set[str] | None = None
 

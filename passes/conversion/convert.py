@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import progress
-from opshift.passes.analysis import claims, formals
+from opshift.passes.analysis import blocks, claims, formals
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Change, Ledger, Result
@@ -30,6 +30,7 @@ from opshift.passes.model.imports import (
 from opshift.passes.model.installed import Lacking
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
+from opshift.passes.model.schemas import NCHWC
 from opshift.passes.model.traversal import Calls, Op, census, with_nested
 from opshift.passes.process import collector_paused
 from opshift.passes.records import replace
@@ -173,13 +174,17 @@ def _converted(
         return Result(None, (), missing)
     ledger = Ledger(refusals=list(_training(source, targets, ops | inlined)))
     given, source = source, narrow_integers.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
+    found = blocks.NONE
+    if any(domain == NCHWC for domain, _ in ops):  # all of them, or what is left would read channels in order as blocks
+        ops |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
+        found, source = blocks.blocks(source, folder), blocks.without_views(source, folder)
     before = survey if survey is not None and source is given else Survey(source)
     if before.depth > DEEPEST:
         raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
     merged = alike.merge(model, before, inlined) if merge and inlined else alike.Alike()
-    context = Context(model, source, folder, before)
+    context = Context(model, source, folder, before, blocks=found)
     climb = Climb(context, targets, Expander(ops, _taken_out(model, source, before, inlined)), ledger, before)
     brought = brought_in(source, before.calls)
     climb.body(model.graph, before.graph, {**brought, **opsets(model)})

@@ -307,6 +307,7 @@ FAMILIES: dict[Op, Family] = {
     ("", "Softsign"): _family(elementwise, "Abs"),
     ("", "Sigmoid"): _family(elementwise, "Exp"),
     ("", "LeakyRelu"): _family(elementwise, "Where"),
+    ("", "Shrink"): _family(elementwise, "Where"),
     ("", "PRelu"): _family(two_operands, "Where", inputs=2),
     ("", "ReduceL2"): _family(reduction, "ReduceSum", "ReduceSumSquare"),
     ("", "ReduceL1"): _family(reduction, "Abs"),
@@ -318,7 +319,7 @@ FAMILIES: dict[Op, Family] = {
 """The operators that exporters emit as one node, in the order in which a value is compared with them."""
 
 
-_ELEMENTWISE = "Abs Acosh Asinh Atanh Ceil Cosh Erf Neg Reciprocal Relu Round Shrink Sign Sinh Tan ThresholdedRelu"
+_ELEMENTWISE = "Abs Acosh Asinh Atanh Ceil Cosh Erf Neg Reciprocal Relu Round Sign Sinh Tan ThresholdedRelu"
 
 BY_NAME: dict[Op, Family] = {
     **{("", op): _family(elementwise) for op in _ELEMENTWISE.split()},

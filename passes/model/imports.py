@@ -27,6 +27,27 @@ def opsets(holder: ModelProto | FunctionProto) -> dict[str, int]:
     return found
 
 
+def missing(model: ModelProto) -> list[str]:
+    """The domains of onnxruntime's operators that a model calls and does not import, which onnxruntime allows.
+
+    Its optimizer of transformers leaves models so.
+    """
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
+    own = {default_domain(function.domain) for function in model.functions}
+    found = {domain for each in holders for domain in _used(each).intersection(schemas.IMPORTED) - opsets(each).keys()}
+    return sorted(found - own)
+
+
+def add_missing(model: ModelProto) -> list[str]:
+    """Import these in the model itself; returns which they were."""
+    added = missing(model)
+    holders: list[ModelProto | FunctionProto] = [model, *model.functions] if added else []
+    for holder in holders:
+        for domain in sorted(_used(holder).intersection(added) - opsets(holder).keys()):
+            holder.opset_import.add(domain=domain, version=1)
+    return added
+
+
 def check_imports(model: ModelProto) -> None:
     """Raise `InvalidModel` for opset imports that do not hold together, and for functions that call themselves."""
     check_opsets(model)

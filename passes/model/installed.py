@@ -86,7 +86,7 @@ def _infers(domain: str, op: str, opset: int) -> bool:
 
 
 @cache
-def _reads(elem_type: int) -> bool:
+def reads(elem_type: int) -> bool:
     """Whether it makes arrays of an element type in which each element has the type's own values and width."""
     import onnx.helper
 
@@ -102,5 +102,5 @@ def _reads(elem_type: int) -> bool:
 
 def check_type(elem_type: int) -> None:
     """Raise `Lacking` where onnx reads values of an element type as those of another, or not at all."""
-    if is_old() and not _reads(elem_type):
+    if is_old() and not reads(elem_type):
         raise Lacking(f"it does not read values of type {ELEMENTS[elem_type].name}")

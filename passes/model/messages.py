@@ -26,6 +26,19 @@ def _when_used(package: str, name: str) -> None:
     found.loader.exec_module(module)
 
 
+def _mismatch(error: Exception) -> str:
+    """Why the message classes of the installed onnx do not load with the installed protobuf, and what to do."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    try:
+        needed = next((line for line in requires("onnx") or () if line.startswith("protobuf")), "protobuf")
+        needed = needed.partition(";")[0].replace(" ", "")
+        onnx, there = version("onnx"), version("protobuf")
+    except PackageNotFoundError:  # installed otherwise
+        return f"the installed onnx does not load: {error}"
+    return f"onnx {onnx} does not load with protobuf {there}: pip install -U '{needed}'"
+
+
 if not TYPE_CHECKING and "onnx" not in sys.modules and "onnx.onnx_ml_pb2" not in sys.modules:
     _onnx = importlib.util.find_spec("onnx")
     if _onnx is None or not _onnx.submodule_search_locations:
@@ -36,7 +49,11 @@ if not TYPE_CHECKING and "onnx" not in sys.modules and "onnx.onnx_ml_pb2" not in
     )
     _module = importlib.util.module_from_spec(_spec)
     sys.modules["onnx.onnx_ml_pb2"] = _module
-    _spec.loader.exec_module(_module)
+    try:
+        _spec.loader.exec_module(_module)
+    except Exception as error:
+        del sys.modules["onnx.onnx_ml_pb2"]
+        raise ImportError(_mismatch(error), name="google.protobuf") from None
 
 if TYPE_CHECKING:
     from onnx.onnx_ml_pb2 import (

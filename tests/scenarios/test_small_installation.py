@@ -50,6 +50,38 @@ def alone(tmp_path_factory):
     return run
 
 
+ENTRIES = {
+    "the command": ("-m", "opshift", "convert", "in.onnx", "out.onnx", "--opset", "13"),
+    "another command": ("-m", "opshift", "verify", "a.onnx", "b.onnx"),
+    "a function": ("-c", "import opshift; opshift.convert_version('in.onnx', 13)"),
+    "a class": ("-c", "from opshift import Change"),
+    "a pass": ("-c", "from opshift.passes.goals import Goal"),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize(
+    "error", ["ImportError('cannot import name')", "type('VersionError', (Exception,), {})('1 < 2')"]
+)
+def test_a_protobuf_that_is_too_old_for_onnx_is_named_from_every_entry(entry, error, tmp_path):
+    """As TensorFlow pins it."""
+    for name, version, more in (("onnx", "9.8.7", "Requires-Dist: protobuf>=6.31.1\n"), ("protobuf", "3.20.3", "")):
+        info = tmp_path / f"{name}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}")
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx" / "__init__.py").write_text(f"raise {error}")
+    (tmp_path / "onnx" / "onnx_ml_pb2.py").write_text(f"raise {error}")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run([sys.executable, *ENTRIES[entry]], capture_output=True, text=True, env=environment)
+    said = "onnx 9.8.7 does not load with protobuf 3.20.3: pip install -U 'protobuf>=6.31.1'\n"
+    if "command" in entry:
+        assert (done.returncode, done.stderr) == (2, f"opshift: {said}")
+    else:
+        assert done.stderr.endswith(f"ImportError: {said}")
+        assert done.stderr.count("Traceback") == 1
+
+
 def test_a_model_is_converted_and_judged_beside_onnx_and_numpy_alone(alone, tmp_path):
     source, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
     onnx.save(model("t = ReduceMax(x, a) u = Gelu(t) y = Mish(u)", 20, **ROWS), source)
@@ -92,7 +124,7 @@ def test_passes_without_onnx_ir_say_what_to_install(monkeypatch):
 def old(monkeypatch):
     """An onnx that knows opset 21 and has float32 in the place of bfloat16, as 1.16 does."""
     table = [*onnx.helper.VERSION_TABLE[:-1], ("1.16.0", 10, 21, 5, 1)]
-    caches = (installed._opsets, installed.is_old, installed._infers, installed._reads)
+    caches = (installed._opsets, installed.is_old, installed._infers, installed.reads)
     real = onnx.helper.tensor_dtype_to_np_dtype
     import numpy as np
 
@@ -137,4 +169,4 @@ def test_values_that_it_reads_as_others_are_never_read(kind):
 
 
 def test_the_installed_onnx_reads_every_type():
-    assert all(installed._reads(number) for number in NUMBERS.values() if number)
+    assert all(installed.reads(number) for number in NUMBERS.values() if number)

@@ -1,17 +1,120 @@
-"""Operators over data whose channels lie in blocks or come last, which onnxruntime makes as it loads a model."""
+"""Operators over data whose channels lie in blocks or come last, which onnxruntime makes as it loads a model.
+
+What lies in blocks becomes a tensor whose channels lie in order, without the zeros that fill them up.
+"""
 
 from __future__ import annotations
 
-from opshift.passes.model import schemas
-from opshift.passes.model.schemas import NCHWC, NHWC
-from opshift.passes.rewrite.registry import refused
+from typing import Any
 
-refused(
-    schemas.operators(NCHWC),
-    "its channels and weights lie in blocks as wide as the vectors of the machine that saved the model, which the file "
-    "does not tell; a model that onnxruntime saved at its extended level (ORT_ENABLE_EXTENDED) could be expressed",
-    domain=NCHWC,
-)
+from opshift.passes.analysis import blocks
+from opshift.passes.analysis.blocks import Blocks
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model import schemas
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.schemas import NCHWC, NHWC
+from opshift.passes.operators.shared.fused import activated_convolution_of
+from opshift.passes.operators.shared.recipes import channels_first, channels_last
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined, refused
+from opshift.passes.rewrite.says import says
+
+_RANK = 4
+_WINDOWS = ("auto_pad", "dilations", "kernel_shape", "pads", "strides")
+
+
+def _blocks(node: Node) -> Blocks:
+    """Those of the model, whose width is known."""
+    found = node.scope.context.blocks
+    if not found.width:
+        raise CannotConvert(node, f"{found.why}; a model saved at the extended level (ORT_ENABLE_EXTENDED) has none")
+    return found
+
+
+def _constant(node: Node, index: int) -> Any:
+    held = node.scope.array(node.input(index))
+    if held is None:
+        raise CannotConvert(node, "its weights are no constant that can be read; embedded ones could be expressed")
+    return held
+
+
+@says("Conv-22 of weights whose channels lie in order, plus Sum, and the activation of it.")
+def convolution(node: Node) -> str:
+    import onnx.numpy_helper
+
+    node.close("the kernel adds in another order")
+    found, build, weights = _blocks(node), node.build, _constant(node, 1)
+    outer, inner = weights.shape[:2]
+    group = node.attributes.get("group", 1)
+    blocked, inside = blocks.takes_blocks(inner, outer, group, found.width)
+    weights = blocks.undone(weights, found.width, inputs=inside)
+    made = found.channels.get(node.outputs[0], outer)
+    if inside and group == 1:
+        weights = weights[:, : found.taken.get(node.outputs[0], inner)]
+    elif blocked and not inside:
+        group = made
+    operands = [node.input(0), build.constant(onnx.numpy_helper.from_array(weights[:made].copy())), None]
+    if node.input(2):
+        operands[2] = build.constant(onnx.numpy_helper.from_array(_constant(node, 2)[:made].copy()))
+    own = {name: node.attributes.get(name) for name in _WINDOWS}
+    y = build.emit("Conv", operands, {**own, "group": group})
+    return activated_convolution_of(node, build.Add(y, node.input(3)) if node.input(3) else y)
+
+
+@says("The same channels, in order, and zeros that fill up a block.")
+def into_blocks(node: Node) -> str:
+    found, build = _blocks(node), node.build
+    x = channels_first(build, node.input(0), _RANK) if node.attributes.get("channels_last", 0) else node.input(0)
+    if node.outputs[0] in found.channels:
+        return x
+    count = (node.scope.shape(node.input(0)) or [None] * _RANK)[-1 if node.attributes.get("channels_last", 0) else 1]
+    if not isinstance(count, int):
+        raise CannotConvert(node, "the number of its channels is not known; a known one could be expressed")
+    missing = -count % found.width
+    return str(build.Pad(x, [0, 0, 0, 0, 0, missing, 0, 0])) if missing else x
+
+
+@says("The same channels, in order.")
+def out_of_blocks(node: Node) -> str:
+    _blocks(node)
+    x = node.input(0)
+    return channels_last(node.build, x, _RANK) if node.attributes.get("channels_last", 0) else x
+
+
+@says("The pool of ONNX; channels lie in order.")
+def pooled(node: Node) -> str:
+    _blocks(node)
+    own = {name: node.attributes.get(name) for name in (*_WINDOWS, "ceil_mode", "count_include_pad")}
+    if node.op_type == "MaxPool":
+        del own["count_include_pad"]
+    return str(node.build.emit(node.op_type, [node.input(0)], own))
+
+
+@says("The global pool of ONNX; channels lie in order.")
+def pooled_globally(node: Node) -> str:
+    _blocks(node)
+    return str(node.build.emit(node.op_type, [node.input(0)]))
+
+
+@says("Resize-13; channels lie in order.")
+def resized(node: Node) -> str:
+    _blocks(node)
+    build, given = node.build, node.attributes
+    scales = build.constant([float(scale) for scale in given["scales"]], TensorProto.FLOAT)
+    own = {
+        "mode": given.get("mode", "nearest"),
+        "coordinate_transformation_mode": given.get("coordinate_transformation_mode", "asymmetric"),
+        "nearest_mode": "floor",
+    }
+    return str(build.emit("Resize", [node.input(0), None, scales], own))
+
+
+defined("Conv", convolution, opset=22, domain=NCHWC)
+defined("ReorderInput", into_blocks, opset=13, domain=NCHWC)
+defined("ReorderOutput", out_of_blocks, opset=13, domain=NCHWC)
+defined(("MaxPool", "AveragePool"), pooled, opset=19, domain=NCHWC)
+defined(("GlobalAveragePool", "GlobalMaxPool"), pooled_globally, opset=13, domain=NCHWC)
+defined("Upsample", resized, opset=13, domain=NCHWC)
 refused(
     schemas.operators(NHWC),
     "onnxruntime makes it in memory for one device, no CPU kernel judges it, and no text says in which order its "

@@ -186,6 +186,37 @@ def test_in_place_follows_a_link_to_the_model(here, tmp_path):
     assert onnx.load(path).opset_import[0].version == 13
 
 
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("policy", ["none", "all"])
+def test_an_output_that_is_a_link_is_followed(here, tmp_path, policy, there, capsys):
+    path, real, link = saved(here), tmp_path / "elsewhere" / "real.onnx", tmp_path / "link.onnx"
+    real.parent.mkdir()
+    if there:
+        real.write_bytes(path.read_bytes())
+    link.symlink_to(os.path.join("elsewhere", "real.onnx"))
+    assert convert(path, link, "--external-data", policy, "--report", str(tmp_path / "page.html")) == 0
+    assert link.is_symlink()
+    assert onnx.load(real, load_external_data=False).opset_import[0].version == 13
+    np.testing.assert_array_equal(run(real), EXPECTED)
+    assert f"written to {real}" in capsys.readouterr().out
+    assert [held.name for held in tmp_path.glob("*.data")] == []
+
+
+def test_a_report_that_is_a_link_is_followed(here, tmp_path):
+    page, link = tmp_path / "page.html", tmp_path / "link.html"
+    page.write_text("older")
+    link.symlink_to(page)
+    assert convert(saved(here), here / "out.onnx", "--report", str(link)) == 0
+    assert link.is_symlink()
+    assert page.read_text(encoding="utf-8") != "older"
+
+
+def test_a_link_to_no_folder_cannot_be_written(here, tmp_path, capsys):
+    (tmp_path / "link.onnx").symlink_to(tmp_path / "none" / "out.onnx")
+    assert convert(saved(here), tmp_path / "link.onnx") == 6
+    assert "there is no folder" in capsys.readouterr().err
+
+
 def test_in_place_takes_no_output_and_an_output_is_not_the_input(here, capsys):
     path = saved(here)
     kept = path.read_bytes()

@@ -145,6 +145,7 @@ def test_inline_takes_many_too(here, tmp_path):
         (["link/b.onnx"], "in", [], "is the input"),
         (["in/a.onnx"], "in/b.onnx", [], "is no folder"),
         (["in/a.onnx"], "holds", [], "is no regular file"),
+        (["in/a.onnx", "in/b.onnx"], "linked", [], "are one file"),
         (["in/a.onnx"], "out", ["--in-place"], "give no --out-dir"),
         (["in/a.onnx"], "out", ["--jobs", "0"], "1 or more"),
     ],
@@ -152,6 +153,8 @@ def test_inline_takes_many_too(here, tmp_path):
 def test_what_is_refused_before_anything_runs(here, tmp_path, capsys, paths, folder, more, complaint):
     (tmp_path / "more").mkdir()
     (tmp_path / "link").symlink_to(here)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "a.onnx").symlink_to("b.onnx")
     (tmp_path / "holds" / "a.onnx").mkdir(parents=True)
     for name in ("a.onnx", "a.onnx.onnx"):
         onnx.save(rows(), tmp_path / "more" / name)

@@ -7,7 +7,7 @@ import pytest
 from opshift.passes.conversion import convert
 from opshift.passes.fusion import fold
 
-from tests.passes.fusion.neighbours import FOUND, WRONG, Case, cases, judge
+from tests.passes.fusion.neighbours import FOUND, WRONG, Case, cases, judge, source
 from tests.support import check_values, model, show
 
 EACH = 100
@@ -39,6 +39,15 @@ NAMED = [
 def test_found_beside_what_the_normal_form_mixes_it_with(call, before, after, place):
     verdict = judge(Case(call, before, after, place))
     assert verdict.status == FOUND, verdict
+
+
+@pytest.mark.parametrize("before", ["", "Neg", "Clip", "Shrink", "itself"])
+def test_what_exporters_write_as_one_node_is_found_without_being_named(before):
+    """Shrink is what F.softshrink and F.hardshrink of PyTorch become."""
+    whole = source(Case("Shrink<bias=0.2, lambd=0.3>({})", before, "Pow", "a graph"))
+    expanded = convert.attempt(whole, {"": whole.opset_import[0].version}, ops=[("", "Shrink")]).model
+    ops = [node.op_type for node in whole.graph.node if node.op_type == "Shrink"]
+    assert [node.op_type for node in fold.attempt(expanded).model.graph.node if node.op_type == "Shrink"] == ops
 
 
 def written_out(body: str, opset: int, op: str, **io: str):

@@ -6,7 +6,7 @@ from onnx import TensorProto
 from opshift.passes.model import installed, schemas
 from opshift.passes.model.installed import Lacking
 
-KEPT = (installed._opsets, installed.is_old, installed.infers_less, installed._infers, installed._reads)
+KEPT = (installed._opsets, installed.is_old, installed.infers_less, installed._infers, installed.reads)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_values_are_read_as_those_of_their_type(onnx_of, monkeypatch, kind, dtyp
 
     monkeypatch.setattr(onnx.helper, "tensor_dtype_to_np_dtype", held)
     onnx_of(22)
-    assert installed._reads(kind) is read
+    assert installed.reads(kind) is read
     if read:
         installed.check_type(kind)
     else:

@@ -1,0 +1,116 @@
+"""Models that come by a pipe, and one that goes to the standard output: by files, as models are read and written."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+from opshift.files.writing import scratch
+from opshift.passes.errors import InvalidModel
+
+_INPUTS = ("model", "before", "after")
+_STANDARD = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+_OPEN = re.compile(r"/dev/stdin|(/dev|/proc/self)/fd/\d+")
+"""Files of this process, as a shell names what it gives it: `<(command)`, too."""
+
+
+@contextmanager
+def piped(options: argparse.Namespace) -> Iterator[None]:
+    """Let a command read files in the place of pipes, and write one whose bytes then go to the standard output.
+
+    Its words go to the standard error stream where the model goes to the standard output.
+
+    Raises:
+        ValueError: two models come from the standard input, or a model would go to a terminal.
+    """
+    given = [name for name in _INPUTS if _is_pipe(getattr(options, name, None))]
+    to_standard = getattr(options, "output", None) in ("-", "/dev/stdout") and hasattr(options, "in_place")
+    if not given and not to_standard:
+        yield
+        return
+    if sum(getattr(options, name) in _STANDARD for name in given) > 1:
+        raise ValueError("one model alone can come from the standard input")
+    if given and getattr(options, "in_place", False):
+        raise ValueError("--in-place writes to a file; this model comes by a pipe")
+    output = sys.stdout
+    with scratch() as folder:
+        shown = {name: getattr(options, name) for name in given}
+        names = {_spooled(options, name, folder): _called(path) for name, path in shown.items()}
+        if to_standard:
+            if output.isatty():
+                raise ValueError("a model is nothing for a terminal to show; let its bytes go to a file or a pipe")
+            _embed(options)
+            options.output = os.path.join(folder, "output.onnx")
+            names[options.output] = "the standard output"
+        elif given and hasattr(options, "in_place") and not options.output and options.out_dir is None:
+            raise ValueError("name the output of a model that comes by a pipe")
+        try:
+            with redirect_stdout(_Words(sys.stderr if to_standard else output, names)):
+                yield
+        except InvalidModel as error:
+            raise InvalidModel(_renamed(str(error), names)) from None
+        if to_standard and os.path.exists(options.output):
+            with open(options.output, "rb") as made:
+                shutil.copyfileobj(made, output.buffer)
+            output.buffer.flush()
+
+
+def _is_pipe(path: str | None) -> bool:
+    """Whether a model is to be read to its end, and cannot be looked at a second time."""
+    if path is None or path == "-":
+        return path is not None
+    if not _OPEN.fullmatch(path):
+        return False
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _spooled(options: argparse.Namespace, name: str, folder: str) -> str:
+    """The path of a file with what comes by a pipe, which is what the command reads from now on."""
+    path, file = getattr(options, name), os.path.join(folder, f"{name}.onnx")
+    with open(file, "wb") as made:
+        if path in _STANDARD:
+            shutil.copyfileobj(sys.stdin.buffer, made)
+        else:
+            with open(path, "rb") as source:
+                shutil.copyfileobj(source, made)
+    setattr(options, name, file)
+    return file
+
+
+def _called(path: str) -> str:
+    return "the standard input" if path in _STANDARD else path
+
+
+def _embed(options: argparse.Namespace) -> None:
+    if options.external_data not in (None, "none"):
+        raise ValueError(f"--external-data {options.external_data} writes files beside the model, which has none")
+    options.external_data = "none"
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    for path, name in names.items():
+        text = text.replace(path, name)
+    return text
+
+
+class _Words:
+    """A stream of text in which files are called what the user calls them."""
+
+    def __init__(self, stream: Any, names: Mapping[str, str]):
+        self._stream, self._names = stream, names
+
+    def write(self, text: str) -> int:
+        return int(self._stream.write(_renamed(text, self._names)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -1,0 +1,270 @@
+"""Channels that lie in blocks, as onnxruntime saves a model at its full level: how wide blocks are, and what is real.
+
+A block is as wide as the vectors of the machine that saved the model, 8 or 16 numbers, and no attribute says so. It
+follows from sizes: channels are filled up with zeros to whole blocks. A machine of another width reads such a file
+wrongly, without a word, so that running it cannot decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from opshift.passes.model import tensor_data, tensors
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
+from opshift.passes.model.schemas import NCHWC
+from opshift.passes.model.traversal import bodies
+
+WIDTHS = (8, 16)
+_ELEMENTWISE = frozenset(
+    [
+        *("Abs", "Add", "Ceil", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
+        *("Identity", "LeakyRelu", "Log", "Max", "Min", "Mish", "Mul", "Neg", "QuickGelu", "Reciprocal", "Relu"),
+        *("Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tanh"),
+    ]
+)
+"""The operators that onnxruntime leaves between blocks: they do the same to each number, wherever it lies."""
+
+_RANK, _VIEWED = 4, 5
+"""Axes where each block has one: it is the last."""
+
+_asked: ContextVar[int | None] = ContextVar("asked", default=None)
+
+
+@contextmanager
+def taken_as(width: int | None) -> Iterator[None]:
+    """Take blocks to be so wide meanwhile where a model does not tell; None leaves it to the model."""
+    token = _asked.set(width if width is not None else _asked.get())
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+class Blocks(NamedTuple):
+    """What is known of the blocks of a model.
+
+    Attributes:
+        width: how wide they are; 0 where nobody knows.
+        why: why nobody does, or what else keeps them from being undone.
+        channels: how many are real in a value that lies in blocks, by its name, where that is known.
+        taken: the same of what a convolution takes, by the name of what it makes.
+    """
+
+    width: int
+    why: str = ""
+    channels: Mapping[str, int] = {}
+    taken: Mapping[str, int] = {}
+
+
+NONE = Blocks(0, "nobody looked at its blocks")
+
+
+def blocks(model: ModelProto, folder: str | None) -> Blocks:
+    """Find out how wide the blocks of a model are.
+
+    Width 16 is ruled out by 24 channels, width 8 by 16 of which 8 are real, and both by numbers where zeros fill up.
+    """
+    found = [_Body(body, folder) for body in bodies(model) if isinstance(body, GraphProto)]
+    why = next((body.why for body in found if body.why), "")
+    if why:
+        return Blocks(0, why)
+    possible = [width for width in WIDTHS if all(body.may_have(width) for body in found)]
+    asked = _asked.get()
+    if asked is not None and asked not in possible:
+        return Blocks(0, f"its sizes are not those of blocks that are {asked} wide")
+    if asked is None and len(possible) != 1:
+        return Blocks(0, _OPEN if possible else "its sizes are those of no blocks")
+    channels = {name: count for body in found for name, count in body.real.items()}
+    taken = {name: count for body in found for name, count in body.taken()}
+    return Blocks(possible[0] if asked is None else asked, channels=channels, taken=taken)
+
+
+_OPEN = (
+    "its channels lie in blocks of 8 or 16, as wide as the vectors of the machine that saved the model, and nothing in "
+    "the file tells which; --nchwc-width 8 (AVX2) or 16 (AVX-512, NEON) says it"
+)
+
+
+def without_views(model: ModelProto, folder: str | None) -> ModelProto:
+    """The model, or a copy in which nothing gives blocks an axis of their own, which channels in order do not have."""
+    found = [_Body(body, folder).views if isinstance(body, GraphProto) else set() for body in bodies(model)]
+    if not any(found):
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    for body, views in zip(bodies(made), found, strict=True):
+        for node in body.node:
+            if node.op_type == "Reshape" and node.output[0] in views:
+                node.op_type = "Identity"
+                del node.input[1:], node.attribute[:]
+    return made
+
+
+def undone(weights: Any, width: int, *, inputs: bool) -> Any:
+    """The weights of a convolution whose output channels lie in blocks, and its input channels with `inputs`."""
+    outer, inner, height, across = weights.shape
+    if inputs:
+        split = weights.reshape(outer // width, inner // width, height, across, width, width)
+        return split.transpose(0, 5, 1, 4, 2, 3).reshape(weights.shape)
+    return weights.reshape(outer // width, inner, height, across, width).transpose(0, 4, 1, 2, 3).reshape(weights.shape)
+
+
+def takes_blocks(inner: int, outer: int, group: int, width: int) -> tuple[bool, bool]:
+    """Whether a convolution reads blocks, and whether the input channels of its weights lie in some."""
+    if group > 1:
+        alone = inner == 1 and outer == group  # each channel has one filter
+        return True, not alone
+    return inner >= width, inner >= width
+
+
+class _Body:
+    """One graph: which values lie in blocks, what has as many channels as what, and what that says of the width."""
+
+    def __init__(self, body: GraphProto, folder: str | None):
+        self.why = ""
+        self.real: dict[str, int] = {}
+        self._held = {tensor.name: tensor for tensor in body.initializer}
+        self._given = {value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in body.input}
+        self._folder = folder
+        self._blocked: set[str] = set()
+        self._root: dict[str, str] = {}
+        self._convolutions: list[NodeProto] = []
+        self._whole: set[str] = set()  # values that are joined block by block
+        self.views: set[str] = set()
+        """Values that are blocks with an axis of their own, or without it again."""
+        self._widths: set[int] = set()  # of such axes
+        self._filled: dict[str, set[int]] = {}  # how many channels a value has, zeros included, by its root
+        self._stated: dict[str, set[int]] = {}
+        for node in body.node:
+            self._look(node)
+        if any(value.name in self._blocked for value in body.output):
+            self.why = "what lies in blocks is an output of the graph"
+        for name in self._blocked:
+            stated = self._stated.get(self._find(name), set())
+            if len(stated) > 1:
+                self.why = "values of one layout have different numbers of channels"
+            elif stated:
+                self.real[name] = next(iter(stated))
+        if any(self.real.get(name, 0) % WIDTHS[0] for name in self._whole):
+            self.why = "blocks are joined that are filled up with zeros"
+
+    def taken(self) -> Iterator[tuple[str, int]]:
+        """How many channels are real in what convolutions take, where that is known, by what they make."""
+        for node in self._convolutions:
+            if (count := self.real.get(node.input[0])) is not None:
+                yield node.output[0], count
+
+    def _find(self, name: str) -> str:
+        while name in self._root:
+            name = self._root[name]
+        return name
+
+    def _join(self, names: Sequence[str]) -> None:
+        first = self._find(names[0])
+        for name in names[1:]:
+            root = self._find(name)
+            if root != first:
+                self._root[root] = first
+                self._filled.setdefault(first, set()).update(self._filled.pop(root, ()))
+                self._stated.setdefault(first, set()).update(self._stated.pop(root, ()))
+
+    def _look(self, node: NodeProto) -> None:
+        read, made = [name for name in node.input if name in self._blocked], node.output[0] if node.output else ""
+        if node.domain != NCHWC:
+            if not read:
+                return
+            values = [name for name in node.input if name not in self._held]
+            shape = tensors.integers(self._held[node.input[1]]) if self._is_reshaped(node) else None
+            if shape is not None and (len(shape) == _VIEWED or self._widths):
+                self._view(node, shape)
+            elif node.op_type == "Concat" and self._attribute(node, "axis", 0) == 1 and len(read) == len(node.input):
+                self._blocked.add(made)
+                self._whole.update(read)
+            elif node.op_type in _ELEMENTWISE and len(read) == len(values) and self._are_scalars(node):
+                self._blocked.add(made)
+                self._join([*read, made])
+            else:
+                self.why = f"what lies in blocks is read by {node.op_type}, which knows of none"
+            return
+        if node.op_type == "ReorderOutput":
+            stated = self._stated.setdefault(self._find(node.input[0]), set())
+            stated.add(self._attribute(node, "channels", 0))
+            return
+        self._blocked.add(made)
+        if node.op_type == "Conv":
+            self._convolve(node)
+        elif node.op_type != "ReorderInput":
+            self._join([node.input[0], made])
+        elif len(dims := self._given.get(node.input[0], [])) == _RANK:
+            count = dims[-1 if self._attribute(node, "channels_last", 0) else 1]
+            self._stated.setdefault(self._find(made), set()).update({count} if count else ())
+
+    def _is_reshaped(self, node: NodeProto) -> bool:
+        return node.op_type == "Reshape" and len(node.input) > 1 and node.input[1] in self._held
+
+    def _view(self, node: NodeProto, shape: Sequence[int]) -> None:
+        """As many channels, of which each block has an axis, or none of them has one any more."""
+        self.views.add(node.output[0])
+        self._blocked.add(node.output[0])
+        self._join([node.input[0], node.output[0]])
+        if len(shape) == _VIEWED:
+            self._widths.add(shape[-1])
+
+    def _convolve(self, node: NodeProto) -> None:
+        self._convolutions.append(node)
+        weights = self._held.get(node.input[1])
+        if weights is None or len(weights.dims) != 4:
+            self.why = "the weights of a convolution on blocks are no constant"
+            return
+        self._filled.setdefault(self._find(node.output[0]), set()).add(weights.dims[0])
+        if len(node.input) > 3 and node.input[3]:
+            self._join([node.input[3], node.output[0]])
+        if weights.dims[1] == 1 and self._attribute(node, "group", 1) == weights.dims[0]:
+            self._join([node.input[0], node.output[0]])
+
+    def _are_scalars(self, node: NodeProto) -> bool:
+        """Whether the constants that a node reads are the same for all numbers."""
+        return all(tensors.size(self._held[name]) == 1 for name in node.input if name in self._held)
+
+    def _attribute(self, node: NodeProto, name: str, default: int) -> Any:
+        return next((attribute_value(a) for a in node.attribute if a.name == name), default)
+
+    def may_have(self, width: int) -> bool:
+        """Whether all that is known of sizes and zeros fits blocks of a width."""
+        if self._widths - {width}:
+            return False
+        for name, filled in self._filled.items():
+            stated = self._stated.get(name, set())
+            if filled and any({_filled_up(count, width)} != filled for count in stated):
+                return False
+        return all(self._fits(node, width) for node in self._convolutions)
+
+    def _fits(self, node: NodeProto, width: int) -> bool:
+        weights, group = self._held[node.input[1]], self._attribute(node, "group", 1)
+        outer, inner = weights.dims[:2]
+        blocked, inside = takes_blocks(inner, outer, group, width)
+        if blocked != (node.input[0] in self._blocked) or outer % width or (inside and inner % width):
+            return False
+        made = self.real.get(node.output[0], outer)
+        taken = self.real.get(node.input[0], inner) if inside and group == 1 else inner
+        if inside and group == 1 and _filled_up(taken, width) != inner:
+            return False
+        if (made, taken) == (outer, inner):
+            return True
+        values = self._array(weights)
+        if values is None:
+            return True
+        plain = undone(values, width, inputs=inside)
+        return not plain[made:].any() and not plain[:, taken:].any()
+
+    def _array(self, held: TensorProto) -> Any:
+        loaded = tensor_data.load(held, self._folder)
+        return None if loaded is None else tensors.array(loaded)
+
+
+def _filled_up(count: int, width: int) -> int:
+    return -(-count // width) * width
