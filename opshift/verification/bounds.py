@@ -47,7 +47,7 @@ CAPS = {
 }
 """As parts of the scale: no rounding excuses more, unless the source itself is as far away."""
 
-FLIPS = 0.02
+FLIPS = 0.05
 """The part of integers, or of what is decided, that rounding in front of them may turn to the next one."""
 
 WIDE = 2.0**-53
@@ -155,11 +155,22 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
         others = [np.asarray(a != one) for one in runs.moved if getattr(one, "shape", None) == a.shape]
         allowed = max(allowed, TIMES["close"] * max(map(np.count_nonzero, others), default=0))
     gap = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind != "b" else apart
-    if runs.step and float(np.max(gap)) > 1:
+    if runs.step and (float(np.max(gap)) > 1 or _leans(a, b)):
         return Closeness(found.why, is_same=False, is_other=is_other)
     count = float(np.count_nonzero(apart))
     why, part = "" if count <= allowed else found.why, count / a.size
     return Closeness(why, count, allowed, is_same=False, is_other=is_other, part=part)
+
+
+def _leans(a: Array, b: Array) -> bool:
+    """Whether steps of one channel all go the same way: rounding takes them up as often as down."""
+    signs = np.sign(b.astype(np.float64) - a.astype(np.float64))
+    rows = np.moveaxis(signs, 1, 0).reshape(signs.shape[1], -1) if signs.ndim > 1 else signs.reshape(1, -1)
+    up, down = (np.count_nonzero(rows == sign, axis=1) for sign in (1, -1))
+    return bool(((np.maximum(up, down) >= _LEANING) & (np.minimum(up, down) * 20 <= np.maximum(up, down))).any())
+
+
+_LEANING = 12
 
 
 def _is_same_function(runs: Runs, grade: str) -> Closeness | None:

@@ -59,7 +59,9 @@ def verify_sides(
     if wanted.sets and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
     fails = whole.is_different and whole.why.startswith("the second model")
-    if wanted.engines or whole.cast or (fails and not promise):
+    if before.network is not None and not whole.engine and not whole.is_different:
+        return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
+    if wanted.engines or wanted.tolerances or whole.cast or (fails and not promise):
         return _without_regions(whole, remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
     manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges)

@@ -40,6 +40,14 @@ def as_second(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
     return {name: _cast(value, types[name][1]) if name in types else value for name, value in feeds.items()}
 
 
+def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two floats of different types, both in the narrower one."""
+    from opshift.verification.bounds import half_unit
+
+    narrow = max((a.dtype, b.dtype), key=half_unit)
+    return a.astype(narrow), b.astype(narrow)
+
+
 def _cast(value: Any, to: int) -> Any:
     import onnx.helper
 

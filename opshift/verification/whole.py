@@ -158,6 +158,8 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
             values, actual = ([_as_computed(value) for value in run] for run in (values, actual))
         found.runs += 1
         for name, a, b in zip(names, values, actual, strict=True):
+            if name in cast:
+                a, b = interfaces.in_narrower(a, b)
             report = judge.output(name, given, a, b)
             found.outputs[name] = found.outputs[name].worse(report) if name in found.outputs else report
             if not report.is_random:

@@ -60,15 +60,7 @@ HELD = {"constants": "float k = {0.3}, float q = {3.3333333}"}
         (ROUNDED, ["--exact"], 4, 'DIFFERENT at "'),
         (PLAIN, ["--exact"], 0, "equal: the same values\n"),
         (OTHER, [], 4, "DIFFERENT at \"y\", made by Sin 'y': "),
-        pytest.param(
-            OTHER,
-            ["--atol", "1e9"],
-            0,
-            "equal",
-            marks=pytest.mark.xfail(
-                strict=True, reason="parts decide where the user says how far outputs may be apart"
-            ),
-        ),
+        (OTHER, ["--atol", "1e9"], 0, "equal"),
     ],
 )
 def test_three_answers(files, capsys, after, options, code, said):

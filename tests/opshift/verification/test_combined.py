@@ -138,13 +138,11 @@ def test_named_engines_run_whole_models_alone():
     assert (found.status, found.engine, found.regions) == ("equal", "onnx.reference", ())
 
 
-@pytest.mark.xfail(strict=True, reason="parts decide where a user says how far outputs may be apart")
 def test_tolerances_of_a_user_decide():
     found = verify("y = Exp(x)", "e = Exp(x) y = Add(e, k)", constants="float k = {0.001}", wanted=asked(atol=0.01))
     assert found.status == "equal"
 
 
-@pytest.mark.xfail(strict=True, reason="outputs of another precision are not cast before they are compared")
 def test_models_of_two_precisions():
     kinds = ({"inputs": f"{kind}[2,8] x", "outputs": f"{kind}[2,8] y"} for kind in ("float", "float16"))
     one, half = (Side(model("a = Exp(x) y = Tanh(a)", 17, **io)) for io in kinds)
