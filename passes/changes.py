@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from opshift.passes.errors import Refusal
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.model.traversal import Calls
-from opshift.passes.records import dataclass, field
+from opshift.passes.model.traversal import Calls, Op
+from opshift.passes.records import dataclass, field, replace
 
+CONTRADICTED = "A shape is declared that the value does not have; the one that follows from the inputs counts"
+"""What is said of a declaration that is wrong."""
 GRANTED = "sizes that only the run tells are taken to be 1 or more"
 """The remark on what holds of no others, which is never `exact`."""
 
@@ -55,12 +57,20 @@ class Allowance:
     """Which optional changes may be made: none that is withheld, and no more than `most` in all.
 
     They are made in the same order whenever the same model is rewritten, so that `most` names a first part of them.
+    Folding brings in no operator that is `kept_out`.
     """
 
-    def __init__(self, withheld: Withheld = frozenset(), most: int | None = None):
+    def __init__(
+        self, withheld: Withheld = frozenset(), most: int | None = None, kept_out: frozenset[Op] = frozenset()
+    ):
         self._withheld = withheld
         self._most = most
+        self.kept_out = kept_out
         self.made: list[Change] = []
+
+    def keeping_out(self, ops: frozenset[Op]) -> Allowance:
+        """A fresh allowance, under which these operators do not come in either."""
+        return Allowance(self._withheld, self._most, self.kept_out | ops)
 
     def withhold(self, withheld: Withheld, earlier: int) -> None:
         """Withhold these changes, too, as only so many `earlier` ones were made yet."""
@@ -100,6 +110,22 @@ class Batch(NamedTuple):
     outputs: Mapping[str, int | None]
 
 
+class StageReport(NamedTuple):
+    """What one stage did.
+
+    Attributes:
+        name: what the stage is for, such as `convert to opset 13`.
+        changes: how many changes it made.
+        seconds: how long it took.
+        attempt: how a conversion was done that did not succeed at once, such as `at opset 12`; else empty.
+    """
+
+    name: str
+    changes: int
+    seconds: float
+    attempt: str = ""
+
+
 @dataclass(frozen=True)
 class Result:
     """A converted copy with what was done to it, or the reasons why there is none (`model` is None)."""
@@ -120,6 +146,27 @@ class Result:
     """The calls on floats between quantized values that no operator on integers took the place of, and why."""
     batch: Batch | None = None
     """Where samples lie, if the model takes another number of them than its source."""
+    stages: tuple[StageReport, ...] = ()
+    """What each stage did, in order."""
+    attempt: str = ""
+    """How a conversion was done that did not succeed at once."""
+
+    def followed_by(self, later: Result) -> Result:
+        """Both as one, where `later` was made of this model. A wrong declaration is reported once."""
+        said = {change.remark for change in self.changes if change.how == CONTRADICTED}
+        more = (change for change in later.changes if change.how != CONTRADICTED or change.remark not in said)
+        folded = [result.folded for result in (self, later) if result.folded is not None]
+        return replace(
+            later,
+            changes=(*self.changes, *more),
+            before=self.before if self.changes else self.before or later.before,
+            after=later.after if later.changes else later.after or self.after,
+            folded=sum(folded) if folded else None,
+            absent=(*self.absent, *later.absent),
+            stays=later.stays or self.stays,
+            batch=later.batch or self.batch,
+            stages=(*self.stages, *later.stages),
+        )
 
     @property
     def grade(self) -> str:

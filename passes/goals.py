@@ -1,29 +1,60 @@
-"""What a model is to become: at other opsets, without some operators, with others recognised, or optimized."""
+"""What a model is to become, and the stages that make it so."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from opshift.passes import progress
-from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
-from opshift.passes.changes import Result
+from opshift.passes.changes import Allowance, Result, Withheld
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
-from opshift.passes.fusion.quantization import forms
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
-from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
-from opshift.passes.spelling import hint, likely, texts
+from opshift.passes.stages.operator_names import as_names, recognisable
+from opshift.passes.stages.stage import Facts, Stage, apply_stages
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What is asked for beyond a conversion.
+
+    Attributes:
+        fold: put operators in the place of the nodes that compute them.
+        ops: these alone; None for all that exporters write.
+        optimize: compute no more what is constant, computed already, or of no effect.
+        quantization: how quantized operators are written, `qdq` or `qoperator`; empty where they stay as they are.
+        backend: what has to read the result; nothing is done that it would not read.
+        withheld, most: which changes are not made; see `opshift.passes.changes.Allowance`.
+    """
+
+    fold: bool = False
+    ops: frozenset[Op] | None = None
+    optimize: bool = False
+    quantization: str = ""
+    backend: Backend | None = None
+    withheld: Withheld = frozenset()
+    most: int | None = None
+
+    @property
+    def dequantizes(self) -> bool:
+        """Whether no operator is to be left that computes in integers between scales."""
+        return self.quantization == "qdq"
+
+    @property
+    def demanded(self) -> Refinement:
+        """What of it does not yield to the proof."""
+        return Refinement(backend=self.backend, quantization="qdq" if self.dequantizes else "")
+
+
+NOTHING = Refinement()
 
 
 @dataclass(frozen=True)
@@ -69,7 +100,7 @@ class Goal:
 
     @property
     def plain(self) -> Goal:
-        """The same without what is done beyond."""
+        """The goal without its optional stages."""
         return replace(self, refinement=self.refinement.demanded)
 
     @property
@@ -101,100 +132,90 @@ class Goal:
             reached = [f"IR version {self.ir_version}"]
         return f"at {' and '.join(reached)}" if reached else ""
 
-    def attempt(self, source: ModelProto, folder: str | None) -> Result:
-        """What becomes of a copy of `source`, or why it cannot.
+    def stages(self) -> list[Stage]:
+        """What has to be done, in order. The file of a stage is imported where it is asked for.
+
+        Optimizing shares what two forms compute alike, and brings others to light: folding comes before and after.
+        """
+        asked, stages = self.refinement, list[Stage]()
+        if self.fixed or self.rebatch is not None:
+            from opshift.passes.stages.fix import Fix
+
+            stages.append(Fix(self.fixed, self.rebatch))
+        if self._reaches:
+            from opshift.passes.stages.reach import Reach
+
+            of = (self.names, self.domain, self.backend, self.reader, self.portable, asked.dequantizes)
+            stages.append(Reach(self.targets, self.ir_version, *of))
+        if asked.dequantizes:
+            from opshift.passes.stages.dequantize import Dequantize
+
+            stages.append(Dequantize())
+        optional = self._optional_stages(optimize=asked.optimize)
+        if optional and asked.backend is not None:
+            from opshift.passes.stages.readable import Readable
+
+            optional = [Readable(asked.backend, optional, self._optional_stages(optimize=False))]
+        stages += optional
+        if self.fixed or self.rebatch is not None:
+            from opshift.passes.stages.follow import Follow
+
+            stages.append(Follow(self.fixed))
+        if self.annotate:
+            from opshift.passes.stages.annotate import Annotate
+
+            stages.append(Annotate())
+        return stages
+
+    def _optional_stages(self, *, optimize: bool) -> list[Stage]:
+        asked, stages = self.refinement, list[Stage]()
+        avoided: frozenset[Op] = frozenset()
+        if asked.fold or asked.quantization == "qoperator":
+            from opshift.passes.stages.fold import EXPANDED_BY_ONNXRUNTIME, Fold
+
+            if optimize and asked.ops is None and asked.backend is None:
+                avoided = EXPANDED_BY_ONNXRUNTIME
+        if asked.fold:
+            stages.append(Fold(asked.ops, asked.backend, avoided))
+        if optimize:
+            from opshift.passes.stages.optimize import Optimize
+
+            stages.append(Optimize())
+            if asked.fold:  # once more, as values may have been apart in the expanded form alone
+                stages += [Fold(asked.ops, asked.backend, avoided), Optimize()]
+        if asked.quantization == "qoperator":
+            from opshift.passes.stages.quantize import Quantize
+
+            stages.append(Quantize(asked.backend, avoided))
+        return stages
+
+    @property
+    def _reaches(self) -> bool:
+        """Whether operators or opsets are to become others."""
+        named = bool(self.names) or self.domain is not None or self.portable or self.refinement.dequantizes
+        return named or bool(self.targets) or self.ir_version is not None or self.reader is not None
+
+    def run(self, source: ModelProto, folder: str | None = None) -> Result:
+        """Make of a copy of `source` what is asked, or say why it cannot be. `folder` is where external data lie.
 
         Raises:
             InvalidModel: the model is not valid.
             ValueError: nobody knows what is to be replaced, or it cannot have what is to be recognised.
         """
+        allowance = Allowance(self.refinement.withheld, self.refinement.most)
         try:
-            made = self._attempt(source, folder)
+            facts = Facts(folder, convert.checked(source))
+            check_available(self.refinement, {**imports.opsets(source), **self.targets})
+            result = apply_stages(self.stages(), source, facts, allowance)
         except Lacking as lacking:
             return Result(None, (), (lacking.refusal,))
-        more = (installed.doubt(),) if any("unknown" in refusal.why for refusal in made.refusals) else ()
-        return replace(made, refusals=(*made.refusals, *filter(None, more)))
-
-    def _attempt(self, source: ModelProto, folder: str | None) -> Result:
-        fixed = self.fixed or self.rebatch is not None
-        made = self._fixed(source, folder) if fixed else self._reached(source, folder)
-        if not self.annotate or made.model is None:
-            return made
-        from opshift.passes.specialization import fixing
-
-        progress.tell("annotate")
-        stated = fixing.annotated(made.model)
-        return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
-
-    def _fixed(self, source: ModelProto, folder: str | None) -> Result:
-        """With sizes, inputs and the batch fixed first; what is brought in hangs on them, too."""
-        from opshift.passes.specialization import fixing
-
-        convert.checked(source)
-        progress.tell("fix sizes and inputs")
-        first = fixing.attempt(source, self.fixed, self.rebatch, folder)
-        if first.model is None:
-            return first
-        then = self._reached(first.model, folder)
-        if then.model is None:
-            return replace(then, changes=(*first.changes, *then.changes))
-        later = fixing.followed(then.model, self.fixed, folder) if then.changes else []
-        changes, after = (*first.changes, *then.changes, *later), None if later else then.after
-        return replace(then, changes=changes, before=None, after=after, batch=first.batch)
-
-    def _reached(self, source: ModelProto, folder: str | None) -> Result:
-        survey = convert.checked(source)
-        used = frozenset(survey.calls)
-        ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
-        ops += sorted(used & forms.on_integers()) if self.refinement.dequantizes else []
-        opsets = {**imports.opsets(source), **self.targets}
-        check_available(self.refinement, opsets)
-        if self.backend is not None:
-            progress.tell("convert")
-            made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
-        elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
-            progress.tell("convert")
-            targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
-            made = fit.at_opset(source, targets, self.reader, ops, self.ir_version, folder, survey)
-            self._drop_imports(made.model)
-        elif self.portable:
-            made = Result(_copy(source), (), ())
-            self._drop_imports(made.model)
-        else:
-            made = Result(source, (), ())
-        made = without_integers(made, folder) if self.refinement.dequantizes else made
-        held = survey if made.model is source else None
-        made = refined(made, self.refinement, lacking=ops, folder=folder, survey=held)
-        made = replace(made, model=_copy(source)) if made.model is source else made
-        return replace(made, absent=tuple(self._absent(ops, used, made)))
-
-    def _absent(self, ops: Iterable[Op], used: frozenset[Op], made: Result) -> Iterator[str]:
-        gone = {(default_domain(change.domain), change.op) for change in made.changes}
-        absent = set(ops) - used - gone
-        yield from (name for name in self.names if operator(name) in absent)
-        if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
-            yield f"operator of {self.domain or 'ai.onnx'}"
-        if self.portable and not gone:
-            yield "operator that is not ONNX's"
-        if self.refinement.dequantizes and not made.refusals and not made.changes:
-            yield "operator on integers"
-
-    def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
-        """What goes without being named."""
-        if self.portable:
-            return fit.foreign(source)
-        return fit.vendors(source, self.reader, folder) if self.backend is None and self.reader is not None else set()
-
-    def _ml_opset(self, source: ModelProto) -> Mapping[str, int]:
-        return fit.ml_opset(source, self.reader) if self.reader is not None else {}
-
-    def _drop_imports(self, made: ModelProto | None) -> None:
-        """What nothing uses is not imported where the reader may stumble over it."""
-        if made is not None and self.portable:
-            imports.drop_unused(made, lambda *_: True)
-        elif made is not None and self.reader is not None:
-            reads = self.reader.reads_import
-            imports.drop_unused(made, lambda domain, version: not reads(domain, version))
+        if result.model is source:
+            result = replace(result, model=copy_model(source))
+        if any("unknown" in refusal.why for refusal in result.refusals) and (doubt := installed.doubt()) is not None:
+            result = replace(result, refusals=(*result.refusals, doubt))
+        idle = self.refinement.dequantizes and not result.refusals and not result.changes
+        absent = (*result.absent, "operator on integers") if idle else result.absent
+        return replace(result, optional=tuple(allowance.made), absent=absent)
 
     def unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
         """What is left that the backend which an opset is named for was seen not to read."""
@@ -291,96 +312,12 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
     return Refinement(True, wanted, optimize)
 
 
-def recognisable(name: str) -> Op:
-    """An operator to fold, by name; raises `ValueError` for one that is not known, or has no definition."""
-    from opshift.passes.fusion import families
-    from opshift.passes.inlining import definable
-
-    op = operator(name)
-    if families.family(op) is not None:
-        return op
-    if definable.is_defined(*op):
-        why = "its definition is no pattern (docs/definitions.md tells which ones are)"
-        raise ValueError(f"{name} cannot be recognised: {why}")
-    if schemas.versions(*op):
-        raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
-    raise unknown_operator(name)
-
-
-def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
-    """The error for an operator that neither ONNX, nor we, nor a model (`held`) has."""
-    from opshift.passes.inlining import definable
-
-    domains = (*definable.DOMAINS, *schemas.IMPORTED)
-    known = {(domain, op) for domain in domains for op in definable.operators(domain)}
-    return unknown("operator", name, known.union(held))
-
-
-def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
-    """The error for the name of what is not known, with the one that is spelled most like it."""
-    names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
-    if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
-        return ValueError(f"unknown {what} {name!r}: name one at a time")
-    domain = default_domain(name.rpartition("::")[0])
-    if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
-        return ValueError(f"unknown {what} {name!r}: no operator of domain {domain!r} is known")
-    return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
-
-
-def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
-    """The operators that a user names, one by one and by domain; raises `ValueError` for one that nobody knows."""
-    found = [operator(name) for name in names]
-    held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
-    for name, op in zip(names, found, strict=True):
-        if op not in held and not schemas.versions(*op) and not _is_ours(*op):
-            raise unknown_operator(name, held)
-    if domain is not None:
-        wanted = default_domain(domain)
-        members = sorted(op for op in used if op[0] == wanted)
-        if not members and not _is_known(wanted):
-            raise ValueError(f"the model uses no operator of domain {domain!r}{_domain_hint(domain, used)}")
-        found += members
-    return found
-
-
-def _is_known(domain: str) -> bool:
-    """Whether operators of a domain that a model may import are known."""
-    from opshift.passes.inlining import definable
-
-    return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
-
-
-def _is_ours(domain: str, op: str) -> bool:
-    """Whether an operator that ONNX does not define is one that we do."""
-    from opshift.passes.inlining import definable
-
-    return domain in definable.DOMAINS and op in definable.operators(domain)
-
-
-def _domain_hint(domain: str, used: Iterable[Op]) -> str:
-    domains = sorted({domain or "ai.onnx" for domain, _ in used})
-    return hint(domain, domains, repr) or (f"; it uses {', '.join(map(repr, domains))}" if domains else "")
-
-
-def as_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that a user gives: several, or one alone; raises `ValueError` for what is none."""
-    return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
-
-
-def own_opset(model: ModelProto) -> dict[str, int]:
-    """The default-domain opset that a model imports, or else its functions, as a target."""
-    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    found = (imports.opsets(holder).get("") for holder in holders)
-    return {"": next(filter(None, found), schemas.latest())}
-
-
-def operator(name: str) -> Op:
-    """`"Name"` or `"domain::Name"` as (domain, name)."""
-    domain, _, op = name.rpartition("::")
-    return default_domain(domain), op
-
-
-def _copy(model: ModelProto) -> ModelProto:
-    made = ModelProto()
-    made.CopyFrom(model)
-    return made
+def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
+    """Raise `ValueError` for operators to fold that the opset, or who reads the result, does not have."""
+    for domain, op in sorted(wanted.ops or ()):
+        opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
+        if opset < first:
+            why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
+            raise ValueError(f"{op} {why}")
+        if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
+            raise ValueError(f"{wanted.backend.name} lacks {op}")

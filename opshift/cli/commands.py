@@ -27,12 +27,11 @@ from opshift.passes.backends import resolving
 from opshift.passes.backends.backend import Backend
 from opshift.passes.conversion import convert as engine
 from opshift.passes.fusion.quantization.forms import known
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, Refinement
 from opshift.passes.model import schemas
 from opshift.passes.model.imports import add_missing
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
-from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.verification.feeding.asked import Asked, asked, checked
@@ -316,7 +315,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
     from opshift.passes.backends.obstacles import obstacles
 
     folder, backend = _folder(options.model), goal.backend
-    result = goal.attempt(source, folder)
+    result = goal.run(source, folder)
     in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
     tries = advice(source, goal, result, goal.nearest(source, result, folder), folder) if result.refusals else ()
     prospect = outcome_.Prospect(

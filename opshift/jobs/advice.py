@@ -73,5 +73,5 @@ def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
 
 def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:
     with suppress(InvalidModel, ValueError):
-        return goal.attempt(source, folder).model is not None
+        return goal.run(source, folder).model is not None
     return False

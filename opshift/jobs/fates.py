@@ -37,7 +37,7 @@ def fates(model: ModelProto, folder: str | None) -> Fates:
     held = {op for op in calls if (default_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
     if not held:
         return {}
-    tried = Goal(portable=True).attempt(model, folder)
+    tried = Goal(portable=True).run(model, folder)
     found: dict[str, Fate] = {}
     for domain, op in sorted(held):
         why = next((refusal.why for refusal in tried.refusals if (refusal.domain, refusal.op) == (domain, op)), "")

@@ -163,7 +163,7 @@ class _Job:
 
     def attempt(self, goal: Goal) -> Result:
         with process.ours():
-            result = goal.attempt(self.source.model, self.source.folder)
+            result = goal.run(self.source.model, self.source.folder)
         return replace(result, changes=(*self.read, *result.changes))
 
     def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:

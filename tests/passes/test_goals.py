@@ -1,9 +1,8 @@
 """What is asked for becomes a goal, and what has no meaning an error that names what could be meant."""
 
-import onnx
 import pytest
 from opshift.passes import goals
-from opshift.passes.refine import Refinement
+from opshift.passes.goals import Refinement
 from opshift.passes.specialization.wanted import wanted
 
 from tests.support import model
@@ -46,19 +45,6 @@ def test_an_unknown_target_is_an_error(given):
         goals.conversion(given)
 
 
-def test_one_name_is_not_taken_for_its_letters():
-    assert goals.as_names("Gelu") == ("Gelu",)
-    assert goals.as_names(name for name in ("Gelu", "Celu")) == ("Gelu", "Celu")
-    assert goals.inlining("Gelu").names == ("Gelu",)
-
-
-@pytest.mark.parametrize(
-    ("name", "op"), [("Relu", ("", "Relu")), ("ai.onnx::Relu", ("", "Relu")), ("a::b::C", ("a::b", "C"))]
-)
-def test_an_operator_is_named_with_its_domain_or_without(name, op):
-    assert goals.operator(name) == op
-
-
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -78,30 +64,9 @@ def test_to_fold_no_operator_is_not_to_fold_all():
     assert goals.folding().ops is None
 
 
-def test_operators_are_named_one_by_one_and_by_domain():
-    used = [("", "Relu"), ("my", "F"), ("my", "A")]
-    assert goals.named(RELU, ["Relu"], None, used) == [("", "Relu")]
-    assert goals.named(RELU, [], "my", used) == [("my", "A"), ("my", "F")]
-    assert goals.named(RELU, ["Gelu"], "com.microsoft", used) == [("", "Gelu")]
-    with pytest.raises(ValueError, match="no operator of domain 'me'; it uses"):
-        goals.named(RELU, [], "me", used)
-    with pytest.raises(ValueError, match=r"no operator of domain 'ai.onx'; did you mean 'ai.onnx'\?"):
-        goals.named(RELU, [], "ai.onx", used)
-    with pytest.raises(ValueError, match="unknown operator 'my::G'"):
-        goals.named(RELU, ["my::G"], None, used)
-
-
-def test_the_own_opset_is_that_of_the_model_or_else_of_its_functions():
-    assert goals.own_opset(RELU) == {"": 18}
-    held = onnx.ModelProto()
-    held.opset_import.add(domain="my", version=1)
-    held.functions.add(name="F", domain="my").opset_import.add(domain="", version=15)
-    assert goals.own_opset(held) == {"": 15}
-
-
 def test_what_is_absent_is_told_and_the_source_stays_as_it_is():
     before = RELU.SerializeToString()
-    made = goals.inlining(["Gelu"]).attempt(RELU, None)
+    made = goals.inlining(["Gelu"]).run(RELU, None)
     assert made.absent == ("Gelu",)
     assert made.model is not RELU
     assert RELU.SerializeToString() == before

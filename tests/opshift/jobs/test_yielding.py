@@ -6,9 +6,8 @@ from dataclasses import replace
 import onnx
 import pytest
 from opshift.passes.changes import Allowance, Change, Result
-from opshift.passes.goals import Goal, conversion
+from opshift.passes.goals import Goal, Refinement, conversion
 from opshift.passes.optimization import rules
-from opshift.passes.refine import Refinement
 from opshift.passes.rewrite.says import says
 
 from opshift.cli import main as cli
@@ -219,8 +218,8 @@ def test_without_a_proof_nothing_is_taken_back(masked):
 def test_the_first_changes_of_a_model_are_the_same_whatever_follows(masked):
     source = onnx.load(masked / "in.onnx")
     goal = conversion(None, wanted=Refinement(fold=True, optimize=True))
-    whole = goal.attempt(source, None)
+    whole = goal.run(source, None)
     assert len(whole.optional) >= 3
     for most in range(len(whole.optional) + 1):
-        part = replace(goal, refinement=replace(goal.refinement, most=most)).attempt(source, None)
+        part = replace(goal, refinement=replace(goal.refinement, most=most)).run(source, None)
         assert part.optional == whole.optional[:most]
