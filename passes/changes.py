@@ -110,7 +110,8 @@ class Batch(NamedTuple):
     outputs: Mapping[str, int | None]
 
 
-class StageReport(NamedTuple):
+@dataclass(frozen=True)
+class StageReport:
     """What one stage did.
 
     Attributes:
@@ -124,6 +125,11 @@ class StageReport(NamedTuple):
     changes: int
     seconds: float
     attempt: str = ""
+
+    @property
+    def said(self) -> str:
+        """The name, and how it was done if not at once."""
+        return f"{self.name} ({self.attempt})" if self.attempt else self.name
 
 
 @dataclass(frozen=True)

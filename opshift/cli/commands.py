@@ -159,7 +159,8 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     if options.format == "json":
         print(documents.written(options.command, documents.as_facts(outcome)))
     elif code != DONE or not options.quiet:
-        display.show(outcome, _console(), verbose=options.verbose)
+        stages = options.verbose or options.dry_run
+        display.show(outcome, _console(), verbose=options.verbose, stages=stages)
     return code
 
 

@@ -83,7 +83,7 @@ def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Re
     before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
     needs = goal.needs(source)
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
-    outcome = replace(outcome, absent=result.absent, target=goal.said, tried=tried)
+    outcome = replace(outcome, absent=result.absent, target=goal.said, tried=tried, stages=result.stages)
     if goal.backend is not None and tried is None:
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
@@ -113,7 +113,7 @@ def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Re
 def _of(result: Result, outcome: Outcome) -> Outcome:
     """The same with what is said of a result that is not refused."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
-    return replace(outcome, folded=result.folded, stays=result.stays)
+    return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages)
 
 
 def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
