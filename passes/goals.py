@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
-from opshift.passes.changes import Allowance, Result, Withheld
+from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.model import imports, installed, schemas
@@ -32,7 +32,6 @@ class Refinement:
         optimize: compute no more what is constant, computed already, or of no effect.
         quantization: how quantized operators are written, `qdq` or `qoperator`; empty where they stay as they are.
         backend: what has to read the result; nothing is done that it would not read.
-        withheld, most: which changes are not made; see `opshift.passes.changes.Allowance`.
     """
 
     fold: bool = False
@@ -40,8 +39,6 @@ class Refinement:
     optimize: bool = False
     quantization: str = ""
     backend: Backend | None = None
-    withheld: Withheld = frozenset()
-    most: int | None = None
 
     @property
     def dequantizes(self) -> bool:
@@ -195,14 +192,16 @@ class Goal:
         named = bool(self.names) or self.domain is not None or self.portable or self.refinement.dequantizes
         return named or bool(self.targets) or self.ir_version is not None or self.reader is not None
 
-    def run(self, source: ModelProto, folder: str | None = None) -> Result:
-        """Make of a copy of `source` what is asked, or say why it cannot be. `folder` is where external data lie.
+    def run(self, source: ModelProto, folder: str | None = None, allowance: Allowance | None = None) -> Result:
+        """Make of a copy of `source` what is asked, or say why it cannot be.
+
+        `folder` is where external data lie. Optional stages make no change that `allowance` withholds.
 
         Raises:
             InvalidModel: the model is not valid.
             ValueError: nobody knows what is to be replaced, or it cannot have what is to be recognised.
         """
-        allowance = Allowance(self.refinement.withheld, self.refinement.most)
+        allowance = allowance or Allowance()
         try:
             facts = Facts(folder, convert.checked(source))
             check_available(self.refinement, {**imports.opsets(source), **self.targets})

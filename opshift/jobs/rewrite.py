@@ -15,7 +15,7 @@ from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import taken_as
-from opshift.passes.changes import Change, Result
+from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.imports import add_missing
 from opshift.passes.model.messages import ModelProto
@@ -161,9 +161,9 @@ class _Job:
     """What the source is fed where it is run once a sample."""
     report: Report | None
 
-    def attempt(self, goal: Goal) -> Result:
+    def attempt(self, goal: Goal, allowance: Allowance | None = None) -> Result:
         with process.ours():
-            result = goal.run(self.source.model, self.source.folder)
+            result = goal.run(self.source.model, self.source.folder, allowance)
         return replace(result, changes=(*self.read, *result.changes))
 
     def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
