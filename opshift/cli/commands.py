@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     from opshift.trying.tried import Manner as Trying
 
 
-def convert(options: argparse.Namespace) -> int:
-    """`opshift convert`."""
+def convert_goal(options: argparse.Namespace) -> Goal:
+    """What `opshift convert` is asked for."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
         raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
     form = known(options.quantization)
     wanted = Refinement(options.modernize, optimize=options.optimize, quantization=form)
     if options.target is None:
-        return _rewrite(options, _conversion(options, wanted))
+        return _conversion(options, wanted)
     if options.opset:
         raise ValueError(_SAME)
-    return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
+    return goals.inlining((), None, _backend(options), options.ir_version, wanted)
 
 
 def _fixing(options: argparse.Namespace) -> bool:
@@ -74,14 +74,14 @@ def _backend(options: argparse.Namespace) -> Backend | None:
     return found
 
 
-def fold(options: argparse.Namespace) -> int:
-    """`opshift fold`."""
-    return _rewrite(options, _conversion(options, goals.folding(options.op or None, optimize=options.optimize)))
+def fold_goal(options: argparse.Namespace) -> Goal:
+    """What `opshift fold` is asked for."""
+    return _conversion(options, goals.folding(options.op or None, optimize=options.optimize))
 
 
-def optimize(options: argparse.Namespace) -> int:
-    """`opshift optimize`."""
-    return _rewrite(options, goals.conversion(None, options.ir_version, Refinement(optimize=True)))
+def optimize_goal(options: argparse.Namespace) -> Goal:
+    """What `opshift optimize` is asked for."""
+    return goals.conversion(None, options.ir_version, Refinement(optimize=True))
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
@@ -101,8 +101,8 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
     return Goal(targets, resolving.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
 
 
-def inline(options: argparse.Namespace) -> int:
-    """`opshift inline`."""
+def inline_goal(options: argparse.Namespace) -> Goal:
+    """What `opshift inline` is asked for."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
@@ -114,7 +114,11 @@ def inline(options: argparse.Namespace) -> int:
     targets = resolving.resolve(options.opset)[0] if options.opset else {}
     lacking = backend or resolving.backend_of(options.opset)
     ir, wanted = resolving.known_ir(options.ir_version), replace(wanted, backend=lacking)
-    return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted, options.portable))
+    return Goal(targets, ir, names, options.domain, backend, wanted, options.portable)
+
+
+GOALS = {"convert": convert_goal, "fold": fold_goal, "inline": inline_goal, "optimize": optimize_goal}
+"""The verbs that rewrite models. They differ in their goals alone."""
 
 
 def _denied(path: Path) -> list[str]:
@@ -130,8 +134,8 @@ def _denied(path: Path) -> list[str]:
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
-def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
-    """One model to a path of its own, or many into a folder."""
+def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
+    """One model to a path of its own, or many into a folder; returns the exit code."""
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)

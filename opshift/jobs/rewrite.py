@@ -77,7 +77,12 @@ def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Re
     side = Side(source, folder, str(model) if network is not None else None)
     job = _Job(side, read, output, manner, seconds, values, report)
     started = perf_counter()
-    result, tried = (job.attempt(goal), None) if manner.trying is None else job.tried(goal, manner.trying)
+    if manner.trying is None:
+        with process.ours():
+            result, tried = goal.run(source, folder), None
+    else:
+        result, tried = job.tried(goal, manner.trying)
+    result = replace(result, changes=(*read, *result.changes))
     seconds["convert" if tried is None else "try"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted
     before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
@@ -170,8 +175,7 @@ class _Job:
         """What an installed backend runs of it."""
         from opshift.trying import attempt
 
-        result, tried = attempt.attempt(self.source, goal, trying, self.manner.wanted)
-        return replace(result, changes=(*self.read, *result.changes)), tried
+        return attempt.attempt(self.source, goal, trying, self.manner.wanted)
 
     def written(self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()) -> tuple[int, Outcome]:
         """Write a result, and let it stand where it is proved: the exit code, and `outcome` with what is new."""

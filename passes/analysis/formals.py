@@ -25,7 +25,7 @@ from opshift.passes.analysis.callers import (
     outside,
 )
 from opshift.passes.changes import Change
-from opshift.passes.errors import Refusal
+from opshift.passes.errors import Refusal, function_place
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.encoding.fields import retain
@@ -116,7 +116,7 @@ def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
 
 def _unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
     """A refusal for each node of a function that nobody calls whose answer hangs on calls."""
-    where = f"function {key[0]}::{key[1]}" if key[0] else f"function {key[1]}"
+    where = function_place(*key[:2])
     handed = [
         (node, handed_on(node, calls.functions[callee], calls.hangs[callee], seen, of.defaults))
         for node, callee, seen in of.calls

@@ -17,12 +17,12 @@ from opshift.passes.conversion import moves
 from opshift.passes.conversion.replay.cache import Replays
 from opshift.passes.conversion.route import Arrived, Inline, Plan, Route
 from opshift.passes.conversion.work import Versions, Within, Work
-from opshift.passes.errors import CannotConvert, Refusal
+from opshift.passes.errors import CannotConvert, Refusal, function_place
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.kinds import Kind, Layout, Survey
-from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.rewrite.replace import drop_stale_shards
 
@@ -44,17 +44,21 @@ class Climb:
         self._rehearsing = False
         self._source = NodeProto()
 
-    def body(self, body: Body, layout: Layout, versions: Versions, where: str = "") -> None:
-        """Convert the main graph or a model-local function, with all graphs nested in it.
+    def enter(self, holder: ModelProto | FunctionProto, versions: Versions) -> Scope:
+        """Turn to the main graph or to a model-local function; returns the scope to convert it in.
 
         A domain that does not move stays at `versions`: what is inlined here is taken there, too.
         """
-        self._where = where
+        self.home = versions
         self._route = Route(self._targets, versions, self._expander)
-        path = None if isinstance(body, FunctionProto) else ()
-        self._convert(body, layout, Scope(body, self._context, versions.get("", 1), path=path), versions)
+        if isinstance(holder, FunctionProto):
+            self._where = function_place(default_domain(holder.domain), holder.name)
+            return Scope(holder, self._context, versions.get("", 1))
+        self._where = ""
+        return Scope(holder.graph, self._context, versions.get("", 1), path=())
 
-    def _convert(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
+    def convert_body(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
+        """Convert a graph or a function in place, with all graphs nested in it."""
         plans, replays = self._at(versions, within)
         nodes = body.node
         taken: dict[int, Sequence[NodeProto | bytes]] = {}
@@ -89,7 +93,7 @@ class Climb:
                     ahead[kind] = replays.ahead(kind, nodes, later, scope, whole=whole)
             if produced is None:
                 work = Work(proto, versions, index, layout.inner.get(index, ()), within=within)
-                produced = self._replacement(work, scope)
+                produced = self._convert_node(work, scope)
                 layout.outdated |= (proto.domain, proto.op_type) != (kind.domain, kind.op)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
@@ -144,13 +148,13 @@ class Climb:
     ) -> tuple[list[NodeProto], list[Change]] | None:
         ledger, self._ledger, self._rehearsing = self._ledger, Ledger(), True
         try:
-            done = self._replacement(Work(proto, versions, within=within), scope)
+            done = self._convert_node(Work(proto, versions, within=within), scope)
             failed = self._ledger.refusals or self._ledger.illegal
             return None if failed else (done, self._ledger.changes)
         finally:
             self._ledger, self._rehearsing = ledger, False
 
-    def _replacement(self, first: Work, scope: Scope) -> list[NodeProto]:
+    def _convert_node(self, first: Work, scope: Scope) -> list[NodeProto]:
         """Everything that takes the node's place, all of it at the target."""
         outer, op, outputs = self._source, first.proto.op_type, first.proto.output[:]
         if not first.within:
@@ -166,8 +170,16 @@ class Climb:
             if not work.descended:
                 self._descend(work, scope)
                 work.descended = True
+            replacement: list[Work] | None = None
             try:
-                replacement = self._advance(work, scope)
+                while replacement is None:
+                    move = self._route.next_move(work, scope)
+                    if isinstance(move, Arrived):
+                        break
+                    if isinstance(move, Inline):
+                        replacement = moves.inline(work, scope, move, self._expander, self._ledger)
+                    else:
+                        replacement = moves.cross(work, scope, move, self._expander, self._ledger)
             except CannotConvert as refused:
                 self._refuse(work, refused)
                 done.append(work.proto)
@@ -216,22 +228,10 @@ class Climb:
             inferred = scope.path is not None and work.index is not None and op in ENTERED and not domain
             path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
             inner = Scope(graph, scope.context, work.opset, scope, path)
-            self._convert(graph, layout, inner, work.versions, work.within)
+            self.convert_body(graph, layout, inner, work.versions, work.within)
             if op == "Scan" and not domain:
                 moves.state_shapes(graph, inner)
         scope.context.descended.update(work.proto.output)
-
-    def _advance(self, work: Work, scope: Scope) -> list[Work] | None:
-        """Take a node as far as it goes; None once it has arrived, else what takes its place on the list."""
-        while True:
-            move = self._route.next_move(work, scope)
-            if isinstance(move, Inline):
-                return moves.inline(work, scope, move, self._expander, self._ledger)
-            if isinstance(move, Arrived):
-                return None
-            replaced = moves.cross(work, scope, move, self._expander, self._ledger)
-            if replaced is not None:
-                return replaced
 
     def _refuse(self, work: Work, refused: CannotConvert) -> None:
         """What a node became that the user did not write is named behind the one that they wrote."""

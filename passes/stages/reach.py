@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
+from opshift.passes.conversion.attempts import REPAIRS, plan_attempt, try_attempts
 from opshift.passes.model import imports, schemas
-from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, field, replace
@@ -66,29 +65,41 @@ class Reach:
 
             ops += sorted(used & forms.on_integers())
         facts.replaced |= frozenset(ops)
-        result = self._convert(model, ops, facts, survey)
-        return replace(result, absent=tuple(self._absent(ops, used, result)))
-
-    def _convert(self, model: ModelProto, ops: list[Op], facts: Facts, survey: Survey) -> Result:
+        result = Result(model, (), ())
         if self.backend is not None:
-            return fit.attempt(model, self.backend, ops=ops, ir_version=self.ir_version, folder=facts.folder)
-        if self.targets or self.ir_version is not None or not survey.calls.keys().isdisjoint(ops):
+            from opshift.passes.backends import fit
+
+            result = fit.convert_for_backend(model, self.backend, ops, self.ir_version, facts.folder)
+        elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
             targets = {**(self.targets or own_opset(model)), **self._ml_opset(model)}
-            result = fit.at_opset(model, targets, self.reader, ops, self.ir_version, facts.folder, survey)
-        else:
-            result = Result(copy_model(model) if self.portable else model, (), ())
-        if result.model is not None and result.model is not model:
+            if self.reader is None:
+                first = plan_attempt(model, targets, ops, self.ir_version, facts.folder, survey)
+                result = try_attempts(first, convert.convert_once, REPAIRS)[-1].result
+            else:
+                from opshift.passes.backends import fit
+
+                asked = (targets, self.reader, ops, self.ir_version, facts.folder, survey)
+                result = fit.convert_to_opset(model, *asked)
+        elif self.portable:
+            result = Result(copy_model(model), (), ())
+        if result.model is not None and self.backend is None and result.model is not model:
             self._drop_imports(result.model)
-        return result
+        return replace(result, absent=tuple(self._absent(ops, used, result)))
 
     def _unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
         """Operators that go without being named."""
-        if self.portable:
-            return fit.foreign(model)
-        return fit.vendors(model, self.reader, folder) if self.backend is None and self.reader is not None else set()
+        if not self.portable and (self.backend is not None or self.reader is None):
+            return set()
+        from opshift.passes.backends import fit
+
+        return fit.foreign(model) if self.portable or self.reader is None else fit.vendors(model, self.reader, folder)
 
     def _ml_opset(self, model: ModelProto) -> Mapping[str, int]:
-        return fit.ml_opset(model, self.reader) if self.reader is not None else {}
+        if self.reader is None:
+            return {}
+        from opshift.passes.backends import fit
+
+        return fit.ml_opset(model, self.reader)
 
     def _drop_imports(self, converted: ModelProto) -> None:
         """Drop imports that nothing uses where the reader may stumble over them."""
