@@ -18,7 +18,6 @@ from opshift.passes.records import dataclass, field, replace
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
-from opshift.passes.stages.operator_names import as_names, recognisable
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
 
 
@@ -293,6 +292,8 @@ def inlining(
     portable: bool = False,
 ) -> Goal:
     """Of operators, at an opset, or of all that a backend lacks; raises `ValueError` for an unknown target."""
+    from opshift.passes.stages.operator_names import as_names
+
     backend = backend_of(target)
     targets = resolve(target)[0] if target is not None and backend is None else {}
     names, wanted = as_names(names), replace(wanted, backend=backend)
@@ -305,6 +306,8 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
     """
+    from opshift.passes.stages.operator_names import as_names, recognisable
+
     wanted = None if ops is None else frozenset(map(recognisable, as_names(ops)))
     if wanted is not None and not wanted:
         raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")

@@ -26,7 +26,6 @@ from opshift.passes import goals, process
 from opshift.passes.backends import resolving
 from opshift.passes.backends.backend import Backend
 from opshift.passes.conversion import convert as engine
-from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Refinement
 from opshift.passes.model import schemas
 from opshift.passes.model.imports import add_missing
@@ -48,8 +47,11 @@ def convert_goal(options: argparse.Namespace) -> Goal:
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
         raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
-    form = known(options.quantization)
-    wanted = Refinement(options.modernize, optimize=options.optimize, quantization=form)
+    wanted = Refinement(options.modernize, optimize=options.optimize)
+    if options.quantization is not None:
+        from opshift.passes.fusion.quantization.forms import known
+
+        wanted = replace(wanted, quantization=known(options.quantization))
     if options.target is None:
         return _conversion(options, wanted)
     if options.opset:

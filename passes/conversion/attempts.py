@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from opshift.passes.changes import Change, Result
-from opshift.passes.conversion import dead_branches, ir_versions
+from opshift.passes.conversion import ir_versions
 from opshift.passes.model.imports import check_imports, opsets
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
@@ -189,6 +189,8 @@ def drop_dead_branches(failed: Conversion) -> Attempt | None:
     attempt = failed.attempt
     if not failed.is_refused or not failed.repairable or attempt.dropped is not None:
         return None
+    from opshift.passes.conversion import dead_branches  # which few conversions need
+
     opset = opsets(attempt.source).get("", 1)
     pruned = dead_branches.without_dead(attempt.source, opset, attempt.folder)
     if pruned is None:

@@ -12,7 +12,6 @@ from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.stages.operator_names import named, operator
 from opshift.passes.stages.stage import Facts
 
 
@@ -59,7 +58,12 @@ class Reach:
         """Convert; raises `ValueError` where nobody knows an operator that is named."""
         survey = facts.survey if facts.survey is not None else convert.checked(model)
         used = frozenset(survey.calls)
-        ops = [*named(model, self.names, self.domain, used), *self._unasked(model, facts.folder)]
+        ops: list[Op] = []
+        if self.names or self.domain is not None:
+            from opshift.passes.stages.operator_names import named
+
+            ops += named(model, self.names, self.domain, used)
+        ops += self._unasked(model, facts.folder)
         if self.on_floats:
             from opshift.passes.fusion.quantization import forms
 
@@ -71,13 +75,14 @@ class Reach:
 
             result = fit.convert_for_backend(model, self.backend, ops, self.ir_version, facts.folder)
         elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
-            targets = {**(self.targets or own_opset(model)), **self._ml_opset(model)}
+            targets = dict(self.targets) or own_opset(model)
             if self.reader is None:
                 first = plan_attempt(model, targets, ops, self.ir_version, facts.folder, survey)
                 result = try_attempts(first, convert.convert_once, REPAIRS)[-1].result
             else:
                 from opshift.passes.backends import fit
 
+                targets |= fit.ml_opset(model, self.reader)
                 asked = (targets, self.reader, ops, self.ir_version, facts.folder, survey)
                 result = fit.convert_to_opset(model, *asked)
         elif self.portable:
@@ -94,13 +99,6 @@ class Reach:
 
         return fit.foreign(model) if self.portable or self.reader is None else fit.vendors(model, self.reader, folder)
 
-    def _ml_opset(self, model: ModelProto) -> Mapping[str, int]:
-        if self.reader is None:
-            return {}
-        from opshift.passes.backends import fit
-
-        return fit.ml_opset(model, self.reader)
-
     def _drop_imports(self, converted: ModelProto) -> None:
         """Drop imports that nothing uses where the reader may stumble over them."""
         if self.portable:
@@ -112,8 +110,8 @@ class Reach:
     def _absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
         """Operators that were to go, and of which the model has none, as the user named them."""
         gone = {(default_domain(change.domain), change.op) for change in result.changes}
-        absent = set(ops) - used - gone
-        yield from (name for name in self.names if operator(name) in absent)
+        named = ops[: len(self.names)]
+        yield from (name for name, op in zip(self.names, named, strict=True) if op not in used | gone)
         if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone:
