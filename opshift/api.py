@@ -289,7 +289,12 @@ def plan(
     goal = _besides(goal, fix_shape, set, rebatch, annotate)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
-        return Plan(result.changes, result.refusals, goal.nearest(proto, result, folder), goal.needs(proto))
+        return Plan(
+            result.changes,
+            result.refusals,
+            goal.find_nearest_opset(proto, result, folder),
+            goal.find_open_dimensions(proto),
+        )
 
 
 def verify(
@@ -377,6 +382,6 @@ def _reached(model: Model, goal: Goal, progress: Heard | None) -> Model:
     with heard(progress), lent(model) as (proto, folder, back):
         result = goal.run(proto, folder)
         if result.model is None:
-            raise goal.refused(proto, result, folder)
+            raise goal.make_error(proto, result, folder)
         made: Model = back(result.model)
         return made

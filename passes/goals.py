@@ -46,7 +46,7 @@ class Refinement:
 
     @property
     def demanded(self) -> Refinement:
-        """What of it does not yield to the proof."""
+        """What of it is not optional: the proof does not take it back."""
         return Refinement(backend=self.backend, quantization="qdq" if self.dequantizes else "")
 
 
@@ -86,52 +86,14 @@ class Goal:
 
     @property
     def reader(self) -> Backend | None:
-        """What has to read the result, whether all that it lacks goes, or it is named for its opset."""
+        """The backend that has to read the result: one to convert for, or one that is named for its opset."""
         return self.backend or self.refinement.backend
 
-    @property
-    def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, or annotated."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate
-
-    @property
-    def plain(self) -> Goal:
-        """The goal without its optional stages."""
-        return replace(self, refinement=self.refinement.demanded)
-
-    @property
-    def label(self) -> str:
-        """What the name of a file says about it."""
-        if self.backend is not None:
-            return f"for-{self.backend.name}"
-        if self.portable:
-            return "portable"
-        if self.names or self.domain is not None:
-            return "inlined"
-        reached = [f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()]
-        if not self.targets and self.ir_version is not None:
-            reached = [f"ir{self.ir_version}"]
-        reached += filter(None, [self.refinement.quantization])
-        if self.refinement.fold or self.refinement.optimize:
-            return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
-        if self.rebatch is not None:
-            reached.append(f"batch-{self.rebatch}")
-        return "-".join(reached) or ("fixed" if self.fixed else "annotated")
-
-    @property
-    def said(self) -> str:
-        """What is to be reached, in a few words: `at opset 13`."""
-        if self.backend is not None:
-            return f"for {self.backend.name}"
-        reached = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
-        if not reached and self.ir_version is not None:
-            reached = [f"IR version {self.ir_version}"]
-        return f"at {' and '.join(reached)}" if reached else ""
-
     def stages(self) -> list[Stage]:
-        """What has to be done, in order. The file of a stage is imported where it is asked for.
+        """The stages that make a model what is asked, in order.
 
-        Optimizing shares what two forms compute alike, and brings others to light: folding comes before and after.
+        A new stage is a file in `passes/stages` and an entry here. The file is imported only where the stage is asked
+        for, so that other commands do not wait for it.
         """
         asked, stages = self.refinement, list[Stage]()
         if self.fixed or self.rebatch is not None:
@@ -164,6 +126,7 @@ class Goal:
         return stages
 
     def _optional_stages(self, *, optimize: bool) -> list[Stage]:
+        """Fold, optimize, fold, optimize: what is optimized may be an operator that was hidden before."""
         asked, stages = self.refinement, list[Stage]()
         avoided: frozenset[Op] = frozenset()
         if asked.fold or asked.quantization == "qoperator":
@@ -177,7 +140,7 @@ class Goal:
             from opshift.passes.stages.optimize import Optimize
 
             stages.append(Optimize())
-            if asked.fold:  # once more, as values may have been apart in the expanded form alone
+            if asked.fold:
                 stages += [Fold(asked.ops, asked.backend, avoided), Optimize()]
         if asked.quantization == "qoperator":
             from opshift.passes.stages.quantize import Quantize
@@ -187,18 +150,18 @@ class Goal:
 
     @property
     def _reaches(self) -> bool:
-        """Whether operators or opsets are to become others."""
+        """Whether an opset, an IR version or a backend is asked for, or operators are to be replaced."""
         named = bool(self.names) or self.domain is not None or self.portable or self.refinement.dequantizes
         return named or bool(self.targets) or self.ir_version is not None or self.reader is not None
 
     def run(self, source: ModelProto, folder: str | None = None, allowance: Allowance | None = None) -> Result:
-        """Make of a copy of `source` what is asked, or say why it cannot be.
+        """Apply the stages to a copy of `source`; the result holds the model, or the reasons why there is none.
 
         `folder` is where external data lie. Optional stages make no change that `allowance` withholds.
 
         Raises:
             InvalidModel: the model is not valid.
-            ValueError: nobody knows what is to be replaced, or it cannot have what is to be recognised.
+            ValueError: an operator to replace or to fold is not known, or the model's opset does not have it.
         """
         allowance = allowance or Allowance()
         try:
@@ -215,48 +178,87 @@ class Goal:
         absent = (*result.absent, "operator on integers") if idle else result.absent
         return replace(result, optional=tuple(allowance.made), absent=absent)
 
-    def unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
-        """What is left that the backend which an opset is named for was seen not to read."""
+    @property
+    def is_fixing(self) -> bool:
+        """Whether anything is to be fixed, or annotated."""
+        return bool(self.fixed) or self.rebatch is not None or self.annotate
+
+    @property
+    def plain(self) -> Goal:
+        """The goal without its optional stages."""
+        return replace(self, refinement=self.refinement.demanded)
+
+    @property
+    def label(self) -> str:
+        """What the name of an output file says of the goal: `opset13`, `for-rknn-2.1`, `optimized`."""
+        if self.backend is not None:
+            return f"for-{self.backend.name}"
+        if self.portable:
+            return "portable"
+        if self.names or self.domain is not None:
+            return "inlined"
+        reached = [f"{domain or 'opset'}{opset}" for domain, opset in self.targets.items()]
+        if not self.targets and self.ir_version is not None:
+            reached = [f"ir{self.ir_version}"]
+        reached += filter(None, [self.refinement.quantization])
+        if self.refinement.fold or self.refinement.optimize:
+            return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
+        if self.rebatch is not None:
+            reached.append(f"batch-{self.rebatch}")
+        return "-".join(reached) or ("fixed" if self.fixed else "annotated")
+
+    @property
+    def description(self) -> str:
+        """What is to be reached, as it ends a sentence: `at opset 13`, `for rknn-2.1`."""
+        if self.backend is not None:
+            return f"for {self.backend.name}"
+        reached = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
+        if not reached and self.ir_version is not None:
+            reached = [f"IR version {self.ir_version}"]
+        return f"at {' and '.join(reached)}" if reached else ""
+
+    def find_unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
+        """Calls in the result that the backend was measured not to read; for a backend named for its opset."""
         if self.backend is not None or self.reader is None or not self.reader.measured:
             return ()
         from opshift.passes.backends.obstacles import obstacles
 
         return tuple(obstacles(made, self.reader, folder))
 
-    def needs(self, source: ModelProto) -> tuple[Refusal, ...]:
-        """The dimensions that the user has to choose, as the backend reads none without a number."""
+    def find_open_dimensions(self, source: ModelProto) -> tuple[Refusal, ...]:
+        """Dimensions that the user has to fix: the backend reads only numbers there."""
         if self.backend is None:
             return ()
         from opshift.passes.backends.obstacles import open_dimensions
 
-        return tuple(open_dimensions(self.sized(source), self.backend))
+        return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
-    def sized(self, source: ModelProto) -> ModelProto:
-        """The source with the sizes and constants that are fixed in it; itself where there are none."""
+    def fix_sizes(self, source: ModelProto) -> ModelProto:
+        """A copy of the source with the sizes and constants that are asked for; the source itself without any."""
         from opshift.passes.specialization import fixing
 
         return fixing.sized(source, self.fixed)
 
-    def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
-        """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
+    def find_nearest_opset(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
+        """Where `result` is a refusal, the opset nearest to the target that the model does reach; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
-            return None  # which is no matter of opsets, or of others that were tried
-        source = self.sized(source)
-        return convert.nearest(source, result.refusals, self.targets, folder)
+            return None  # another opset would not help, or was tried already
+        source = self.fix_sizes(source)
+        return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
-        """Whether a refusal is about what the reader is said to lack, or about a vendor's operator that has to go."""
+        """Whether a refusal is about an operator that the reader lacks, or about a vendor's that has to go."""
         if self.reader is None:
             return False
         op = default_domain(refusal.domain), refusal.op
         return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
-    def refused(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
-        """The error that says why `result` is no model."""
+    def make_error(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
+        """The error to raise for a result without a model."""
         target = self.targets.get("") if self.backend is None else self.backend.name
-        return Refused(result.refusals, target=target, nearest=self.nearest(source, result, folder))
+        return Refused(result.refusals, target=target, nearest=self.find_nearest_opset(source, result, folder))
 
 
 def versions(
@@ -268,7 +270,7 @@ def versions(
     *,
     annotate: bool = False,
 ) -> Goal:
-    """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
+    """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
     done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
@@ -276,7 +278,7 @@ def versions(
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
-    """To a target, or at the model's own opset; raises `ValueError` for an unknown one."""
+    """To convert to a target, or to stay at the model's opset; raises `ValueError` for an unknown target."""
     targets, ir = resolve(target) if target is not None else ({}, None)
     wanted = replace(wanted, backend=backend_of(target))
     return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
@@ -291,7 +293,7 @@ def inlining(
     *,
     portable: bool = False,
 ) -> Goal:
-    """Of operators, at an opset, or of all that a backend lacks; raises `ValueError` for an unknown target."""
+    """To replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown target."""
     from opshift.passes.stages.operator_names import as_names
 
     backend = backend_of(target)
@@ -301,7 +303,7 @@ def inlining(
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
-    """Recognition of operators, all that exporters write if None.
+    """To fold operators, or all that exporters write as several nodes if None.
 
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.

@@ -127,7 +127,7 @@ def _brought(model: onnx_ir.Model, goal: Goal) -> PassResult:
     with bridge.lent(model) as (source, back):
         made = goal.run(source, None)
         if made.model is None:
-            raise goal.refused(source, made, None)
+            raise goal.make_error(source, made, None)
         return PassResult(back(made.model), _bytes(made.model) != _bytes(source))
 
 

@@ -307,7 +307,7 @@ def inspect(options: argparse.Namespace) -> int:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
     tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
-    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in tried}
+    reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
     if options.format == "json":
         print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
     else:
@@ -324,13 +324,15 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
     folder, backend = _folder(options.model), goal.backend
     result = goal.run(source, folder)
     in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
-    tries = advice(source, goal, result, goal.nearest(source, result, folder), folder) if result.refusals else ()
+    tries = (
+        advice(source, goal, result, goal.find_nearest_opset(source, result, folder), folder) if result.refusals else ()
+    )
     prospect = outcome_.Prospect(
-        backend.name if backend is not None else goal.said.removeprefix("at "),
+        backend.name if backend is not None else goal.description.removeprefix("at "),
         in_the_way,
         result.changes,
         result.refusals,
-        goal.needs(source),
+        goal.find_open_dimensions(source),
         backend is None,
         outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
         tries,

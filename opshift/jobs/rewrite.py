@@ -86,14 +86,14 @@ def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Re
     seconds["convert" if tried is None else "try"] = perf_counter() - started
     # a refusal looks for opsets near the targets, for which every operator has been counted
     before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
-    needs = goal.needs(source)
+    needs = goal.find_open_dimensions(source)
     outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
-    outcome = replace(outcome, absent=result.absent, target=goal.said, tried=tried, stages=result.stages)
+    outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
     if goal.backend is not None and tried is None:
         outcome = replace(outcome, untried=goal.backend.name)
     if result.model is None:
         return REFUSED, _refused(outcome, source, goal, result, folder)
-    outcome = replace(outcome, unread=goal.unread(result.model, folder))
+    outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
     unproved, outcome = outcome, _of(result, outcome)
     if tried is not None and not tried.agrees:
         made = facts(result.model, model_file.size(result.model), result.after)
@@ -144,7 +144,7 @@ def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, f
     from opshift.jobs.advice import advice  # slow to import, and not wanted elsewhere
 
     with process.ours():
-        nearest = goal.nearest(source, result, folder)
+        nearest = goal.find_nearest_opset(source, result, folder)
         return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
 
 

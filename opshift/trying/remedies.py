@@ -119,7 +119,7 @@ class Remedies:
     @cached_property
     def sized(self) -> ModelProto:
         """The source with all that is fixed in it."""
-        return self.goal.sized(self.source)
+        return self.goal.fix_sizes(self.source)
 
     @property
     def rewriting(self) -> Goal:

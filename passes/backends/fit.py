@@ -49,14 +49,14 @@ def convert_for_backend(
         targets = {"": opset, **ml_opset(source, backend)}
         follows = ir_versions.wanted(source, targets, ir_version)
         asked = ir_version or (backend.ir_version if 0 < backend.ir_version < follows else None)
-        first = plan_attempt(source, targets, {*ops, *_lacking(source, backend, targets)}, asked, folder)
+        first = plan_attempt(source, targets, {*ops, *_find_missing(source, backend, targets)}, asked, folder)
         return replace(first, why=(f"at opset {opset}",) if opset != opsets[0] else ())
 
     def carry_out(attempt: Attempt) -> Conversion:
         done = convert_once(attempt)
         if done.result.model is None:
             return done
-        return replace(done, result=_checked(done.result, backend, folder), repairable=False)
+        return replace(done, result=_check_readable(done.result, backend, folder), repairable=False)
 
     def expand_refused_operators(tried: Sequence[Conversion]) -> list[Attempt]:
         last = tried[-1]
@@ -131,7 +131,7 @@ class _NamedForOpset:
         if not brought or any(conversion.attempt.is_extended for conversion in tried):
             return []
         missing = {op for domain, opset in self.first.targets.items() for op in self._backend.missing(domain, opset)}
-        more = (missing | brought) - _called(self.first.source)
+        more = (missing | brought) - _find_called(self.first.source)
         return [extend(self._plan(self.first.targets, self.first.expand), more)]
 
     def choose(self, tried: Sequence[Conversion]) -> Result:
@@ -141,7 +141,7 @@ class _NamedForOpset:
             return taken.result
         left, made = self._brought_by(taken), taken.result
         if made.model is None:
-            return replace(made, refusals=tuple(_unread(refusal, self._backend) for refusal in made.refusals))
+            return replace(made, refusals=tuple(_blame_reader(refusal, self._backend) for refusal in made.refusals))
         if not left:
             return made
         found = _obstacles(made.model, self._backend, self.first.folder)
@@ -158,7 +158,7 @@ class _NamedForOpset:
         if self._backend.measured or not at_target.is_refused:
             return first
         left, refusals = self._lacked_in(first), at_target.result.refusals
-        told = (_unread(r, self._backend) if (r.domain, r.op) in left else r for r in refusals)
+        told = (_blame_reader(r, self._backend) if (r.domain, r.op) in left else r for r in refusals)
         return replace(at_target, result=replace(at_target.result, refusals=tuple(told)))
 
     def _last_group(self, tried: Sequence[Conversion]) -> Sequence[Conversion]:
@@ -170,12 +170,12 @@ class _NamedForOpset:
 
     def _lacked_in(self, conversion: Conversion) -> set[Op]:
         if id(conversion) not in self._left:
-            self._left[id(conversion)] = _left(conversion.result, self._backend, self.first.folder)
+            self._left[id(conversion)] = _find_lacked(conversion.result, self._backend, self.first.folder)
         return self._left[id(conversion)]
 
     def _brought_by(self, conversion: Conversion) -> set[Op]:
         if id(conversion.result) not in self._brought:
-            found = _brought(self.first.source, conversion.result, self._backend, self.first.folder)
+            found = _find_brought_in(self.first.source, conversion.result, self._backend, self.first.folder)
             self._brought[id(conversion.result)] = found
         return self._brought[id(conversion.result)]
 
@@ -192,17 +192,17 @@ def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
     return {_ML: min(own[_ML], backend.ml_opset or own[_ML])}
 
 
-def vendors(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
+def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
     """The operators of vendors that the model calls and the backend lacks, or of which it does not take some call."""
-    held = {op for op in foreign(source) if op[0] in schemas.VENDORS}
+    held = {op for op in find_foreign_operators(source) if op[0] in schemas.VENDORS}
     if not held:
         return held
     return held & {(default_domain(found.domain), found.op) for found in _obstacles(source, backend, folder)}
 
 
-def foreign(source: ModelProto) -> set[Op]:
+def find_foreign_operators(source: ModelProto) -> set[Op]:
     """The operators that the model calls, and that are neither ONNX's nor functions of its own."""
-    return {op for op in _called(source) if not schemas.known_domain(op[0])}
+    return {op for op in _find_called(source) if not schemas.known_domain(op[0])}
 
 
 def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: str | None) -> bool:
@@ -215,29 +215,31 @@ def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: s
     if not all(domain in used or backend.reads_import(domain, version) for domain, version in own.items()):
         return False
     calls = frozenset(Survey(source).calls)
-    return calls.isdisjoint({*ops, *_lacking(source, backend, targets)}) and not _obstacles(source, backend, folder)
+    return calls.isdisjoint({*ops, *_find_missing(source, backend, targets)}) and not _obstacles(
+        source, backend, folder
+    )
 
 
-def _called(model: ModelProto) -> set[Op]:
+def _find_called(model: ModelProto) -> set[Op]:
     """The operators that a model calls, without functions of its own."""
     local = {(default_domain(f.domain), f.name) for f in model.functions}
     return {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node} - local
 
 
-def _brought(source: ModelProto, made: Result, backend: Backend, folder: str | None) -> set[Op]:
+def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder: str | None) -> set[Op]:
     """The operators that came in with a conversion, and that the backend has not, or not for the types of a call."""
     if made.model is None or not made.changes:
         return set()
-    opsets, new = imports.opsets(made.model), _called(made.model) - _called(source)
+    opsets, new = imports.opsets(made.model), _find_called(made.model) - _find_called(source)
     lacked = {op for op in new if not backend.has(*op, opsets.get(op[0], 1))}
     return lacked | (new & _failing(made.model, backend, folder)) if new else lacked
 
 
-def _unread(refusal: Refusal, backend: Backend) -> Refusal:
+def _blame_reader(refusal: Refusal, backend: Backend) -> Refusal:
     return replace(refusal, why=f"{backend.name} does not read it, and {refusal.why}")
 
 
-def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
+def _check_readable(result: Result, backend: Backend, folder: str | None) -> Result:
     """The result without imports that the backend may not read; refused if it does not read the rest."""
     if result.model is not None:
         imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
@@ -245,7 +247,7 @@ def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
     return replace(result, model=None, refusals=left) if left else result
 
 
-def _left(made: Result, backend: Backend, folder: str | None) -> set[Op]:
+def _find_lacked(made: Result, backend: Backend, folder: str | None) -> set[Op]:
     """The operators that a converted model calls, and of which the backend is said to lack the version, or the type."""
     if made.model is None or not (backend.lacks or backend.measured):
         return set()
@@ -260,12 +262,12 @@ def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
     return (schemas.since(*op, opsets.get(op[0], 1)) or 0) >= backend.lacks[op]
 
 
-def _lacking(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
+def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
     """The operators that have to go: what the backend lacks of ONNX's, and of what else the model uses."""
     found = backend.missing("", targets[""])
     if _ML in targets:
         found |= backend.missing(_ML, targets[_ML])
-    found |= {op for op in foreign(source) if not backend.has(*op, 1)}
+    found |= {op for op in find_foreign_operators(source) if not backend.has(*op, 1)}
     local = {(default_domain(f.domain), f.name) for f in source.functions}
     return found if backend.functions else found | local
 

@@ -37,12 +37,12 @@ class Alike:
         ]
 
 
-def merge(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
+def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
     """Let one function stand for those that are inlined and differ in nothing else; edits calls, and their kinds."""
-    chosen = _chosen(model, survey, inlined)
+    chosen = _choose_functions(model, survey, inlined)
     if len(chosen) < _FEWEST:
         return Alike()
-    calls = list(_calls(model, survey, {*chosen, *chosen.values()}))
+    calls = list(_find_calls(model, survey, {*chosen, *chosen.values()}))
     names = {node.name or next(iter(node.output), ""): node.op_type for node, _, _ in calls}
     if len(names) < len(calls):
         return Alike()  # names that are given twice tell nothing
@@ -59,7 +59,7 @@ def merge(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
     return Alike(names, frozenset(chosen.values()))
 
 
-def _chosen(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[Op, Op]:
+def _choose_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[Op, Op]:
     """The function that stands for each that is not chosen itself."""
     ops = [(default_domain(function.domain), function.name) for function in model.functions]
     times = Counter(ops)
@@ -74,7 +74,7 @@ def _chosen(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[
     return found
 
 
-def _calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Iterator[tuple[NodeProto, Layout, int]]:
+def _find_calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Iterator[tuple[NodeProto, Layout, int]]:
     pending: list[tuple[Body, Layout]] = [(model.graph, survey.graph)]
     pending += zip(model.functions, survey.functions, strict=True)
     while pending:

@@ -192,7 +192,7 @@ def drop_dead_branches(failed: Conversion) -> Attempt | None:
     from opshift.passes.conversion import dead_branches  # which few conversions need
 
     opset = opsets(attempt.source).get("", 1)
-    pruned = dead_branches.without_dead(attempt.source, opset, attempt.folder)
+    pruned = dead_branches.copy_live_branches(attempt.source, opset, attempt.folder)
     if pruned is None:
         return None
     model, decided = pruned

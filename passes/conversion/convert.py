@@ -21,7 +21,7 @@ from opshift.passes.conversion.attempts import (
     try_attempts,
 )
 from opshift.passes.conversion.transitions import needs_work
-from opshift.passes.conversion.worklist import Climb
+from opshift.passes.conversion.worklist import BodyConverter
 from opshift.passes.errors import InvalidModel, Refusal, Refused, function_place
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
@@ -45,20 +45,10 @@ from opshift.passes.records import replace
 
 _TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
 
-_HOLDING = (("", "Constant"), ("", "Identity"))  # what makes a constant of a value that another node made
+_HOLDING = (("", "Constant"), ("", "Identity"))  # these may make a constant of a value that another node computed
 
 
-@collector_paused()
-def checked(source: ModelProto) -> Survey:
-    """What a model consists of; raises `InvalidModel` for one that ONNX does not allow."""
-    check_opsets(source)
-    survey = Survey(source, checked=True)
-    if source.functions:
-        check_recursion(source, survey.called())
-    return survey
-
-
-def attempt(
+def convert_model(
     source: ModelProto,
     targets: Mapping[str, int],
     *,
@@ -77,42 +67,49 @@ def attempt(
     return try_attempts(first, convert_once, REPAIRS)[-1].result
 
 
+attempt = convert_model  # the name that most tests call it by
+
+
 @collector_paused()
 def convert_once(attempt: Attempt) -> Conversion:
-    """Convert a copy of the model in the way that the attempt says."""
+    """Convert a copy of the model in the one way that the attempt describes."""
     try:
-        attempt, blocked = _copy_functions(attempt)
-        if blocked is not None:
-            return blocked
+        attempt, failed = _copy_functions(attempt)
+        if failed is not None:
+            return failed
         with blaming(attempt.source):
             given, targets, inlined = attempt.model, attempt.targets, attempt.inline
             expanded = attempt.expand - local_functions(given)
             if "" in targets and (missing := tuple(legality.missing_types(given, targets[""]))):
-                return _refused(attempt, missing)
-            ledger = Ledger(refusals=list(_training(given, targets, expanded | inlined)))
+                return _fail(attempt, missing)
+            ledger = Ledger(refusals=list(_refuse_training_graphs(given, targets, expanded | inlined)))
             source = narrow_integers.narrow_integers_carried(given, targets.get("", 0), ledger, attempt.folder)
             channel_blocks = blocks.NONE
             if any(domain == NCHWC for domain, _ in expanded):  # all: what stays would read channels in order as blocks
                 expanded |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
                 channel_blocks = blocks.blocks(source, attempt.folder)
                 source = blocks.without_views(source, attempt.folder)
-            is_known = attempt.survey is not None and source is attempt.source
-            before = attempt.survey if is_known and attempt.survey is not None else Survey(source)
+
+            survey = attempt.survey if source is attempt.source else None
+            before = survey if survey is not None else Survey(source)
             if before.depth > DEEPEST:
                 why = f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}"
                 raise InvalidModel(why)
             model = copy_model(source)
-            merged = alike.merge(model, before, inlined) if attempt.merge and inlined else alike.Alike()
+            merged = alike.merge_functions(model, before, inlined) if attempt.merge and inlined else alike.Alike()
             context = Context(model, source, attempt.folder, before, blocks=channel_blocks)
-            expander = Expander(expanded, _taken_out(model, source, before, inlined))
-            climb, brought = Climb(context, targets, expander, ledger, before), brought_in(source, before.calls)
+            expander = Expander(expanded, _take_out_functions(model, source, before, inlined))
+            converter = BodyConverter(context, targets, expander, ledger, before)
+
+            brought = brought_in(source, before.calls)
             holders: list[ModelProto | FunctionProto] = [model, *model.functions]
             for holder, layout in zip(holders, [before.graph, *before.functions], strict=True):
-                scope = climb.enter(holder, {**brought, **opsets(holder)})
-                climb.convert_body(scope.body, layout, scope, climb.home)
+                scope = converter.enter(holder, {**brought, **opsets(holder)})
+                converter.convert_body(scope.body, layout, scope, converter.home)
                 stamp_imports(holder, targets, required=holder is model)
             if ledger.refusals:
-                return _refused(attempt, ledger.refusals, ledger.changes, merged=bool(merged.names))
+                return _fail(attempt, ledger.refusals, ledger.changes, merged=bool(merged.names))
+
             ledger.changes = merged.as_written(ledger.changes)
             return _finish(attempt, context, source, ledger, before, expanded, brought)
     except Lacking as lacking:
@@ -123,12 +120,15 @@ def convert_once(attempt: Attempt) -> Conversion:
 
 
 def _copy_functions(attempt: Attempt) -> tuple[Attempt, Conversion | None]:
-    """The attempt with a copy of each function for each kind of call, where anything hangs on that; or why it fails."""
+    """Copy functions that some calls hand more inputs or attributes than others; returns the attempt, or its failure.
+
+    Each kind of call then has a function of its own, in which nothing is left out that a node reads.
+    """
     given, inline = attempt.model, attempt.inline
     asks = formals.asking(attempt.source, attempt.targets, attempt.expand - local_functions(attempt.source), needs_work)
     found = formals.resolved(given, asks, inline)
     if found.refusals:
-        return attempt, Conversion(attempt, _as_written(attempt, Result(None, (), tuple(found.refusals))))
+        return attempt, Conversion(attempt, _tell_by_user_names(attempt, Result(None, (), tuple(found.refusals))))
     if found.stuck:
         return attempt, Conversion(attempt, Result(None, (), ()), blamed=frozenset(found.stuck))
     if found.model is given:
@@ -140,13 +140,13 @@ def _copy_functions(attempt: Attempt) -> tuple[Attempt, Conversion | None]:
     return replace(attempt, copies=copies, inline=inline, survey=None), None
 
 
-def _refused(
+def _fail(
     attempt: Attempt, refusals: Sequence[Refusal], changes: Sequence[Change] = (), *, merged: bool = False
 ) -> Conversion:
-    """What came of an attempt that does not succeed, and the functions that are to blame."""
+    """The failure of an attempt. To blame are the functions of the model that hold a refused node."""
     places = {refusal.where for refusal in refusals}
     blamed = {op for op in local_functions(attempt.model) if function_place(*op) in places}
-    result = _as_written(attempt, Result(None, tuple(changes), tuple(refusals)))
+    result = _tell_by_user_names(attempt, Result(None, tuple(changes), tuple(refusals)))
     return Conversion(attempt, result, frozenset(blamed) - attempt.inline, merged)
 
 
@@ -165,20 +165,20 @@ def _finish(
     if dead_code.drop_unused(model, context.released, held):
         held, calls = census([*reversed(model.functions), model.graph])
     prune_imports(model, source, targets, brought, before.calls, calls)
-    ledger.refusals += _unfit(model, context, ledger, expanded, calls)
+    ledger.refusals += _find_unfit(model, context, ledger, expanded, calls)
     if not ledger.refusals:
         idle = not ledger.changes and ir_versions.stays(source, targets)
         most = source.ir_version if idle else None  # newer readers read it as they did
         ledger.refusals += ir_versions.write_ir_version(model, targets, attempt.ir_version, held, most)
     if ledger.refusals:
-        return _refused(attempt, ledger.refusals, ledger.changes)
-    said = _mended(source, context, targets, ledger, before.calls, calls)
+        return _fail(attempt, ledger.refusals, ledger.changes)
+    said = _mend_declarations(source, context, targets, ledger, before.calls, calls)
     result = Result(model, (*ledger.changes, *said), (), before.calls, calls)
-    return Conversion(attempt, _as_written(attempt, result))
+    return Conversion(attempt, _tell_by_user_names(attempt, result))
 
 
-def _as_written(attempt: Attempt, result: Result) -> Result:
-    """The result as it is told: with what was done to the source first, and the user's names for copied functions."""
+def _tell_by_user_names(attempt: Attempt, result: Result) -> Result:
+    """The result as users read it: what was done to the source comes first, copied functions have the user's names."""
     told = replace(result, attempt=", ".join(attempt.why))
     if attempt.copies is not None:
         names = attempt.copies.names
@@ -197,7 +197,7 @@ def _as_written(attempt: Attempt, result: Result) -> Result:
     return told
 
 
-def _mended(
+def _mend_declarations(
     source: ModelProto,
     context: Context,
     targets: Mapping[str, int],
@@ -205,7 +205,7 @@ def _mended(
     before: Mapping[Op, int],
     calls: Mapping[Op, int],
 ) -> list[Change]:
-    """Mend what is declared falsely and would be seen now; what is said of all that is."""
+    """Mend false declarations that a reader of the result would stumble over; returns what is said of each."""
     model, inference = context.model, context.inference
     said: list[Change] = []
     if ledger.changes and any(calls.get(op, 0) > before.get(op, 0) for op in _HOLDING):
@@ -216,7 +216,7 @@ def _mended(
     return list(dict.fromkeys([*inference.contradictions(), *context.trust.changes(), *said]))
 
 
-def _taken_out(
+def _take_out_functions(
     model: ModelProto, source: ModelProto, survey: Survey, inlined: Container[Op]
 ) -> dict[Op, list[FunctionProto]]:
     """The functions that are inlined, by name, which `model` and its survey have no more."""
@@ -229,7 +229,7 @@ def _taken_out(
     return local
 
 
-def _unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[Op], calls: Calls) -> list[Refusal]:
+def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[Op], calls: Calls) -> list[Refusal]:
     """What the target does not take of a model whose nodes have all arrived."""
     found = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
     if any((default_domain(domain), op) in ops for domain, op in calls):
@@ -237,7 +237,9 @@ def _unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[O
     return found
 
 
-def _training(source: ModelProto, targets: Mapping[str, int], replaced: Container[Op]) -> Iterator[Refusal]:
+def _refuse_training_graphs(
+    source: ModelProto, targets: Mapping[str, int], replaced: Container[Op]
+) -> Iterator[Refusal]:
     """Graphs of training_info stay as they are: a refusal for each node that would have to become another one."""
     own = opsets(source)
     judge = legality.Judge()
@@ -252,7 +254,17 @@ def _training(source: ModelProto, targets: Mapping[str, int], replaced: Containe
                 yield Refusal(name, op, domain, 0, True, "nodes of training_info are not converted")
 
 
-def nearest(
+@collector_paused()
+def checked(source: ModelProto) -> Survey:
+    """Check a model and list its nodes by kind; raises `InvalidModel` for one that ONNX does not allow."""
+    check_opsets(source)
+    survey = Survey(source, checked=True)
+    if source.functions:
+        check_recursion(source, survey.called())
+    return survey
+
+
+def find_nearest_opset(
     source: ModelProto, refusals: Iterable[Refusal], targets: Mapping[str, int], folder: str | None = None
 ) -> int | None:
     """The opset of the default domain nearest to the target that the model does reach; None if there is none.
@@ -294,8 +306,8 @@ def convert(
     folder: str | None = None,
 ) -> Result:
     """`attempt`, raising `Refused` with every reason and the nearest opset where it does not succeed."""
-    result = attempt(source, targets, ops=ops, ir_version=ir_version, folder=folder)
+    result = convert_model(source, targets, ops=ops, ir_version=ir_version, folder=folder)
     if result.model is None:
-        reached = nearest(source, result.refusals, targets, folder) if not ops else None
+        reached = find_nearest_opset(source, result.refusals, targets, folder) if not ops else None
         raise Refused(result.refusals, target=targets.get(""), nearest=reached)
     return result

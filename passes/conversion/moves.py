@@ -29,7 +29,7 @@ _TOLD_SINCE = {
 """The versions from which on calls tell their types; of other operators, schemas below 7 tell none, or no shapes."""
 
 
-def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
+def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
     """Take a node over one boundary: what takes its place on the list, or None if it was edited where it stands."""
     op = work.op
     older = schemas.since(*op, move.edge - 1) or 0
@@ -56,7 +56,7 @@ def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Led
     for layout in work.inner if step is not None else ():
         layout.outdated = True
     if step is not None and (node.touched or result is not None):
-        _note(ledger, node, op[1], before, after, sentence_of(step), replaced=result is not None)
+        _note_change(ledger, node, op[1], before, after, sentence_of(step), replaced=result is not None)
     work.versions = arrived
     work.index = None
     if result is None and node.touched:
@@ -67,11 +67,11 @@ def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Led
     if result is None and not node.build.nodes:
         return None
     made = node.build.nodes if result is None else take_over(node, result)
-    works = [_made(proto, work, op, before, arrived, node.build.copies, expander) for proto in made]
+    works = [_make_work(proto, work, op, before, arrived, node.build.copies, expander) for proto in made]
     return works if result is not None else [*works, work]
 
 
-def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: Ledger) -> list[Work]:
+def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: Ledger) -> list[Work]:
     """The nodes of a node's definition, which take its place on the list."""
     op, version = work.op, work.version
     node = work.node(scope, version, version)
@@ -89,9 +89,9 @@ def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: L
         nodes, imports, node.grade, how = expander.expand(node)
         scope.context.released.update(node.inputs)
         inherit(nodes, node)
-    _note(ledger, node, op[1], version, version, how, replaced=True)
+    _note_change(ledger, node, op[1], version, version, how, replaced=True)
     since, versions = schemas.since(*op, version) or 0, {**work.versions, **imports}
-    works = [_made(proto, work, op, since, versions, node.build.copies, expander) for proto in nodes]
+    works = [_make_work(proto, work, op, since, versions, node.build.copies, expander) for proto in nodes]
     for made in works if expander.is_local(*op) else ():
         made.written = True
     return works
@@ -124,7 +124,7 @@ def state_shapes(graph: GraphProto, scope: Scope) -> None:
             value.type.CopyFrom(tensor_type(elem_type, shape))
 
 
-def _made(
+def _make_work(
     proto: NodeProto,
     work: Work,
     op: Op,
@@ -184,7 +184,7 @@ def _type_text(name: str, scope: Scope) -> str | None:
     return None if known is None else type_text(known)
 
 
-def _note(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
+def _note_change(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
     lost = lost_plans(node.proto, replaced)
     if lost:
         tensors = _listed(lost, "tensors")

@@ -29,7 +29,7 @@ from opshift.passes.rewrite.replace import drop_stale_shards
 _TOLD = 5_000  # nodes, after each of which it is told how far a body is
 
 
-class Climb:
+class BodyConverter:
     """Converts bodies in place; `targets` maps each domain that moves to the opset it moves to."""
 
     def __init__(self, context: Context, targets: Versions, expander: Expander, ledger: Ledger, survey: Survey):
@@ -66,7 +66,7 @@ class Climb:
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
 
-        visited = self._planned(nodes, layout, plans, versions)
+        visited = self._plan_kinds(nodes, layout, plans, versions)
         places: dict[Kind, list[int]] = {}
         for index, kind in visited:
             places.setdefault(kind, []).append(index)
@@ -102,7 +102,7 @@ class Climb:
             put(body, taken)
             layout.outdated = True
 
-    def _planned(
+    def _plan_kinds(
         self, nodes: Sequence[NodeProto], layout: Layout, plans: dict[Kind, Plan], versions: Versions
     ) -> list[tuple[int, Kind]]:
         """Add the plans of all kinds of a body; the nodes for which there is something to do, and their kinds."""
@@ -115,10 +115,10 @@ class Climb:
             plans[kind] = forms[form]
         changing = {kind for kind in kinds if plans[kind] is not Plan.KEEP}
         constants = {kind for kind in changing if (kind.op, kind.domain, kind.attributes) == ("Constant", "", 1)}
-        lasting = self._lasting(nodes, layout, constants, plans, versions) if constants else ()
+        lasting = self._find_kept_constants(nodes, layout, constants, plans, versions) if constants else ()
         return [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing and index not in lasting]
 
-    def _lasting(
+    def _find_kept_constants(
         self,
         nodes: Sequence[NodeProto],
         layout: Layout,
@@ -168,7 +168,7 @@ class Climb:
         while pending:
             work = pending.pop()
             if not work.descended:
-                self._descend(work, scope)
+                self._convert_subgraphs(work, scope)
                 work.descended = True
             replacement: list[Work] | None = None
             try:
@@ -177,9 +177,9 @@ class Climb:
                     if isinstance(move, Arrived):
                         break
                     if isinstance(move, Inline):
-                        replacement = moves.inline(work, scope, move, self._expander, self._ledger)
+                        replacement = moves.inline_call(work, scope, move, self._expander, self._ledger)
                     else:
-                        replacement = moves.cross(work, scope, move, self._expander, self._ledger)
+                        replacement = moves.cross_boundary(work, scope, move, self._expander, self._ledger)
             except CannotConvert as refused:
                 self._refuse(work, refused)
                 done.append(work.proto)
@@ -215,7 +215,7 @@ class Climb:
             self._ledger.illegal.append(legality.illegal(proto, opset, why, self._where))
         return bool(why)
 
-    def _descend(self, work: Work, scope: Scope) -> None:
+    def _convert_subgraphs(self, work: Work, scope: Scope) -> None:
         domain, op = work.op
         if not schemas.has_subgraphs(domain, op) or self._expander.inlines(domain, op):
             return  # a function's graphs are converted where its body uses them

@@ -97,7 +97,11 @@ class Reach:
             return set()
         from opshift.passes.backends import fit
 
-        return fit.foreign(model) if self.portable or self.reader is None else fit.vendors(model, self.reader, folder)
+        return (
+            fit.find_foreign_operators(model)
+            if self.portable or self.reader is None
+            else fit.find_vendor_operators(model, self.reader, folder)
+        )
 
     def _drop_imports(self, converted: ModelProto) -> None:
         """Drop imports that nothing uses where the reader may stumble over them."""

@@ -2,6 +2,7 @@
 
 import pytest
 from opshift.passes import goals
+from opshift.passes.changes import Allowance
 from opshift.passes.goals import Refinement
 from opshift.passes.specialization.wanted import wanted
 
@@ -29,7 +30,7 @@ RELU = model("y = Relu(x)", 18, inputs="float[2] x", outputs="float[2] y")
     ],
 )
 def test_what_names_of_files_and_sentences_say_of_a_goal(goal, label, said):
-    assert (goal.label, goal.said) == (label, said)
+    assert (goal.label, goal.description) == (label, said)
 
 
 def test_nothing_asked_for_is_an_error():
@@ -70,3 +71,67 @@ def test_what_is_absent_is_told_and_the_source_stays_as_it_is():
     assert made.absent == ("Gelu",)
     assert made.model is not RELU
     assert RELU.SerializeToString() == before
+
+
+@pytest.mark.parametrize(
+    ("goal", "names"),
+    [
+        (goals.conversion(13), ["convert to opset 13"]),
+        (goals.conversion(None, wanted=Refinement(optimize=True)), ["optimize"]),
+        (goals.conversion(13, wanted=Refinement(True)), ["convert to opset 13", "fold"]),
+        (
+            goals.versions(13, None, Refinement(True, optimize=True), wanted("N=1", []), annotate=True),
+            [
+                "fix sizes and inputs",
+                "convert to opset 13",
+                *("fold", "optimize") * 2,
+                "compute what follows of fixed sizes",
+                "annotate",
+            ],
+        ),
+        (
+            goals.versions(None, None, Refinement(), rebatch=4),
+            ["take batches of 4", "compute what follows of fixed sizes"],
+        ),
+        (
+            goals.versions(None, None, Refinement(), wanted("N=1", []), rebatch="dynamic"),
+            ["fix sizes and inputs and take batches of any size", "compute what follows of fixed sizes"],
+        ),
+        (goals.versions(None, None, Refinement(quantization="qdq")), ["replace operators on integers", "dequantize"]),
+        (goals.versions(13, None, Refinement(quantization="qoperator")), ["convert to opset 13", "quantize"]),
+        (
+            goals.conversion("onnxruntime-1.8", wanted=Refinement(True, optimize=True)),
+            ["convert to opset 14", "fold and optimize for onnxruntime-1.8"],
+        ),
+    ],
+)
+def test_a_goal_is_a_list_of_stages(goal, names):
+    assert [stage.name for stage in goal.stages()] == names
+
+
+def test_a_refusal_ends_the_stages_and_what_was_done_before_is_told():
+    source = model(
+        "a = Neg(x) y = ImageDecoder(z)", 20, inputs="float[N] x, uint8[2] z", outputs="float[N] a, uint8[A,B,C] y"
+    )
+    result = goals.versions(7, None, Refinement(True), wanted("N=2", []), annotate=True).run(source)
+    assert result.model is None
+    assert [report.name for report in result.stages] == ["fix sizes and inputs", "convert to opset 7"]
+    assert len(result.changes) == result.stages[0].changes > 0
+    assert result.refusals[0].op == "ImageDecoder"
+
+
+def test_an_allowance_withholds_changes_of_optional_stages_alone():
+    source = model(
+        "a = Identity(x) b = Relu(a) y = ReduceSum(b, k)",
+        18,
+        inputs="float[2,2] x",
+        outputs="float[2,1] y",
+        constants="int64[1] k = {1}",
+    )
+    goal = goals.conversion(11, wanted=Refinement(optimize=True))
+    whole, none = goal.run(source), goal.run(source, None, Allowance(most=0))
+    assert whole.optional
+    assert not none.optional
+    assert [report.changes for report in none.stages] == [1, 0]
+    withheld = frozenset((change.node, change.op, change.how) for change in whole.optional)
+    assert goal.run(source, None, Allowance(withheld)).model == none.model

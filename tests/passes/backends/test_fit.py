@@ -196,7 +196,7 @@ def supported(*names):
 
 def vendors_at(source, **facts):
     backend = Backend("npu-1", **facts)
-    return fit.convert_to_opset(source, {"": 20}, backend, ops=fit.vendors(source, backend, None))
+    return fit.convert_to_opset(source, {"": 20}, backend, ops=fit.find_vendor_operators(source, backend, None))
 
 
 def test_what_takes_the_place_of_a_vendors_operator_is_nothing_that_is_lacked():
