@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opshift.passes import progress
-from opshift.passes.changes import Allowance, Change, Result, Withheld
+from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
 
 if TYPE_CHECKING:
