@@ -41,7 +41,7 @@ class Change(NamedTuple):
 
     @property
     def rung(self) -> str:
-        """From where to where: `18 -> 13`, `at 18`, or `below 23` for what is no more; empty where no versions are."""
+        """The versions: `18 -> 13`, `at 18`, or `below 23` for a removed operator; empty for other changes."""
         if not self.source and not self.target:
             return ""
         if self.source == self.target:
@@ -54,10 +54,10 @@ Withheld = frozenset[tuple[str, str, str]]
 
 
 class Allowance:
-    """Which optional changes may be made: none that is withheld, and no more than `most` in all.
+    """Which optional changes a stage may make: none that is withheld, and no more than `most` in all.
 
-    They are made in the same order whenever the same model is rewritten, so that `most` names a first part of them.
-    Folding brings in no operator that is `kept_out`.
+    Stages make changes in the same order each time, so that `most` stands for the first ones. Folding brings in no
+    operator that is `kept_out`.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class Allowance:
         return Allowance(self._withheld, self._most, self.kept_out | ops)
 
     def withhold(self, withheld: Withheld, earlier: int) -> None:
-        """Withhold these changes, too, as only so many `earlier` ones were made yet."""
+        """Withhold more changes, and forget those that were made after the first `earlier` ones."""
         self._withheld |= withheld
         del self.made[earlier:]
 
     @property
     def binds(self) -> bool:
-        """Whether there is any change that may not be made."""
+        """Whether any change is withheld."""
         return self._most is not None or bool(self._withheld)
 
     def permits(self, node: str, op: str, how: str) -> bool:
-        """Whether one more change may be made, of this node and in this manner."""
+        """Whether one more change may be made to this node, described as `how`."""
         if self._most is not None and len(self.made) >= self._most:
             return False
         return not self._withheld or not {(node, op, how), ("", op, how)} & self._withheld
@@ -158,7 +158,7 @@ class Result:
     """How a conversion was done that did not succeed at once."""
 
     def followed_by(self, later: Result) -> Result:
-        """Both as one, where `later` was made of this model. A wrong declaration is reported once."""
+        """The result of both, where `later` was made of this model. A wrong declaration is reported once."""
         said = {change.remark for change in self.changes if change.how == CONTRADICTED}
         more = (change for change in later.changes if change.how != CONTRADICTED or change.remark not in said)
         folded = [result.folded for result in (self, later) if result.folded is not None]

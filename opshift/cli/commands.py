@@ -1,4 +1,4 @@
-"""What each verb of the command line does."""
+"""The verbs of the command line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
-    """What `opshift convert` is asked for."""
+    """The goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
         raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
@@ -77,17 +77,17 @@ def _backend(options: argparse.Namespace) -> Backend | None:
 
 
 def fold_goal(options: argparse.Namespace) -> Goal:
-    """What `opshift fold` is asked for."""
+    """The goal of `opshift fold`."""
     return _conversion(options, goals.folding(options.op or None, optimize=options.optimize))
 
 
 def optimize_goal(options: argparse.Namespace) -> Goal:
-    """What `opshift optimize` is asked for."""
+    """The goal of `opshift optimize`."""
     return goals.conversion(None, options.ir_version, Refinement(optimize=True))
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
-    """To all that `--opset` names."""
+    """The goal to reach every opset that `--opset` names."""
     targets: dict[str, int] = {}
     ir: int | None = None
     backend: Backend | None = None
@@ -104,7 +104,7 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
 
 
 def inline_goal(options: argparse.Namespace) -> Goal:
-    """What `opshift inline` is asked for."""
+    """The goal of `opshift inline`."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
@@ -137,7 +137,7 @@ def _denied(path: Path) -> list[str]:
 
 
 def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
-    """One model to a path of its own, or many into a folder; returns the exit code."""
+    """Rewrite one model, or many into a folder; returns the exit code."""
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
@@ -222,7 +222,7 @@ def _asked(options: argparse.Namespace) -> Asked:
 
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
-    """Many models into a folder; one that fails does not keep the others from it."""
+    """Rewrite many models into a folder; one that fails does not stop the others."""
     from opshift.jobs import batch
 
     if options.in_place:

@@ -1,4 +1,4 @@
-"""Makes a model one that a backend reads: its opset, its IR version, and none of the operators that it lacks."""
+"""Conversion for a backend: to an opset and an IR version that it reads, without operators that it lacks."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def convert_to_opset(
     folder: str | None = None,
     survey: Survey | None = None,
 ) -> Result:
-    """Convert for a backend that is named for its opset, without what it is said to lack there.
+    """Convert to an opset that a user names by a backend, without operators that the backend lacks there.
 
-    That is expanded, or the model comes to the opset below at which the backend still has it. Where neither can be
-    done, the model is refused; but where only tests were measured, none of which agreed, it stays as it is. What comes
-    in on the way is no operator that the backend lacks: that is expanded in turn, or refused.
+    They are expanded, or the model goes to a lower opset at which the backend still has them. Where neither can be
+    done, the model is refused, or stays as it is if only failed measurements say that the backend lacks them. Operators
+    that come in on the way and that the backend lacks are expanded, too, or refused.
     """
     named = _NamedForOpset(plan_attempt(source, targets, ops, ir_version, folder, survey), backend)
     tried = try_attempts(named.first, convert_once, REPAIRS, [named.replace_lacked, named.expand_what_came_in])
@@ -98,9 +98,9 @@ def convert_to_opset(
 
 
 class _NamedForOpset:
-    """What follows an attempt to convert to the opset of a backend.
+    """Makes the next attempts of a conversion to the opset of a backend, and chooses among them.
 
-    Attempts come in groups: the first of a group expands what is asked for, others what the backend lacks, too.
+    They come in groups. The first of a group expands what the user asks for, the others what the backend lacks, too.
     """
 
     def __init__(self, first: Attempt, backend: Backend):
@@ -193,7 +193,7 @@ def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
 
 
 def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
-    """The operators of vendors that the model calls and the backend lacks, or of which it does not take some call."""
+    """Find vendors' operators in the model that the backend lacks, or of which it does not take some call."""
     held = {op for op in find_foreign_operators(source) if op[0] in schemas.VENDORS}
     if not held:
         return held
@@ -201,12 +201,12 @@ def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | No
 
 
 def find_foreign_operators(source: ModelProto) -> set[Op]:
-    """The operators that the model calls, and that are neither ONNX's nor functions of its own."""
+    """Find operators in the model that are neither ONNX's nor functions of its own."""
     return {op for op in _find_called(source) if not schemas.known_domain(op[0])}
 
 
 def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: str | None) -> bool:
-    """Whether there is nothing to be done: all that the model says is read, and none of `ops` is called."""
+    """Whether the backend reads the model as it is, and none of `ops` is called."""
     own = imports.opsets(source)
     targets = {"": next(iter(backend.opsets_to_try(own.get("", schemas.latest()))), 0), **ml_opset(source, backend)}
     if source.ir_version > backend.ir_version or not ir_versions.stays(source, targets):
@@ -221,13 +221,13 @@ def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: s
 
 
 def _find_called(model: ModelProto) -> set[Op]:
-    """The operators that a model calls, without functions of its own."""
+    """Find the operators that a model calls, without its own functions."""
     local = {(default_domain(f.domain), f.name) for f in model.functions}
     return {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node} - local
 
 
 def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder: str | None) -> set[Op]:
-    """The operators that came in with a conversion, and that the backend has not, or not for the types of a call."""
+    """Find operators that a conversion brought in, and that the backend lacks, or lacks for the types of a call."""
     if made.model is None or not made.changes:
         return set()
     opsets, new = imports.opsets(made.model), _find_called(made.model) - _find_called(source)
@@ -240,7 +240,7 @@ def _blame_reader(refusal: Refusal, backend: Backend) -> Refusal:
 
 
 def _check_readable(result: Result, backend: Backend, folder: str | None) -> Result:
-    """The result without imports that the backend may not read; refused if it does not read the rest."""
+    """Drop imports that the backend may not read; refuse the result if it does not read the rest."""
     if result.model is not None:
         imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
     left = tuple(_obstacles(result.model, backend, folder)) if result.model is not None else ()
@@ -248,7 +248,7 @@ def _check_readable(result: Result, backend: Backend, folder: str | None) -> Res
 
 
 def _find_lacked(made: Result, backend: Backend, folder: str | None) -> set[Op]:
-    """The operators that a converted model calls, and of which the backend is said to lack the version, or the type."""
+    """Find operators in a converted model of which the backend lacks the version, or the types of a call."""
     if made.model is None or not (backend.lacks or backend.measured):
         return set()
     imported = imports.opsets(made.model)
@@ -263,7 +263,7 @@ def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
 
 
 def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
-    """The operators that have to go: what the backend lacks of ONNX's, and of what else the model uses."""
+    """Find all operators that the backend lacks, of ONNX and of what else the model uses."""
     found = backend.missing("", targets[""])
     if _ML in targets:
         found |= backend.missing(_ML, targets[_ML])

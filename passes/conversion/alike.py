@@ -20,13 +20,13 @@ _FEWEST = 16  # that are worth a look at each call
 
 @dataclass
 class Alike:
-    """What calls were of before one function stood for all, by the names that changes give to nodes."""
+    """The functions that calls were of before one took the place of all, by the names of the calling nodes."""
 
     names: dict[str, str] = field(default_factory=dict)
     chosen: frozenset[Op] = frozenset()
 
     def as_written(self, changes: list[Change]) -> list[Change]:
-        """The changes, as if each function had been inlined itself."""
+        """The changes with the names of the functions that the user wrote."""
         if not self.names:
             return changes
         return [
@@ -38,7 +38,7 @@ class Alike:
 
 
 def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
-    """Let one function stand for those that are inlined and differ in nothing else; edits calls, and their kinds."""
+    """Let calls of functions that differ in their names alone call one of them. Few are not worth a look."""
     chosen = _choose_functions(model, survey, inlined)
     if len(chosen) < _FEWEST:
         return Alike()
@@ -60,7 +60,7 @@ def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) 
 
 
 def _choose_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[Op, Op]:
-    """The function that stands for each that is not chosen itself."""
+    """Choose the function that takes the place of each other one like it."""
     ops = [(default_domain(function.domain), function.name) for function in model.functions]
     times = Counter(ops)
     first: dict[int, Op] = {}

@@ -219,7 +219,7 @@ def _mend_declarations(
 def _take_out_functions(
     model: ModelProto, source: ModelProto, survey: Survey, inlined: Container[Op]
 ) -> dict[Op, list[FunctionProto]]:
-    """The functions that are inlined, by name, which `model` and its survey have no more."""
+    """Take functions that are inlined out of the model and its survey; returns them by name."""
     local: dict[Op, list[FunctionProto]] = {}
     for index in reversed(range(len(source.functions))):
         op = default_domain(source.functions[index].domain), source.functions[index].name
@@ -230,7 +230,7 @@ def _take_out_functions(
 
 
 def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[Op], calls: Calls) -> list[Refusal]:
-    """What the target does not take of a model whose nodes have all arrived."""
+    """Find what the target does not allow, once all nodes are at its versions."""
     found = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
     if any((default_domain(domain), op) in ops for domain, op in calls):
         found += legality.left(model, ops)
@@ -240,7 +240,7 @@ def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozen
 def _refuse_training_graphs(
     source: ModelProto, targets: Mapping[str, int], replaced: Container[Op]
 ) -> Iterator[Refusal]:
-    """Graphs of training_info stay as they are: a refusal for each node that would have to become another one."""
+    """Refuse nodes of training_info that would have to change: these graphs stay as they are."""
     own = opsets(source)
     judge = legality.Judge()
     for info in source.training_info:
@@ -305,7 +305,7 @@ def convert(
     ir_version: int | None = None,
     folder: str | None = None,
 ) -> Result:
-    """`attempt`, raising `Refused` with every reason and the nearest opset where it does not succeed."""
+    """`convert_model`, but a refusal is raised as `Refused`, with every reason and the nearest opset."""
     result = convert_model(source, targets, ops=ops, ir_version=ir_version, folder=folder)
     if result.model is None:
         reached = find_nearest_opset(source, result.refusals, targets, folder) if not ops else None

@@ -1,4 +1,4 @@
-"""Branches that are never taken: they hinder a conversion, but not what the model computes."""
+"""Branches that are never taken: a refusal there need not keep the model from being converted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from opshift.passes.model.traversal import Body, bodies, subgraphs
 
 
 def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tuple[ModelProto, list[NodeProto]] | None:
-    """A copy in which the branch that a constant condition never takes is the same as the one that it does.
+    """Copy the model, and in it the live branch over the dead one wherever the condition of an If is constant.
 
-    With it come the Ifs that this happened to; None if there is no such If. `opset` is that of the default domain.
+    Returns the copy and the Ifs that were changed; None if there is none. `opset` is that of the default domain.
     """
     if not any(node.op_type == "If" for body in bodies(source) for node in body.node):
         return None
@@ -35,7 +35,7 @@ def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tu
 
 
 def _copy_live_branch(node: NodeProto, scope: Scope) -> bool:
-    """Copy the live branch over the dead one, if it is known which is which and they are not the same yet."""
+    """Copy the live branch of an If over the dead one; returns whether it did."""
     branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node)}
     condition = scope.array(node.input[0]) if node.input and len(branches) == 2 else None
     if condition is None or condition.size != 1:

@@ -1,7 +1,7 @@
-"""The engine: takes every node from its own version to the target, one version boundary at a time.
+"""The worklist: takes every node from its own version to the target, one version boundary at a time.
 
-A node whose operator has one and the same version at both ends costs one dictionary look-up. Any other climbs
-rung by rung through the registered steps; what a step creates goes back on the list with its own version.
+A node whose operator has the same version at both ends costs one dictionary look-up. Any other crosses one boundary
+after the other by the registered steps. Nodes that a step creates go on the list, each with its own version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOLD = 5_000  # nodes, after each of which it is told how far a body is
 
 
 class BodyConverter:
-    """Converts bodies in place; `targets` maps each domain that moves to the opset it moves to."""
+    """Converts graphs and functions in place; `targets` holds the opset to reach, by domain."""
 
     def __init__(self, context: Context, targets: Versions, expander: Expander, ledger: Ledger, survey: Survey):
         self._context = context
@@ -45,9 +45,9 @@ class BodyConverter:
         self._source = NodeProto()
 
     def enter(self, holder: ModelProto | FunctionProto, versions: Versions) -> Scope:
-        """Turn to the main graph or to a model-local function; returns the scope to convert it in.
+        """Begin with the main graph or a model-local function; returns its scope, for `convert_body`.
 
-        A domain that does not move stays at `versions`: what is inlined here is taken there, too.
+        Nodes of a domain without a target stay at `versions`. Definitions that are inlined here are taken there, too.
         """
         self.home = versions
         self._route = Route(self._targets, versions, self._expander)
@@ -105,7 +105,7 @@ class BodyConverter:
     def _plan_kinds(
         self, nodes: Sequence[NodeProto], layout: Layout, plans: dict[Kind, Plan], versions: Versions
     ) -> list[tuple[int, Kind]]:
-        """Add the plans of all kinds of a body; the nodes for which there is something to do, and their kinds."""
+        """Plan what to do about each kind of node; returns the places and kinds of nodes that need anything done."""
         forms: dict[object, Plan] = {}  # of many constants, each of which is a kind
         kinds = set(layout.kinds)
         for kind in [kind for kind in kinds if kind not in plans]:  # a difference would look at each of the plans
@@ -126,7 +126,7 @@ class BodyConverter:
         plans: Mapping[Kind, Plan],
         versions: Versions,
     ) -> set[int]:
-        """The places of Constants that are a tensor, and nothing else, which the target takes as they are."""
+        """Find the Constants that hold a tensor of a type that the target takes: nothing has to be done to them."""
         opset, kinds = self._route.target("", versions.get("", 0)), (("value", AttributeProto.TENSOR),)
         if not opset or self._judge.why("", "Constant", 0, 1, kinds, opset):
             return set()
@@ -137,7 +137,7 @@ class BodyConverter:
         return kept | (legal & layout.values.constants)
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, Plan], Replays]:
-        """What is known of nodes that are written at `versions` and were made `within` operators."""
+        """The plans and replays for nodes that are written at `versions` and came out of operators in `within`."""
         key = frozenset(versions.items()), frozenset(self._route.home.items()), within
         if key not in self._known:
             self._known[key] = {}, Replays()
@@ -155,7 +155,7 @@ class BodyConverter:
             self._ledger, self._rehearsing = ledger, False
 
     def _convert_node(self, first: Work, scope: Scope) -> list[NodeProto]:
-        """Everything that takes the node's place, all of it at the target."""
+        """Take a node, and all that it becomes on the way, to the target; returns the nodes that replace it."""
         outer, op, outputs = self._source, first.proto.op_type, first.proto.output[:]
         if not first.within:
             self._source = NodeProto(
@@ -207,7 +207,7 @@ class BodyConverter:
         return done
 
     def _note_illegal(self, proto: NodeProto, versions: Versions) -> bool:
-        """Note a node in the ledger that the target does not take as it is now; True if it is one."""
+        """Note a node that the schemas of the target do not allow; returns whether it is one."""
         domain = default_domain(proto.domain)
         opset = self._route.target(domain, versions.get(domain, 0))
         why = self._judge.why_not(proto, opset) if opset else ""
@@ -216,6 +216,7 @@ class BodyConverter:
         return bool(why)
 
     def _convert_subgraphs(self, work: Work, scope: Scope) -> None:
+        """Convert the graphs that a node holds, before the node itself."""
         domain, op = work.op
         if not schemas.has_subgraphs(domain, op) or self._expander.inlines(domain, op):
             return  # a function's graphs are converted where its body uses them
@@ -234,7 +235,7 @@ class BodyConverter:
         scope.context.descended.update(work.proto.output)
 
     def _refuse(self, work: Work, refused: CannotConvert) -> None:
-        """What a node became that the user did not write is named behind the one that they wrote."""
+        """Note a refusal under the name of the node that the user wrote, even where it is about one made of it."""
         node, source = refused.node, self._source
         name, op, domain, why = node.name, node.op_type, default_domain(node.domain), refused.why
         if work.within:
@@ -243,7 +244,7 @@ class BodyConverter:
 
 
 def _elem_type(constant: NodeProto) -> int:
-    """The element type of what a Constant holds, if it is a tensor; else 0."""
+    """The element type of the tensor in a Constant; 0 if it holds anything else."""
     held = constant.attribute[0]
     is_tensor = held.name == "value" and held.type == AttributeProto.TENSOR and not held.ref_attr_name
     return held.t.data_type if is_tensor and not constant.input and len(constant.output) == 1 else 0

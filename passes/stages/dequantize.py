@@ -12,7 +12,7 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Dequantize:
-    """What is left of quantized operators once `Reach` has expanded those that compute in integers."""
+    """Comes after `Reach`, which expands the operators that compute in integers."""
 
     optional = False
     settles = ""

@@ -18,7 +18,7 @@ def operator(name: str) -> Op:
 
 
 def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
-    """The error for an operator that neither ONNX, nor we, nor a model (`held`) has."""
+    """The error for an operator that neither ONNX, nor opshift, nor the model (`held`) defines."""
     from opshift.passes.inlining import definable
 
     domains = (*definable.DOMAINS, *schemas.IMPORTED)
@@ -27,7 +27,7 @@ def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
 
 
 def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
-    """The error for the name of what is not known, with the one that is spelled most like it."""
+    """The error for an unknown name, with the known one that is spelled most like it."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
     if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
         return ValueError(f"unknown {what} {name!r}: name one at a time")
@@ -38,7 +38,7 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
 
 
 def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
-    """The operators that a user names, one by one and by domain; raises `ValueError` for one that nobody knows."""
+    """Look up the operators that a user names, one by one and by domain; raises `ValueError` for an unknown one."""
     found = [operator(name) for name in names]
     held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
     for name, op in zip(names, found, strict=True):
@@ -54,14 +54,14 @@ def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Ite
 
 
 def _is_known(domain: str) -> bool:
-    """Whether operators of a domain that a model may import are known."""
+    """Whether operators of the domain are defined by ONNX, a vendor or opshift."""
     from opshift.passes.inlining import definable
 
     return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
 
 
 def _is_ours(domain: str, op: str) -> bool:
-    """Whether an operator that ONNX does not define is one that we do."""
+    """Whether opshift defines the operator."""
     from opshift.passes.inlining import definable
 
     return domain in definable.DOMAINS and op in definable.operators(domain)
@@ -73,12 +73,12 @@ def _domain_hint(domain: str, used: Iterable[Op]) -> str:
 
 
 def as_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that a user gives: several, or one alone; raises `ValueError` for what is none."""
+    """The names as a tuple, whether a user gives one or several; raises `ValueError` for anything but texts."""
     return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
 
 
 def recognisable(name: str) -> Op:
-    """An operator to fold, by name; raises `ValueError` for one that is not known, or has no definition."""
+    """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to recognise it by."""
     from opshift.passes.fusion import families
     from opshift.passes.inlining import definable
 

@@ -92,7 +92,7 @@ class Reach:
         return replace(result, absent=tuple(self._absent(ops, used, result)))
 
     def _unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
-        """Operators that go without being named."""
+        """Operators that have to go though nobody names them."""
         if not self.portable and (self.backend is not None or self.reader is None):
             return set()
         from opshift.passes.backends import fit
@@ -112,7 +112,7 @@ class Reach:
             imports.drop_unused(converted, lambda domain, version: not reads(domain, version))
 
     def _absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
-        """Operators that were to go, and of which the model has none, as the user named them."""
+        """Operators that the user wants replaced, and that the model does not have."""
         gone = {(default_domain(change.domain), change.op) for change in result.changes}
         named = ops[: len(self.names)]
         yield from (name for name, op in zip(self.names, named, strict=True) if op not in used | gone)

@@ -50,7 +50,7 @@ class Stage(Protocol):
         ...
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        """A changed copy, the model itself where there is nothing to do, or the refusals.
+        """Make a changed copy of the model, or return the model itself where there is nothing to do, or refusals.
 
         An optional stage makes no change that the allowance withholds, and adds those that it makes to it.
         """
