@@ -1,6 +1,6 @@
 """Print the functions that stand between `main` and the first step that changes a node.
 
-    python -m tests.lab.frames convert examples/encoder.onnx out.onnx --opset 13
+    python -m tests.lab frames convert examples/encoder.onnx out.onnx --opset 13
 
 A newcomer reads these in this order. Only functions of the package count; a step is a function of `passes/operators`
 that takes a `Node`. `--dry-run` is added, so that nothing is written.
@@ -55,6 +55,9 @@ def _functions(frame: FrameType | None) -> list[str]:
     return functions[::-1]
 
 
-if __name__ == "__main__":
-    for place, function in enumerate(frames_to_first_step(sys.argv[1:]), 1):
+def main(command: list[str]) -> int:
+    """Print the functions, numbered."""
+    functions = frames_to_first_step(command)
+    for place, function in enumerate(functions, 1):
         print(place, function)
+    return int(not functions)
