@@ -40,7 +40,7 @@ NeedsWork = Callable[[str, str, int, int], bool]
 
 @dataclass
 class Resolved:
-    """A model in whose functions nothing that `asks` hangs on a call, what was done for that, and what cannot be.
+    """A model in which no operator that has to change depends on what calls of a function leave out.
 
     `stuck` are functions that have to be inlined, since no other can be called in their place; `copied` tells which
     function a copy is one of.
@@ -54,7 +54,7 @@ class Resolved:
 
 
 def asking(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op], needs_work: NeedsWork) -> Asks:
-    """Whether an operator of a function has to become another one, wherever the function is inlined.
+    """Make the question whether an operator in a function has to change, wherever the function is inlined.
 
     `wanted` operators have to; others where `needs_work` between the version they are called at and a target.
     """
@@ -78,8 +78,8 @@ def is_lasting(domain: str, op: str, version: int, target: int, needs_work: Need
     return at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
 
 
-def resolved(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Resolved:
-    """`source` itself where nothing is left out on which anything hangs, else a copy; `inlined` functions are to go."""
+def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Resolved:
+    """Copy the model with a copy of each function for each kind of call; `source` itself if no function needs one."""
     if not source.functions or all(key_of(function)[:2] in inlined for function in source.functions):
         return Resolved(source)
     calls = Callers(source, asks, inlined)

@@ -47,7 +47,7 @@ def convert_for_backend(
 
     def plan(opset: int) -> Attempt:
         targets = {"": opset, **ml_opset(source, backend)}
-        follows = ir_versions.wanted(source, targets, ir_version)
+        follows = ir_versions.choose_ir_version(source, targets, ir_version)
         asked = ir_version or (backend.ir_version if 0 < backend.ir_version < follows else None)
         first = plan_attempt(source, targets, {*ops, *_find_missing(source, backend, targets)}, asked, folder)
         return replace(first, why=(f"at opset {opset}",) if opset != opsets[0] else ())
@@ -209,7 +209,7 @@ def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: s
     """Whether the backend reads the model as it is, and none of `ops` is called."""
     own = imports.opsets(source)
     targets = {"": next(iter(backend.opsets_to_try(own.get("", schemas.latest()))), 0), **ml_opset(source, backend)}
-    if source.ir_version > backend.ir_version or not ir_versions.stays(source, targets):
+    if source.ir_version > backend.ir_version or not ir_versions.is_at_opsets(source, targets):
         return False
     used = imports.used_domains(source)
     if not all(domain in used or backend.reads_import(domain, version) for domain, version in own.items()):

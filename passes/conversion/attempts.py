@@ -153,7 +153,7 @@ def plan_attempt(
         held = ", ".join(repr(domain or "ai.onnx") for domain in opsets(source))
         raise ValueError(f"the model imports no opset of domain {absent[0]!r}; it imports {held}")
     wanted, local = frozenset(expand), local_functions(source)
-    inline = local if ir_versions.wanted(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
+    inline = local if ir_versions.choose_ir_version(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     return Attempt(source, targets, ir_version, folder, wanted, inline, survey=survey)
 
 

@@ -83,7 +83,7 @@ def convert_once(attempt: Attempt) -> Conversion:
             if "" in targets and (missing := tuple(legality.missing_types(given, targets[""]))):
                 return _fail(attempt, missing)
             ledger = Ledger(refusals=list(_refuse_training_graphs(given, targets, expanded | inlined)))
-            source = narrow_integers.narrow_integers_carried(given, targets.get("", 0), ledger, attempt.folder)
+            source = narrow_integers.carry_narrow_integers(given, targets.get("", 0), ledger, attempt.folder)
             channel_blocks = blocks.NONE
             if any(domain == NCHWC for domain, _ in expanded):  # all: what stays would read channels in order as blocks
                 expanded |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
@@ -126,7 +126,7 @@ def _copy_functions(attempt: Attempt) -> tuple[Attempt, Conversion | None]:
     """
     given, inline = attempt.model, attempt.inline
     asks = formals.asking(attempt.source, attempt.targets, attempt.expand - local_functions(attempt.source), needs_work)
-    found = formals.resolved(given, asks, inline)
+    found = formals.copy_functions(given, asks, inline)
     if found.refusals:
         return attempt, Conversion(attempt, _tell_by_user_names(attempt, Result(None, (), tuple(found.refusals))))
     if found.stuck:
@@ -167,7 +167,7 @@ def _finish(
     prune_imports(model, source, targets, brought, before.calls, calls)
     ledger.refusals += _find_unfit(model, context, ledger, expanded, calls)
     if not ledger.refusals:
-        idle = not ledger.changes and ir_versions.stays(source, targets)
+        idle = not ledger.changes and ir_versions.is_at_opsets(source, targets)
         most = source.ir_version if idle else None  # newer readers read it as they did
         ledger.refusals += ir_versions.write_ir_version(model, targets, attempt.ir_version, held, most)
     if ledger.refusals:
@@ -210,7 +210,7 @@ def _mend_declarations(
     said: list[Change] = []
     if ledger.changes and any(calls.get(op, 0) > before.get(op, 0) for op in _HOLDING):
         said += claims.of_constants(model)
-    said += declared.mended(model, source, before, calls, targets, inference)
+    said += declared.mend_shapes(model, source, before, calls, targets, inference)
     if not said and not ledger.changes:
         return []
     return list(dict.fromkeys([*inference.contradictions(), *context.trust.changes(), *said]))

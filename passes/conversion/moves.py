@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.conversion.route import Cross, Inline
-from opshift.passes.conversion.transitions import narrowed, variable
-from opshift.passes.conversion.vectors import taken_for_granted
+from opshift.passes.conversion.transitions import find_narrowed_types, type_variable
+from opshift.passes.conversion.vectors import assume_vectors
 from opshift.passes.conversion.work import Versions, Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expander import Expander
@@ -44,7 +44,7 @@ def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, le
     try:
         if step is not None:
             _check_given(node, before)
-            with taken_for_granted(node):
+            with assume_vectors(node):
                 result = step(node)
             _check_imports(node, arrived)
         elif pair is None and schemas.difference(*op, older, move.edge) == "changed":
@@ -83,7 +83,7 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
     if move.definition is not None:
         imports = {"": move.definition.opset or work.opset}
         node.build.opset = imports[""]
-        with taken_for_granted(node):
+        with assume_vectors(node):
             nodes, how = take_over(node, move.definition.step(node) or ()), sentence_of(move.definition.step)
     else:
         nodes, imports, node.grade, how = expander.expand(node)
@@ -161,13 +161,13 @@ def _check_imports(node: Node, versions: Versions) -> None:
 
 def _check_types(node: Node, before: int, after: int) -> None:
     """Refuse types that the new version does not take. Types are only looked up where it takes fewer."""
-    less = narrowed(default_domain(node.domain), node.op_type, before, after)
+    less = find_narrowed_types(default_domain(node.domain), node.op_type, before, after)
     new = schemas.schema(node.domain, node.op_type, after) if less else None
     if new is None:
         return
     for typed, allowed in less:
-        names = [n for i, n in enumerate(node.inputs) if variable(new.input(i)) == typed]
-        names += [n for i, n in enumerate(node.outputs) if variable(new.output(i)) == typed]
+        names = [n for i, n in enumerate(node.inputs) if type_variable(new.input(i)) == typed]
+        names += [n for i, n in enumerate(node.outputs) if type_variable(new.output(i)) == typed]
         known = {n: t for n in filter(None, names) if (t := _type_text(n, node.scope))}
         for name, text in known.items():
             if text not in allowed:

@@ -38,22 +38,22 @@ def _needs_work(domain: str, op: str, before: int, after: int) -> bool:
     pair = registry.step(domain, op, max(before, after))
     if pair is not None:
         step = pair.up if after > before else pair.down
-        return step is not None or bool(narrowed(domain, op, before, after))
+        return step is not None or bool(find_narrowed_types(domain, op, before, after))
     if schemas.difference(domain, op, *sorted((before, after))) == "changed":
         return True
-    return bool(narrowed(domain, op, before, after))
+    return bool(find_narrowed_types(domain, op, before, after))
 
 
 @cache
-def narrowed(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
+def find_narrowed_types(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
     """The type variables that allow fewer types after a boundary, with the types that they still allow."""
     old, new = schemas.schema(domain, op, since), schemas.schema(domain, op, to)
     if old is None or new is None:
         return []
-    before = {variable(p): p.types for p in (*old.inputs, *old.outputs)}
-    after = {variable(p): p.types for p in (*new.inputs, *new.outputs)}
+    before = {type_variable(p): p.types for p in (*old.inputs, *old.outputs)}
+    after = {type_variable(p): p.types for p in (*new.inputs, *new.outputs)}
     return [(v, types) for v, types in after.items() if v and v in before and not before[v] <= types]
 
 
-def variable(parameter: schemas.Parameter | None) -> str:
+def type_variable(parameter: schemas.Parameter | None) -> str:
     return parameter.type if parameter else ""
