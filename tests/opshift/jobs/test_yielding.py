@@ -99,14 +99,16 @@ def test_nothing_is_taken_back_where_the_target_is_at_fault():
 
 def test_nothing_is_taken_back_where_nothing_was_optional():
     rewriter = Rewriter([], [])
-    assert take_back(WANTED, rewriter.attempt, rewriter.prove, rewriter.attempt(WANTED), different()) is None
+    assert (
+        take_back(WANTED, rewriter.attempt, rewriter.prove, rewriter.attempt(WANTED, Allowance()), different()) is None
+    )
     assert rewriter.proofs == 0
 
 
 def test_what_is_not_proved_is_taken_back_and_told_so():
     unproved = Verification("unverified", why="no engine runs it", blamed=("n1",))
     rewriter = Rewriter([change(k) for k in range(3)], [])
-    whole = rewriter.attempt(WANTED)
+    whole = rewriter.attempt(WANTED, Allowance())
     result, taken_back = take_back(WANTED, rewriter.attempt, rewriter.prove, whole, unproved)
     assert [(back.change.node, back.why) for back in taken_back] == [("n1", "not proved: no engine runs it")]
     assert len(result.changes) == 2
