@@ -103,8 +103,17 @@ class Goal:
         if self._reaches:
             from opshift.passes.stages.reach import Reach
 
-            of = (self.names, self.domain, self.backend, self.reader, self.portable, asked.dequantizes)
-            stages.append(Reach(self.targets, self.ir_version, *of))
+            reach = Reach(
+                self.targets,
+                self.ir_version,
+                self.names,
+                self.domain,
+                backend=self.backend,
+                reader=self.reader,
+                portable=self.portable,
+                on_floats=asked.dequantizes,
+            )
+            stages.append(reach)
         if asked.dequantizes:
             from opshift.passes.stages.dequantize import Dequantize
 

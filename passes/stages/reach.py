@@ -83,8 +83,7 @@ class Reach:
                 from opshift.passes.backends import fit
 
                 targets |= fit.ml_opset(model, self.reader)
-                asked = (targets, self.reader, ops, self.ir_version, facts.folder, survey)
-                result = fit.convert_to_opset(model, *asked)
+                result = fit.convert_to_opset(model, targets, self.reader, ops, self.ir_version, facts.folder, survey)
         elif self.portable:
             result = Result(copy_model(model), (), ())
         if result.model is not None and self.backend is None and result.model is not model:
