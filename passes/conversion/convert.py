@@ -16,6 +16,7 @@ from opshift.passes.conversion.attempts import (
     Attempt,
     Conversion,
     Copies,
+    choose,
     local_functions,
     plan_attempt,
     try_attempts,
@@ -64,7 +65,7 @@ def convert_model(
     all are.
     """
     first = plan_attempt(source, targets, ops, ir_version, folder, survey)
-    return try_attempts(first, convert_once, REPAIRS)[-1].result
+    return choose(try_attempts(first, convert_once, REPAIRS)).result
 
 
 attempt = convert_model  # the name that most tests call it by

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
-from opshift.passes.conversion.attempts import REPAIRS, plan_attempt, try_attempts
+from opshift.passes.conversion.attempts import REPAIRS, choose, plan_attempt, try_attempts
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
@@ -78,7 +78,7 @@ class Reach:
             targets = dict(self.targets) or own_opset(model)
             if self.reader is None:
                 first = plan_attempt(model, targets, ops, self.ir_version, facts.folder, survey)
-                result = try_attempts(first, convert.convert_once, REPAIRS)[-1].result
+                result = choose(try_attempts(first, convert.convert_once, REPAIRS)).result
             else:
                 from opshift.passes.backends import fit
 
