@@ -36,7 +36,7 @@ class Attempt:
         inline: functions of the model to inline.
         copies: functions of which there is a copy for each kind of call, if any.
         merge: whether functions that differ in their names alone are inlined as one.
-        dropped: the Ifs in `source` of which a dead branch was dropped; None where nobody looked for any.
+        dropped: what is said of the Ifs in `source` of which a dead branch was dropped.
         beside: whether it stands beside another attempt, at another opset or without what a backend lacks.
         is_extended: whether more operators are expanded than at first, on the chance that this succeeds.
         why: what is done otherwise than at first, as reports tell it.
@@ -51,7 +51,7 @@ class Attempt:
     inline: frozenset[Op] = frozenset()
     copies: Copies | None = None
     merge: bool = True
-    dropped: tuple[Change, ...] | None = None
+    dropped: tuple[Change, ...] = ()
     beside: bool = False
     is_extended: bool = False
     why: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ def inline_functions(failed: Conversion) -> Attempt | None:
 def drop_dead_branches(failed: Conversion) -> Attempt | None:
     """Begin again with a source in which branches that a constant condition never takes are the other branch."""
     attempt = failed.attempt
-    if not failed.is_refused or not failed.repairable or attempt.dropped is not None:
+    if not failed.is_refused or not failed.repairable or attempt.dropped:
         return None
     from opshift.passes.conversion import dead_branches  # which few conversions need
 

@@ -117,7 +117,7 @@ def convert_once(attempt: Attempt) -> Conversion:
         refusal = lacking.refusal
     except ProtobufError:
         refusal = Refusal("", "graph", "", 0, False, _TOO_DEEP)
-    return Conversion(attempt, Result(None, attempt.dropped or (), (refusal,)), repairable=False)
+    return Conversion(attempt, Result(None, attempt.dropped, (refusal,)), repairable=False)
 
 
 def _copy_functions(attempt: Attempt) -> tuple[Attempt, Conversion | None]:

@@ -137,6 +137,14 @@ def test_what_takes_fewer_nodes_takes_the_place_of_what_is_lacked(body, own, rea
     check_values(source, after, rtol=1e-6, atol=1e-6)
 
 
+def test_what_is_refused_is_expanded_once():
+    """HardSwish is, but not HardSigmoid, which comes in for it: then the call of the user's own is named."""
+    limits = tuple(Limit(frozenset({("", op)}), ranks=frozenset({1})) for op in ("HardSwish", "HardSigmoid"))
+    source = model("y = HardSwish(x)", 18, inputs="float[2,4] x", outputs="float[2,4] y")
+    assert {text.partition(" ")[0] for text in refusals(source, opset=18, limits=limits)} == {"HardSwish"}
+    assert "HardSigmoid" in operators(fitted(source, opset=18, limits=limits[:1]))
+
+
 def test_the_attempt_that_was_taken_is_told():
     source = model("y = LpNormalization(x)", 17, inputs="float[2,4] x", outputs="float[2,4] y")
     made = fit.convert_to_opset(source, {"": 23}, Backend("npu-1", lacks={("", "LpNormalization"): 22}))

@@ -131,6 +131,14 @@ def test_what_the_backend_did_not_read_before_is_no_obstacle(calls):
     assert show(made.model) == "y = Abs(x)"
 
 
+def test_optional_changes_for_a_backend_can_be_taken_back():
+    given = model("a = Identity(x) y = Neg(a)", 13, inputs="float[2] x", outputs="float[2] y")
+    goal = Goal(refinement=Refinement(optimize=True, backend=Backend("npu", opset=13)))
+    whole = goal.run(given)
+    assert whole.optional == whole.changes != ()
+    assert not goal.run(given, None, Allowance(most=0)).changes
+
+
 def test_a_model_that_is_not_valid_is_named(monkeypatch):
     def broken(*_, **__):
         raise IndexError("node.input")
