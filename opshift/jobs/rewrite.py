@@ -62,57 +62,53 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
     with taken_as(manner.nchwc_width):
-        return _rewritten(model, output, goal, manner, report)
-
-
-def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None) -> tuple[int, Outcome]:
-    started, output = perf_counter(), followed(output)
-    progress.tell(f"read {model.name}")
-    network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
-    source = model_file.read(model) if network is None else network.model
-    read = network.changes if network is not None else tuple(map(_imported, add_missing(source)))
-    manner, values = _asked(manner, goal, source)
-    folder = str(model.resolve().parent)
-    seconds = {"read": perf_counter() - started}
-    side = Side(source, folder, str(model) if network is not None else None)
-    job = _Job(side, read, output, manner, seconds, values, report)
-    started = perf_counter()
-    if manner.trying is None:
-        with process.ours():
-            result, tried = goal.run(source, folder), None
-    else:
-        result, tried = job.tried(goal, manner.trying)
-    result = replace(result, changes=(*read, *result.changes))
-    seconds["convert" if tried is None else "try"] = perf_counter() - started
-    # a refusal looks for opsets near the targets, for which every operator has been counted
-    before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
-    needs = goal.find_open_dimensions(source)
-    outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
-    outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
-    if goal.backend is not None and tried is None:
-        outcome = replace(outcome, untried=goal.backend.name)
-    if result.model is None:
-        return REFUSED, _refused(outcome, source, goal, result, folder)
-    outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
-    unproved, outcome = outcome, _of(result, outcome)
-    if tried is not None and not tried.agrees:
-        made = facts(result.model, model_file.size(result.model), result.after)
-        return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
-    if manner.dry_run:
-        return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
-    if tried is not None and tried.fixed:
-        job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, source)))
-    code, found = job.written(result, unproved)
-    proof = found.verification
-    if proof is not None and not proof.equal and result.optional and tried is None:
-        from opshift.jobs.yielding import take_back
-
+        started, output = perf_counter(), followed(output)
+        progress.tell(f"read {model.name}")
+        network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
+        source = model_file.read(model) if network is None else network.model
+        read = network.changes if network is not None else tuple(map(_imported, add_missing(source)))
+        manner, values = _asked(manner, goal, source)
+        folder = str(model.resolve().parent)
+        seconds = {"read": perf_counter() - started}
+        side = Side(source, folder, str(model) if network is not None else None)
+        job = _Job(side, read, output, manner, seconds, values, report)
         started = perf_counter()
-        part = take_back(goal, job.attempt, job.proved, result, proof)
-        seconds["take back"] = perf_counter() - started
-        if part is not None:
-            return job.written(part.result, unproved, part.taken_back)
-    return code, found
+        if manner.trying is None:
+            with process.ours():
+                result, tried = goal.run(source, folder), None
+        else:
+            result, tried = job.tried(goal, manner.trying)
+        result = replace(result, changes=(*read, *result.changes))
+        seconds["convert" if tried is None else "try"] = perf_counter() - started
+        # a refusal looks for opsets near the targets, for which every operator has been counted
+        before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
+        needs = goal.find_open_dimensions(source)
+        outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
+        outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
+        if goal.backend is not None and tried is None:
+            outcome = replace(outcome, untried=goal.backend.name)
+        if result.model is None:
+            return REFUSED, _refused(outcome, source, goal, result, folder)
+        outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
+        unproved, outcome = outcome, _of(result, outcome)
+        if tried is not None and not tried.agrees:
+            made = facts(result.model, model_file.size(result.model), result.after)
+            return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
+        if manner.dry_run:
+            return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
+        if tried is not None and tried.fixed:
+            job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, source)))
+        code, found = job.written(result, unproved)
+        proof = found.verification
+        if proof is not None and not proof.equal and result.optional and tried is None:
+            from opshift.jobs.yielding import take_back
+
+            started = perf_counter()
+            part = take_back(goal, job.attempt, job.proved, result, proof)
+            seconds["take back"] = perf_counter() - started
+            if part is not None:
+                return job.written(part.result, unproved, part.taken_back)
+        return code, found
 
 
 def _of(result: Result, outcome: Outcome) -> Outcome:
