@@ -19,13 +19,13 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.quantization.forms import known
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, Refinement
 from opshift.passes.progress import Heard, heard
-from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
+from opshift.passes.stages.operator_names import as_names
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
@@ -163,7 +163,7 @@ def inline(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
-    ops = goals.as_names(ops)
+    ops = as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
     goal = _besides(goal, fix_shape, set, rebatch, annotate)
     if not (ops or goal.is_fixing or portable) and domain is None and target is None:
@@ -288,8 +288,13 @@ def plan(
     goal = goals.inlining(ops, domain, target, wanted=wanted)
     goal = _besides(goal, fix_shape, set, rebatch, annotate)
     with heard(progress), lent(model) as (proto, folder, _):
-        result = goal.attempt(proto, folder)
-        return Plan(result.changes, result.refusals, goal.nearest(proto, result, folder), goal.needs(proto))
+        result = goal.run(proto, folder)
+        return Plan(
+            result.changes,
+            result.refusals,
+            goal.find_nearest_opset(proto, result, folder),
+            goal.find_open_dimensions(proto),
+        )
 
 
 def verify(
@@ -375,8 +380,8 @@ def _besides(
 
 def _reached(model: Model, goal: Goal, progress: Heard | None) -> Model:
     with heard(progress), lent(model) as (proto, folder, back):
-        result = goal.attempt(proto, folder)
+        result = goal.run(proto, folder)
         if result.model is None:
-            raise goal.refused(proto, result, folder)
+            raise goal.make_error(proto, result, folder)
         made: Model = back(result.model)
         return made

@@ -10,7 +10,7 @@ from typing import Any
 
 from opshift.cli.drawing import Box, drawing
 from opshift.jobs.outcome import Outcome, several, verdict
-from opshift.passes.changes import Change
+from opshift.passes.changes import Change, StageReport
 from opshift.passes.errors import grouped
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.verification.pieces import Pieces, find_counterparts
@@ -62,6 +62,7 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
         f"<h1>{escape(outcome.source)} → {escape(outcome.output or 'not written')}</h1>",
         f'<p class="verdict{"" if good else " bad"}">{escape(_verdict(outcome))}</p>',
         _table(("", "before", "after"), _facts(outcome)),
+        *_stages(outcome.stages),
         *_listed("Refused", grouped(outcome.refusals)),
         *_listed("Stays on floats", grouped(outcome.stays)),
         *_listed("Not read", grouped(outcome.unread)),
@@ -100,6 +101,14 @@ def _facts(outcome: Outcome) -> list[tuple[str, ...]]:
         ("functions", *(str(facts.functions) for facts in columns)),
         ("bytes", *(f"{facts.size:,}" for facts in columns)),
     ]
+
+
+def _stages(stages: Sequence[StageReport]) -> Iterable[str]:
+    """What was done, in order, with what each stage changed and how long it took."""
+    if stages:
+        rows = [(escape(stage.said), f"{stage.changes:,}", f"{stage.seconds:.2f} s") for stage in stages]
+        yield "<h2>Stages</h2>"
+        yield _table(("stage", "changes", "time"), rows)
 
 
 def _taken_back(change: Change, why: str) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.changes import Change
+from opshift.passes.changes import Change, StageReport
 from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
@@ -41,6 +41,7 @@ class Outcome:
     that were to be replaced, and of which the model has none, `tries` what was found to lead on where it is refused,
     and `target` what was asked for; `stays` the calls that stay on floats though operators on integers were asked for;
     `unread` what is left that the backend which the opset is named for was seen not to read;
+    `stages` what was done in which order, and how long each took;
     `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that.
     """
 
@@ -64,6 +65,7 @@ class Outcome:
     target: str = ""
     tried: Tried | None = None
     untried: str = ""
+    stages: tuple[StageReport, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,15 @@ def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | N
         size,
         dict(sorted(ops.items())),
     )
+
+
+def stage_lines(stages: Iterable[StageReport]) -> list[str]:
+    """One line for each stage: what it was for, how much it changed, and how long it took."""
+    lines = []
+    for place, stage in enumerate(stages, 1):
+        done = several(stage.changes, "change") if stage.changes else "nothing to change"
+        lines.append(f"stage {place}: {stage.said}: {done}, {stage.seconds:.2f} s")
+    return lines
 
 
 def text(name: str | bytes) -> str:

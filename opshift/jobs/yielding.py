@@ -7,9 +7,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opshift.passes import progress
-from opshift.passes.changes import Change, Result, Withheld
+from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
-from opshift.passes.records import replace
 
 if TYPE_CHECKING:
     from opshift.verification.verdict import Verification
@@ -19,7 +18,7 @@ MOST_PROOFS, MOST_SECONDS = 10, 60.0
 _ALIKE = 2
 """At fault so often, a manner of change is taken back wherever it was made."""
 
-Attempt = Callable[[Goal], Result]
+Attempt = Callable[[Goal, Allowance], Result]
 Prove = Callable[[Result], "Verification"]
 
 
@@ -67,7 +66,7 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
             return Yielded(whole, tuple(TakenBack(change, why) for change, why in found.items() if why))
     if not made:
         return None
-    floor = attempt(goal.plain)
+    floor = attempt(goal.plain, Allowance())
     if not prove(floor).equal:
         return None
     return Yielded(floor, tuple(TakenBack(change, _reason(change, reasons) or _told(seen)) for change in made))
@@ -97,8 +96,7 @@ def _search(
 
 def _without(goal: Goal, attempt: Attempt, withheld: Iterable[tuple[str, str, str]], most: int | None = None) -> Result:
     """The result without some changes; with a number, of the others only so many."""
-    kept: Withheld = frozenset(withheld)
-    return attempt(replace(goal, refinement=replace(goal.refinement, withheld=kept, most=most)))
+    return attempt(goal, Allowance(frozenset(withheld), most))
 
 
 def _key(change: Change) -> tuple[str, str, str]:

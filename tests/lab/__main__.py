@@ -2,9 +2,11 @@
 
 import sys
 
+from tests.lab import frames
 from tests.lab.proof import command as proof
 
 LABS = {
+    "frames": (frames.main, "Print the functions between main and the first step that a command takes"),
     "proof": (proof.main, "Give opshift's proof pairs of models, and count how many it judges rightly"),
 }
 

@@ -218,3 +218,18 @@ def test_a_defect_of_the_engine_is_no_usage_error(spelled, monkeypatch, capsys):
     monkeypatch.setattr(fold, "attempt", broken)
     assert cli.main(["fold", spelled]) == exit_codes.DEFECT
     assert "a defect of opshift: RuntimeError: not enough values" in capsys.readouterr().err
+
+
+def test_stages_are_shown_where_somebody_asks(spelled, tmp_path, capsys):
+    for asked in ([], ["-v"], ["--dry-run"]):
+        assert (
+            cli.main(["fold", spelled, str(tmp_path / f"{len(asked)}.onnx"), "--optimize", "--no-verify", *asked]) == 0
+        )
+        lines = [line.rpartition(",")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("stage ")]
+        assert len(lines) == (4 if asked else 0)
+    assert lines[0] == "stage 1: fold: 1 change"
+    assert lines[3] == "stage 4: optimize: nothing to change"
+    assert cli.main(["fold", spelled, "--optimize", "--dry-run", "--format", "json"]) == 0
+    stages = json.loads(capsys.readouterr().out)["stages"]
+    assert [(stage["name"], stage["changes"]) for stage in stages][:1] == [("fold", 1)]
+    assert all(stage["seconds"] >= 0 for stage in stages)

@@ -54,6 +54,14 @@ def page(tmp_path, *arguments):
     return code, text, Balanced(text)
 
 
+def test_stages_are_listed_with_what_they_changed(source, tmp_path):
+    _, text, _ = page(tmp_path, "convert", source, tmp_path / "out.onnx", "--opset", "17", "--modernize", "--optimize")
+    table = text.partition("<h2>Stages</h2>")[2].partition("</table>")[0]
+    rows = [re.findall("<td>(.*?)</td>", row)[:2] for row in table.split("<tr>")[2:]]
+    assert [name for name, _ in rows] == ["convert to opset 17", "fold", "optimize", "fold", "optimize"]
+    assert rows[1] == ["fold", "1"]
+
+
 def test_a_conversion(source, tmp_path):
     code, text, _ = page(tmp_path, "fold", source, tmp_path / "out.onnx", "--op", "ReduceL1")
     assert code == 0

@@ -1,14 +1,12 @@
 """Optional changes that are not proved are taken back, they alone, and the rest is written."""
 
 import json
-from dataclasses import replace
 
 import onnx
 import pytest
 from opshift.passes.changes import Allowance, Change, Result
-from opshift.passes.goals import Goal, conversion
+from opshift.passes.goals import Goal, Refinement, conversion
 from opshift.passes.optimization import rules
-from opshift.passes.refine import Refinement
 from opshift.passes.rewrite.says import says
 
 from opshift.cli import main as cli
@@ -40,11 +38,9 @@ class Rewriter:
     def __init__(self, changes, faults, floor=EQUAL, *, told=True):
         self.changes, self.faults, self.floor, self.told, self.proofs = changes, set(faults), floor, told, 0
 
-    def attempt(self, goal):
-        wanted = goal.refinement
-        if not wanted.optimize:
+    def attempt(self, goal, allowance):
+        if not goal.refinement.optimize:
             return Result(onnx.ModelProto(), (), ())
-        allowance = Allowance(wanted.withheld, wanted.most)
         for each in self.changes:
             if allowance.permits(each.node, each.op, each.how):
                 allowance.made.append(each)
@@ -61,7 +57,7 @@ class Rewriter:
         return self.look(result)
 
     def run(self):
-        whole = self.attempt(WANTED)
+        whole = self.attempt(WANTED, Allowance())
         return take_back(WANTED, self.attempt, self.prove, whole, self.look(whole))
 
 
@@ -103,14 +99,16 @@ def test_nothing_is_taken_back_where_the_target_is_at_fault():
 
 def test_nothing_is_taken_back_where_nothing_was_optional():
     rewriter = Rewriter([], [])
-    assert take_back(WANTED, rewriter.attempt, rewriter.prove, rewriter.attempt(WANTED), different()) is None
+    assert (
+        take_back(WANTED, rewriter.attempt, rewriter.prove, rewriter.attempt(WANTED, Allowance()), different()) is None
+    )
     assert rewriter.proofs == 0
 
 
 def test_what_is_not_proved_is_taken_back_and_told_so():
     unproved = Verification("unverified", why="no engine runs it", blamed=("n1",))
     rewriter = Rewriter([change(k) for k in range(3)], [])
-    whole = rewriter.attempt(WANTED)
+    whole = rewriter.attempt(WANTED, Allowance())
     result, taken_back = take_back(WANTED, rewriter.attempt, rewriter.prove, whole, unproved)
     assert [(back.change.node, back.why) for back in taken_back] == [("n1", "not proved: no engine runs it")]
     assert len(result.changes) == 2
@@ -219,8 +217,8 @@ def test_without_a_proof_nothing_is_taken_back(masked):
 def test_the_first_changes_of_a_model_are_the_same_whatever_follows(masked):
     source = onnx.load(masked / "in.onnx")
     goal = conversion(None, wanted=Refinement(fold=True, optimize=True))
-    whole = goal.attempt(source, None)
+    whole = goal.run(source, None)
     assert len(whole.optional) >= 3
     for most in range(len(whole.optional) + 1):
-        part = replace(goal, refinement=replace(goal.refinement, most=most)).attempt(source, None)
+        part = goal.run(source, None, Allowance(most=most))
         assert part.optional == whole.optional[:most]
