@@ -28,6 +28,9 @@ class EngineError(RuntimeError):
     """An engine cannot load a model, or fails while running it. The text is the engine's own, on one line."""
 
 
+TOO_LONG = "it takes longer than"
+
+
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise `EngineError` where what runs in Python takes longer; elsewhere than on Unix, nothing bounds it."""
@@ -37,7 +40,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         return
 
     def end(*_: object) -> None:
-        raise EngineError(f"it takes longer than {seconds:g} s")
+        raise EngineError(f"{TOO_LONG} {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, end)
     rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -46,6 +46,8 @@ _ALIKE = 8
 """Places of one kind, without weights of their own, that are run for each combination of shapes."""
 _SMALL = 1 << 18
 """Elements that a part reads, up to which it is run in float64 by onnx.reference."""
+_SLOW = 2.0
+"""Seconds for one run of both parts, from which on they are run no oftener than there is time."""
 _PATIENCE = 20.0
 """Seconds that a part has in onnx.reference, which is slow."""
 _WIDENED = 64
@@ -112,6 +114,7 @@ class _Kind:
     failures: list[Failure] = field(default_factory=list)
     why: str = ""
     engines: set[str] = field(default_factory=set)
+    slowest: float = 0.0
 
 
 class Prover:
@@ -257,7 +260,7 @@ class Prover:
         """Run both parts on what was captured, unless enough places alike were run."""
         shapes = tuple((name, str(getattr(v, "dtype", "")), getattr(v, "shape", None)) for name, v in values.items())
         kind.shapes[shapes] = kind.shapes.get(shapes, 0) + 1
-        if kind.shapes[shapes] > _ALIKE and not pair.has_weights:
+        if (kind.shapes[shapes] > _ALIKE and not pair.has_weights) or (kind.captured and kind.slowest > _SLOW):
             return
         if kind.base is None or _size(values) < _size(kind.base):
             kind.base, kind.pair = dict(values), pair
@@ -311,7 +314,7 @@ class Prover:
         """The first drawn values on which the parts differ: how they are called, what differs, and these."""
         until, done = process_time() + seconds, 0
         for drawn in self._draws(pair, kind, base):
-            if done >= least and process_time() > until:
+            if process_time() > until and (done >= least or kind.slowest > _SLOW):
                 break
             decides = self._manner.special and self._manner.grade == "exact" and len(kind.engines) < 2
             if drawn.how == SPECIAL and not decides:
@@ -446,6 +449,15 @@ class Prover:
         self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str = ORDINARY
     ) -> Closeness | None:
         """Run both parts, and compare; None where the first part does not run on these values."""
+        started = process_time()
+        try:
+            return self._compared(pair, kind, values, wide=wide, label=label, how=how)
+        finally:
+            kind.slowest = max(kind.slowest, process_time() - started)
+
+    def _compared(
+        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str
+    ) -> Closeness | None:
         weights = [self._weights(pair, which) for which in range(2)]
         feeds = [{**values, **held} for held in weights]
         try:
