@@ -31,6 +31,10 @@ class EngineError(RuntimeError):
 TOO_LONG = "it takes longer than"
 
 
+class _Late(BaseException):
+    """The time is over; nobody who catches an engine's errors goes on."""
+
+
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise `EngineError` where what runs in Python takes longer; elsewhere than on Unix, nothing bounds it."""
@@ -40,12 +44,14 @@ def time_limit(seconds: float) -> Iterator[None]:
         return
 
     def end(*_: object) -> None:
-        raise EngineError(f"{TOO_LONG} {seconds:g} s")
+        raise _Late
 
     before = signal.signal(signal.SIGALRM, end)
     rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except _Late:
+        raise EngineError(f"{TOO_LONG} {seconds:g} s") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

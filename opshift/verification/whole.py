@@ -30,7 +30,7 @@ MOST = 1 << 30
 """Bytes of weights up to which whole models are run without being asked to."""
 TURNS = 1000
 """Turns after which a Loop without a trip count ends, in both models alike."""
-_PATIENCE = 20.0
+_PATIENCE = 15.0
 """Seconds that onnx.reference has for the first run of a whole model, and for all of them."""
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
