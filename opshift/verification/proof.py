@@ -7,7 +7,7 @@ model makes the same outputs: its nodes can be followed one after the other, and
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from time import process_time  # what else the machine does decides nothing
@@ -148,7 +148,7 @@ class Prover:
         self.failures: list[Failure] = []
         """What differs, in the order of the second model."""
 
-    def prove(self, rejected: Sequence[str] = ()) -> list[Finding]:
+    def prove(self, rejected: Collection[str] = ()) -> list[Finding]:
         """What was found of each kind of region; names that are `rejected` mean other values in the two models."""
         self._comparison = Comparison(*self._bodies, rejected)
         self.failures = []
@@ -510,7 +510,7 @@ class Prover:
 
     def _moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
         """What the first part makes of inputs and weights that are moved by a rounding."""
-        found = []
+        found: list[Sequence[Any]] = []
         for seed in range(2):
             moved = {name: move_by_rounding(value, seed) for name, value in feeds.items()}
             with suppress(EngineError):
@@ -560,7 +560,8 @@ class Prover:
         """The constants that a part is fed."""
         if self._read[which] is None or self._read[which][0] is not pair:
             self._read[which] = pair, self._read_weights(pair, which)
-        return self._read[which][1]
+        found: dict[str, Any] = self._read[which][1]
+        return found
 
     def _read_weights(self, pair: Pair, which: int) -> dict[str, Any]:
         part, body = (pair.before, pair.after)[which], self._bodies[which]
