@@ -14,10 +14,8 @@ from opshift.files.writing import followed
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
-from opshift.passes.analysis.blocks import taken_as
 from opshift.passes.changes import Change, Result
 from opshift.passes.goals import Goal
-from opshift.passes.model.imports import add_missing
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.wanted import resolved
@@ -61,6 +59,10 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     Raises:
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
+    if manner.nchwc_width is None:
+        return _rewritten(model, output, goal, manner, report)
+    from opshift.passes.analysis.blocks import taken_as  # slow to import, and not wanted elsewhere
+
     with taken_as(manner.nchwc_width):
         return _rewritten(model, output, goal, manner, report)
 
@@ -69,8 +71,9 @@ def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Re
     started, output = perf_counter(), followed(output)
     progress.tell(f"read {model.name}")
     network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
-    source = model_file.read(model) if network is None else network.model
-    read = network.changes if network is not None else tuple(map(_imported, add_missing(source)))
+    imported: list[str] = []
+    source = model_file.read(model, imported=imported) if network is None else network.model
+    read = network.changes if network is not None else tuple(map(_imported, imported))
     manner, values = _asked(manner, goal, source)
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}

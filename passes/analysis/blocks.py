@@ -60,9 +60,6 @@ class Blocks(NamedTuple):
     taken: Mapping[str, int] = {}
 
 
-NONE = Blocks(0, "nobody looked at its blocks")
-
-
 def blocks(model: ModelProto, folder: str | None) -> Blocks:
     """Find out how wide the blocks of a model are.
 

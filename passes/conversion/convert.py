@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import progress
-from opshift.passes.analysis import blocks, claims, formals
+from opshift.passes.analysis import claims, formals
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Change, Ledger, Result
@@ -174,8 +174,10 @@ def _converted(
         return Result(None, (), missing)
     ledger = Ledger(refusals=list(_training(source, targets, ops | inlined)))
     given, source = source, narrow_integers.narrow_integers_carried(source, targets.get("", 0), ledger, folder)
-    found = blocks.NONE
+    found = None
     if any(domain == NCHWC for domain, _ in ops):  # all of them, or what is left would read channels in order as blocks
+        from opshift.passes.analysis import blocks  # slow to import, and not wanted elsewhere
+
         ops |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
         found, source = blocks.blocks(source, folder), blocks.without_views(source, folder)
     before = survey if survey is not None and source is given else Survey(source)
