@@ -91,7 +91,9 @@ def _scaled(call: Call, index: int, factor: float) -> TensorProto | None:
     if held.nbytes > GROWTH and not call.space.whole.counted(call.input(index), 1):
         return None
     with np.errstate(all="ignore"):  # what makes no number is looked at
-        scaled: Any = (held.astype(np.float64) * factor).astype(held.dtype)
+        number = held.dtype.type(factor)
+        exact = float(number) == factor  # then one rounding is all there is
+        scaled: Any = held * number if exact else (held.astype(np.float64) * factor).astype(held.dtype)
     tiny = np.finfo(held.dtype).tiny
     lost = (np.abs(scaled) < tiny) & (np.abs(held) >= 2 * tiny)  # trained weights hold many that are smaller
     if not np.isfinite(scaled).all() or lost.any():
