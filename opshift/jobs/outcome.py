@@ -42,8 +42,7 @@ class Outcome:
     that were to be replaced, and of which the model has none, `tries` what was found to lead on where it is refused,
     and `target` what was asked for; `stays` the calls that stay on floats though operators on integers were asked for;
     `unread` what is left that the backend which the opset is named for was seen not to read;
-    `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that;
-    `unloaded` says that the installed onnxruntime does not load the result, though it loads the source.
+    `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that.
     """
 
     source: str
@@ -66,7 +65,6 @@ class Outcome:
     target: str = ""
     tried: Tried | None = None
     untried: str = ""
-    unloaded: str = ""
 
 
 @dataclass(frozen=True)
