@@ -67,7 +67,7 @@ def measure(backend: str, progress: Callable[[str, int, int], None] | None = Non
 
 def _count(row: Row, case: samples.Sample, target: target_files.Backend, worker: Worker) -> None:
     before = after = worker.run(case.task()).agrees
-    result = fit.attempt(case.model, target)
+    result = fit.convert_for_backend(case.model, target)
     if result.model is None:
         row.refused += 1
     elif result.model.graph.node != case.model.graph.node or list(result.model.opset_import) != list(

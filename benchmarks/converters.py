@@ -47,7 +47,7 @@ class Row:
 def by_opshift(model: ModelProto, target: int) -> ModelProto | None:
     """Converted by this project; None where it refuses."""
     try:
-        return convert.attempt(model, {"": target}).model
+        return convert.convert_model(model, {"": target}).model
     except InvalidModel:
         return None
 
@@ -76,7 +76,7 @@ def by_onnxscript(model: ModelProto, target: int) -> ModelProto | None:
 
 def inlined_by_opshift(model: ModelProto, op: str) -> ModelProto | None:
     """With one operator expanded by this project; None where it refuses."""
-    return convert.attempt(model, {"": _opset(model)}, ops=[("", op)]).model
+    return convert.convert_model(model, {"": _opset(model)}, ops=[("", op)]).model
 
 
 def inlined_by_onnx(model: ModelProto, op: str) -> ModelProto | None:

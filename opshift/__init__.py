@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from opshift.passes.changes import Change
     from opshift.passes.errors import InvalidModel, Refusal, Refused
     from opshift.trying.pipelines import Trial, try_in
-    from opshift.verification.judgement import Verification
+    from opshift.verification.verdict import Verification
 
 if not os.path.isdir(os.path.join(__path__[0], "passes")):  # which lies beside this folder in a checkout
     __path__.append(os.path.dirname(__path__[0]))

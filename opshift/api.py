@@ -7,7 +7,7 @@ is told once, by `convert_version` and `verify`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,28 +19,24 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.quantization.forms import known
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, Refinement
 from opshift.passes.progress import Heard, heard
-from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
-from opshift.passes.spelling import hint
+from opshift.passes.stages.operator_names import as_names
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
-from opshift.verification.judgement import Verification
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
-from opshift.verification.verify import verify_apart
+from opshift.verification.verdict import Verification
+from opshift.verification.verify import compare_models
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
     Model: TypeAlias = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
-
-GRADES = ("exact", "close")
-"""The grades by which `verify` judges."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +163,7 @@ def inline(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
-    ops = goals.as_names(ops)
+    ops = as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
     goal = _besides(goal, fix_shape, set, rebatch, annotate)
     if not (ops or goal.is_fixing or portable) and domain is None and target is None:
@@ -292,15 +288,20 @@ def plan(
     goal = goals.inlining(ops, domain, target, wanted=wanted)
     goal = _besides(goal, fix_shape, set, rebatch, annotate)
     with heard(progress), lent(model) as (proto, folder, _):
-        result = goal.attempt(proto, folder)
-        return Plan(result.changes, result.refusals, goal.nearest(proto, result, folder), goal.needs(proto))
+        result = goal.run(proto, folder)
+        return Plan(
+            result.changes,
+            result.refusals,
+            goal.find_nearest_opset(proto, result, folder),
+            goal.find_open_dimensions(proto),
+        )
 
 
 def verify(
     before: Model,
     after: Model,
     *,
-    grade: str = "exact",
+    exact: bool = False,
     inputs: Inputs | None = None,
     input_shape: Sizes | None = None,
     val_range: Ranges | None = None,
@@ -313,19 +314,20 @@ def verify(
     atol: Tolerance | None = None,
     progress: Heard | None = None,
     set: Values | None = None,
+    map: Mapping[str, str] | None = None,
 ) -> Verification:
-    """Run two models on the same inputs and compare their outputs.
+    """Compare two models: their outputs on the same inputs, and each part in which they differ.
 
     Both run in onnxruntime with graph optimizations off, in a process of their own, which a model may end; what
-    onnxruntime cannot load runs in onnx.reference. Inputs that are not given are drawn from a seed: symbolic dimensions
-    take several sizes that the first model runs on, integer inputs values that are valid where they are used.
+    onnxruntime cannot load runs in onnx.reference. Inputs that are not given are drawn from a seed, at sizes that users
+    feed: symbolic dimensions take several sizes, integers values that are valid where they are used. Each part in which
+    the models differ is also run alone, on values of these runs and on numbers at which its operators decide, and in
+    float64 where an engine can.
 
     Args:
         before: the model that counts as right; as for `convert_version`.
-        after: the model to compare with it, with inputs and outputs of the same names in the same order.
-        grade: the bounds. `"exact"`: for kernels that add in another order; `"close"`: for another formula of the same
-            function. Where bits differ, both forms run in float64 as well, and each is held against its own twin.
-            Integers, booleans and strings must be equal, NaN and infinities in the same places.
+        after: the model to compare with it. Inputs and outputs stand for each other by name, else by position.
+        exact: whether only the same values, bit for bit, count as equal; else other rounding does, too.
         inputs: arrays by name, a list of these for several runs, or a path: a `.npz`, a `.npy` for a model of one
             input, or a folder of `input_0.pb`, `input_1.pb` and so on, or of folders `test_data_set_0` and so on of
             these. What is left out is drawn.
@@ -344,10 +346,11 @@ def verify(
         atol: the same in all; added to what `rtol` allows.
         progress: as for `convert_version`.
         set: values of inputs by name, as for `convert_version`; `after` may have constants in their place.
+        map: names of inputs and outputs of `after` by those of `before` that they stand for.
 
     Returns:
-        A verification, which is true where it is `equal`; `different` with the first tensor that differs and its node,
-        or `unverified` with the reason.
+        A verification, which is true where it is `equal` (`is_same`: bit for bit); `different` with the first value
+        that differs and its node, or `unverified` with the reason.
 
     Raises:
         InvalidModel: as for `convert_version`.
@@ -355,18 +358,12 @@ def verify(
             is not known or not installed.
         OSError: a file of inputs cannot be read, or not be written.
     """
-    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set)
+    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
     with heard(progress):
         one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
         convert.checked(one.model)
         convert.checked(other.model)
-        return verify_apart(one, other, grade=_graded(grade), wanted=checked(wanted, one.model))
-
-
-def _graded(grade: str) -> str:
-    if grade not in GRADES:
-        raise ValueError(f"unknown grade {grade!r}{hint(grade, GRADES) or '; exact and close are known'}")
-    return grade
+        return compare_models(one, other, checked(wanted, one.model), exact=exact)
 
 
 def _network(model: Any) -> str | None:
@@ -383,8 +380,8 @@ def _besides(
 
 def _reached(model: Model, goal: Goal, progress: Heard | None) -> Model:
     with heard(progress), lent(model) as (proto, folder, back):
-        result = goal.attempt(proto, folder)
+        result = goal.run(proto, folder)
         if result.model is None:
-            raise goal.refused(proto, result, folder)
+            raise goal.make_error(proto, result, folder)
         made: Model = back(result.model)
         return made

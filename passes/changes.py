@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from opshift.passes.errors import Refusal
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.model.traversal import Calls
-from opshift.passes.records import dataclass, field
+from opshift.passes.model.traversal import Calls, Op
+from opshift.passes.records import dataclass, field, replace
 
+CONTRADICTED = "A shape is declared that the value does not have; the one that follows from the inputs counts"
+"""What is said of a declaration that is wrong."""
 GRANTED = "sizes that only the run tells are taken to be 1 or more"
 """The remark on what holds of no others, which is never `exact`."""
 
@@ -39,7 +41,7 @@ class Change(NamedTuple):
 
     @property
     def rung(self) -> str:
-        """From where to where: `18 -> 13`, `at 18`, or `below 23` for what is no more; empty where no versions are."""
+        """The versions: `18 -> 13`, `at 18`, or `below 23` for a removed operator; empty for other changes."""
         if not self.source and not self.target:
             return ""
         if self.source == self.target:
@@ -52,28 +54,36 @@ Withheld = frozenset[tuple[str, str, str]]
 
 
 class Allowance:
-    """Which optional changes may be made: none that is withheld, and no more than `most` in all.
+    """Which optional changes a stage may make: none that is withheld, and no more than `most` in all.
 
-    They are made in the same order whenever the same model is rewritten, so that `most` names a first part of them.
+    Stages make changes in the same order each time, so that `most` stands for the first ones. Folding brings in no
+    operator that is `kept_out`.
     """
 
-    def __init__(self, withheld: Withheld = frozenset(), most: int | None = None):
+    def __init__(
+        self, withheld: Withheld = frozenset(), most: int | None = None, kept_out: frozenset[Op] = frozenset()
+    ):
         self._withheld = withheld
         self._most = most
+        self.kept_out = kept_out
         self.made: list[Change] = []
 
+    def keeping_out(self, ops: frozenset[Op]) -> Allowance:
+        """A fresh allowance, under which these operators do not come in either."""
+        return Allowance(self._withheld, self._most, self.kept_out | ops)
+
     def withhold(self, withheld: Withheld, earlier: int) -> None:
-        """Withhold these changes, too, as only so many `earlier` ones were made yet."""
+        """Withhold more changes, and forget those that were made after the first `earlier` ones."""
         self._withheld |= withheld
         del self.made[earlier:]
 
     @property
     def binds(self) -> bool:
-        """Whether there is any change that may not be made."""
+        """Whether any change is withheld."""
         return self._most is not None or bool(self._withheld)
 
     def permits(self, node: str, op: str, how: str) -> bool:
-        """Whether one more change may be made, of this node and in this manner."""
+        """Whether one more change may be made to this node, described as `how`."""
         if self._most is not None and len(self.made) >= self._most:
             return False
         return not self._withheld or not {(node, op, how), ("", op, how)} & self._withheld
@@ -101,6 +111,28 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
+class StageReport:
+    """What one stage did.
+
+    Attributes:
+        name: what the stage is for, such as `convert to opset 13`.
+        changes: how many changes it made.
+        seconds: how long it took.
+        attempt: how a conversion was done that did not succeed at once, such as `at opset 12`; else empty.
+    """
+
+    name: str
+    changes: int
+    seconds: float
+    attempt: str = ""
+
+    @property
+    def said(self) -> str:
+        """The name, and how it was done if not at once."""
+        return f"{self.name} ({self.attempt})" if self.attempt else self.name
+
+
+@dataclass(frozen=True)
 class Result:
     """A converted copy with what was done to it, or the reasons why there is none (`model` is None)."""
 
@@ -120,6 +152,27 @@ class Result:
     """The calls on floats between quantized values that no operator on integers took the place of, and why."""
     batch: Batch | None = None
     """Where samples lie, if the model takes another number of them than its source."""
+    stages: tuple[StageReport, ...] = ()
+    """What each stage did, in order."""
+    attempt: str = ""
+    """How a conversion was done that did not succeed at once."""
+
+    def followed_by(self, later: Result) -> Result:
+        """The result of both, where `later` was made of this model. A wrong declaration is reported once."""
+        said = {change.remark for change in self.changes if change.how == CONTRADICTED}
+        more = (change for change in later.changes if change.how != CONTRADICTED or change.remark not in said)
+        folded = [result.folded for result in (self, later) if result.folded is not None]
+        return replace(
+            later,
+            changes=(*self.changes, *more),
+            before=self.before if self.changes else self.before or later.before,
+            after=later.after if later.changes else later.after or self.after,
+            folded=sum(folded) if folded else None,
+            absent=(*self.absent, *later.absent),
+            stays=later.stays or self.stays,
+            batch=later.batch or self.batch,
+            stages=(*self.stages, *later.stages),
+        )
 
     @property
     def grade(self) -> str:

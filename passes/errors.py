@@ -21,6 +21,11 @@ def brief(line: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
 
 
+def function_place(domain: str, name: str) -> str:
+    """How refusals name the function that holds a node."""
+    return f"function {domain}::{name}" if domain else f"function {name}"
+
+
 class Call(Protocol):
     """A node, as far as a refusal tells of it."""
 

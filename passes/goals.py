@@ -1,29 +1,56 @@
-"""What a model is to become: at other opsets, without some operators, with others recognised, or optimized."""
+"""What a model is to become, and the stages that make it so."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
-from opshift.passes import progress
-from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
-from opshift.passes.changes import Result
+from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
-from opshift.passes.fusion.quantization import forms
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
-from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.refine import NOTHING, Refinement, check_available, refined, without_integers
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
-from opshift.passes.spelling import hint, likely, texts
+from opshift.passes.stages.stage import Facts, Stage, apply_stages
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What is asked for beyond a conversion.
+
+    Attributes:
+        fold: put operators in the place of the nodes that compute them.
+        ops: these alone; None for all that exporters write.
+        optimize: compute no more what is constant, computed already, or of no effect.
+        quantization: how quantized operators are written, `qdq` or `qoperator`; empty where they stay as they are.
+        backend: what has to read the result; nothing is done that it would not read.
+    """
+
+    fold: bool = False
+    ops: frozenset[Op] | None = None
+    optimize: bool = False
+    quantization: str = ""
+    backend: Backend | None = None
+
+    @property
+    def dequantizes(self) -> bool:
+        """Whether no operator is to be left that computes in integers between scales."""
+        return self.quantization == "qdq"
+
+    @property
+    def demanded(self) -> Refinement:
+        """What of it is not optional: the proof does not take it back."""
+        return Refinement(backend=self.backend, quantization="qdq" if self.dequantizes else "")
+
+
+NOTHING = Refinement()
 
 
 @dataclass(frozen=True)
@@ -59,8 +86,106 @@ class Goal:
 
     @property
     def reader(self) -> Backend | None:
-        """What has to read the result, whether all that it lacks goes, or it is named for its opset."""
+        """The backend that has to read the result: one to convert for, or one that is named for its opset."""
         return self.backend or self.refinement.backend
+
+    def stages(self) -> list[Stage]:
+        """The stages that make a model what is asked, in order.
+
+        A new stage is a file in `passes/stages` and an entry here. The file is imported only where the stage is asked
+        for, so that other commands do not wait for it.
+        """
+        asked, stages = self.refinement, list[Stage]()
+        if self.fixed or self.rebatch is not None:
+            from opshift.passes.stages.fix import Fix
+
+            stages.append(Fix(self.fixed, self.rebatch))
+        if self._reaches:
+            from opshift.passes.stages.reach import Reach
+
+            reach = Reach(
+                self.targets,
+                self.ir_version,
+                self.names,
+                self.domain,
+                backend=self.backend,
+                reader=self.reader,
+                portable=self.portable,
+                on_floats=asked.dequantizes,
+            )
+            stages.append(reach)
+        if asked.dequantizes:
+            from opshift.passes.stages.dequantize import Dequantize
+
+            stages.append(Dequantize())
+        optional = self._optional_stages(optimize=asked.optimize)
+        if optional and asked.backend is not None:
+            from opshift.passes.stages.readable import Readable
+
+            optional = [Readable(asked.backend, optional, self._optional_stages(optimize=False))]
+        stages += optional
+        if self.fixed or self.rebatch is not None:
+            from opshift.passes.stages.follow import Follow
+
+            stages.append(Follow(self.fixed))
+        if self.annotate:
+            from opshift.passes.stages.annotate import Annotate
+
+            stages.append(Annotate())
+        return stages
+
+    def _optional_stages(self, *, optimize: bool) -> list[Stage]:
+        """Fold, optimize, fold, optimize: what is optimized may be an operator that was hidden before."""
+        asked, stages = self.refinement, list[Stage]()
+        avoided: frozenset[Op] = frozenset()
+        if asked.fold or asked.quantization == "qoperator":
+            from opshift.passes.stages.fold import EXPANDED_BY_ONNXRUNTIME, Fold
+
+            if optimize and asked.ops is None and asked.backend is None:
+                avoided = EXPANDED_BY_ONNXRUNTIME
+        if asked.fold:
+            stages.append(Fold(asked.ops, asked.backend, avoided))
+        if optimize:
+            from opshift.passes.stages.optimize import Optimize
+
+            stages.append(Optimize())
+            if asked.fold:
+                stages += [Fold(asked.ops, asked.backend, avoided), Optimize()]
+        if asked.quantization == "qoperator":
+            from opshift.passes.stages.quantize import Quantize
+
+            stages.append(Quantize(asked.backend, avoided))
+        return stages
+
+    @property
+    def _reaches(self) -> bool:
+        """Whether an opset, an IR version or a backend is asked for, or operators are to be replaced."""
+        named = bool(self.names) or self.domain is not None or self.portable or self.refinement.dequantizes
+        return named or bool(self.targets) or self.ir_version is not None or self.reader is not None
+
+    def run(self, source: ModelProto, folder: str | None = None, allowance: Allowance | None = None) -> Result:
+        """Apply the stages to a copy of `source`; the result holds the model, or the reasons why there is none.
+
+        `folder` is where external data lie. Optional stages make no change that `allowance` withholds.
+
+        Raises:
+            InvalidModel: the model is not valid.
+            ValueError: an operator to replace or to fold is not known, or the model's opset does not have it.
+        """
+        allowance = allowance or Allowance()
+        try:
+            facts = Facts(folder, convert.checked(source))
+            check_available(self.refinement, {**imports.opsets(source), **self.targets})
+            result = apply_stages(self.stages(), source, facts, allowance)
+        except Lacking as lacking:
+            return Result(None, (), (lacking.refusal,))
+        if result.model is source:
+            result = replace(result, model=copy_model(source))
+        if any("unknown" in refusal.why for refusal in result.refusals) and (doubt := installed.doubt()) is not None:
+            result = replace(result, refusals=(*result.refusals, doubt))
+        idle = self.refinement.dequantizes and not result.refusals and not result.changes
+        absent = (*result.absent, "operator on integers") if idle else result.absent
+        return replace(result, optional=tuple(allowance.made), absent=absent)
 
     @property
     def is_fixing(self) -> bool:
@@ -69,12 +194,12 @@ class Goal:
 
     @property
     def plain(self) -> Goal:
-        """The same without what is done beyond."""
+        """The goal without its optional stages."""
         return replace(self, refinement=self.refinement.demanded)
 
     @property
     def label(self) -> str:
-        """What the name of a file says about it."""
+        """What the name of an output file says of the goal: `opset13`, `for-rknn-2.1`, `optimized`."""
         if self.backend is not None:
             return f"for-{self.backend.name}"
         if self.portable:
@@ -92,8 +217,8 @@ class Goal:
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
-    def said(self) -> str:
-        """What is to be reached, in a few words: `at opset 13`."""
+    def description(self) -> str:
+        """What is to be reached, as it ends a sentence: `at opset 13`, `for rknn-2.1`."""
         if self.backend is not None:
             return f"for {self.backend.name}"
         reached = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
@@ -101,143 +226,48 @@ class Goal:
             reached = [f"IR version {self.ir_version}"]
         return f"at {' and '.join(reached)}" if reached else ""
 
-    def attempt(self, source: ModelProto, folder: str | None) -> Result:
-        """What becomes of a copy of `source`, or why it cannot.
-
-        Raises:
-            InvalidModel: the model is not valid.
-            ValueError: nobody knows what is to be replaced, or it cannot have what is to be recognised.
-        """
-        try:
-            made = self._attempt(source, folder)
-        except Lacking as lacking:
-            return Result(None, (), (lacking.refusal,))
-        more = (installed.doubt(),) if any("unknown" in refusal.why for refusal in made.refusals) else ()
-        return replace(made, refusals=(*made.refusals, *filter(None, more)))
-
-    def _attempt(self, source: ModelProto, folder: str | None) -> Result:
-        fixed = self.fixed or self.rebatch is not None
-        made = self._fixed(source, folder) if fixed else self._reached(source, folder)
-        if not self.annotate or made.model is None:
-            return made
-        from opshift.passes.specialization import fixing
-
-        progress.tell("annotate")
-        stated = fixing.annotated(made.model)
-        return replace(made, model=stated.model, changes=(*made.changes, *stated.changes))
-
-    def _fixed(self, source: ModelProto, folder: str | None) -> Result:
-        """With sizes, inputs and the batch fixed first; what is brought in hangs on them, too."""
-        from opshift.passes.specialization import fixing
-
-        convert.checked(source)
-        progress.tell("fix sizes and inputs")
-        first = fixing.attempt(source, self.fixed, self.rebatch, folder)
-        if first.model is None:
-            return first
-        then = self._reached(first.model, folder)
-        if then.model is None:
-            return replace(then, changes=(*first.changes, *then.changes))
-        later = fixing.followed(then.model, self.fixed, folder) if then.changes else []
-        changes, after = (*first.changes, *then.changes, *later), None if later else then.after
-        return replace(then, changes=changes, before=None, after=after, batch=first.batch)
-
-    def _reached(self, source: ModelProto, folder: str | None) -> Result:
-        survey = convert.checked(source)
-        used = frozenset(survey.calls)
-        ops = [*named(source, self.names, self.domain, used), *self._vendors(source, folder)]
-        ops += sorted(used & forms.on_integers()) if self.refinement.dequantizes else []
-        opsets = {**imports.opsets(source), **self.targets}
-        check_available(self.refinement, opsets)
-        if self.backend is not None:
-            progress.tell("convert")
-            made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
-        elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
-            progress.tell("convert")
-            targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
-            made = fit.at_opset(source, targets, self.reader, ops, self.ir_version, folder, survey)
-            self._drop_imports(made.model)
-        elif self.portable:
-            made = Result(_copy(source), (), ())
-            self._drop_imports(made.model)
-        else:
-            made = Result(source, (), ())
-        made = without_integers(made, folder) if self.refinement.dequantizes else made
-        held = survey if made.model is source else None
-        made = refined(made, self.refinement, lacking=ops, folder=folder, survey=held)
-        made = replace(made, model=_copy(source)) if made.model is source else made
-        return replace(made, absent=tuple(self._absent(ops, used, made)))
-
-    def _absent(self, ops: Iterable[Op], used: frozenset[Op], made: Result) -> Iterator[str]:
-        gone = {(default_domain(change.domain), change.op) for change in made.changes}
-        absent = set(ops) - used - gone
-        yield from (name for name in self.names if operator(name) in absent)
-        if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
-            yield f"operator of {self.domain or 'ai.onnx'}"
-        if self.portable and not gone:
-            yield "operator that is not ONNX's"
-        if self.refinement.dequantizes and not made.refusals and not made.changes:
-            yield "operator on integers"
-
-    def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
-        """What goes without being named."""
-        if self.portable:
-            return fit.foreign(source)
-        return fit.vendors(source, self.reader, folder) if self.backend is None and self.reader is not None else set()
-
-    def _ml_opset(self, source: ModelProto) -> Mapping[str, int]:
-        return fit.ml_opset(source, self.reader) if self.reader is not None else {}
-
-    def _drop_imports(self, made: ModelProto | None) -> None:
-        """What nothing uses is not imported where the reader may stumble over it."""
-        if made is not None and self.portable:
-            imports.drop_unused(made, lambda *_: True)
-        elif made is not None and self.reader is not None:
-            reads = self.reader.reads_import
-            imports.drop_unused(made, lambda domain, version: not reads(domain, version))
-
-    def unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
-        """What is left that the backend which an opset is named for was seen not to read."""
+    def find_unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
+        """Calls in the result that the backend was measured not to read; for a backend named for its opset."""
         if self.backend is not None or self.reader is None or not self.reader.measured:
             return ()
         from opshift.passes.backends.obstacles import obstacles
 
         return tuple(obstacles(made, self.reader, folder))
 
-    def needs(self, source: ModelProto) -> tuple[Refusal, ...]:
-        """The dimensions that the user has to choose, as the backend reads none without a number."""
+    def find_open_dimensions(self, source: ModelProto) -> tuple[Refusal, ...]:
+        """Dimensions that the user has to fix: the backend reads only numbers there."""
         if self.backend is None:
             return ()
         from opshift.passes.backends.obstacles import open_dimensions
 
-        return tuple(open_dimensions(self.sized(source), self.backend))
+        return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
-    def sized(self, source: ModelProto) -> ModelProto:
-        """The source with the sizes and constants that are fixed in it; itself where there are none."""
+    def fix_sizes(self, source: ModelProto) -> ModelProto:
+        """A copy of the source with the sizes and constants that are asked for; the source itself without any."""
         from opshift.passes.specialization import fixing
 
         return fixing.sized(source, self.fixed)
 
-    def nearest(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
-        """The opset nearest to the one wanted that can be reached where `result` is a refusal; None if unknown."""
+    def find_nearest_opset(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
+        """Where `result` is a refusal, the opset nearest to the target that the model does reach; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
-            return None  # which is no matter of opsets, or of others that were tried
-        source = self.sized(source)
-        return convert.nearest(source, result.refusals, self.targets, folder)
+            return None  # another opset would not help, or was tried already
+        source = self.fix_sizes(source)
+        return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
-        """Whether a refusal is about what the reader is said to lack, or about a vendor's operator that has to go."""
+        """Whether a refusal is about an operator that the reader lacks, or about a vendor's that has to go."""
         if self.reader is None:
             return False
         op = default_domain(refusal.domain), refusal.op
         return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
-    def refused(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
-        """The error that says why `result` is no model."""
+    def make_error(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
+        """The error to raise for a result without a model."""
         target = self.targets.get("") if self.backend is None else self.backend.name
-        return Refused(result.refusals, target=target, nearest=self.nearest(source, result, folder))
+        return Refused(result.refusals, target=target, nearest=self.find_nearest_opset(source, result, folder))
 
 
 def versions(
@@ -249,7 +279,7 @@ def versions(
     *,
     annotate: bool = False,
 ) -> Goal:
-    """To a target or an IR version; raises `ValueError` for an unknown one, or if there is nothing to be done."""
+    """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
     done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
@@ -257,7 +287,7 @@ def versions(
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
-    """To a target, or at the model's own opset; raises `ValueError` for an unknown one."""
+    """To convert to a target, or to stay at the model's opset; raises `ValueError` for an unknown target."""
     targets, ir = resolve(target) if target is not None else ({}, None)
     wanted = replace(wanted, backend=backend_of(target))
     return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
@@ -272,7 +302,9 @@ def inlining(
     *,
     portable: bool = False,
 ) -> Goal:
-    """Of operators, at an opset, or of all that a backend lacks; raises `ValueError` for an unknown target."""
+    """To replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown target."""
+    from opshift.passes.stages.operator_names import as_names
+
     backend = backend_of(target)
     targets = resolve(target)[0] if target is not None and backend is None else {}
     names, wanted = as_names(names), replace(wanted, backend=backend)
@@ -280,107 +312,25 @@ def inlining(
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
-    """Recognition of operators, all that exporters write if None.
+    """To fold operators, or all that exporters write as several nodes if None.
 
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
     """
+    from opshift.passes.stages.operator_names import as_names, recognisable
+
     wanted = None if ops is None else frozenset(map(recognisable, as_names(ops)))
     if wanted is not None and not wanted:
         raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")
     return Refinement(True, wanted, optimize)
 
 
-def recognisable(name: str) -> Op:
-    """An operator to fold, by name; raises `ValueError` for one that is not known, or has no definition."""
-    from opshift.passes.fusion import families
-    from opshift.passes.inlining import definable
-
-    op = operator(name)
-    if families.family(op) is not None:
-        return op
-    if definable.is_defined(*op):
-        why = "its definition is no pattern (docs/definitions.md tells which ones are)"
-        raise ValueError(f"{name} cannot be recognised: {why}")
-    if schemas.versions(*op):
-        raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
-    raise unknown_operator(name)
-
-
-def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
-    """The error for an operator that neither ONNX, nor we, nor a model (`held`) has."""
-    from opshift.passes.inlining import definable
-
-    domains = (*definable.DOMAINS, *schemas.IMPORTED)
-    known = {(domain, op) for domain in domains for op in definable.operators(domain)}
-    return unknown("operator", name, known.union(held))
-
-
-def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
-    """The error for the name of what is not known, with the one that is spelled most like it."""
-    names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
-    if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
-        return ValueError(f"unknown {what} {name!r}: name one at a time")
-    domain = default_domain(name.rpartition("::")[0])
-    if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
-        return ValueError(f"unknown {what} {name!r}: no operator of domain {domain!r} is known")
-    return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
-
-
-def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
-    """The operators that a user names, one by one and by domain; raises `ValueError` for one that nobody knows."""
-    found = [operator(name) for name in names]
-    held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
-    for name, op in zip(names, found, strict=True):
-        if op not in held and not schemas.versions(*op) and not _is_ours(*op):
-            raise unknown_operator(name, held)
-    if domain is not None:
-        wanted = default_domain(domain)
-        members = sorted(op for op in used if op[0] == wanted)
-        if not members and not _is_known(wanted):
-            raise ValueError(f"the model uses no operator of domain {domain!r}{_domain_hint(domain, used)}")
-        found += members
-    return found
-
-
-def _is_known(domain: str) -> bool:
-    """Whether operators of a domain that a model may import are known."""
-    from opshift.passes.inlining import definable
-
-    return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
-
-
-def _is_ours(domain: str, op: str) -> bool:
-    """Whether an operator that ONNX does not define is one that we do."""
-    from opshift.passes.inlining import definable
-
-    return domain in definable.DOMAINS and op in definable.operators(domain)
-
-
-def _domain_hint(domain: str, used: Iterable[Op]) -> str:
-    domains = sorted({domain or "ai.onnx" for domain, _ in used})
-    return hint(domain, domains, repr) or (f"; it uses {', '.join(map(repr, domains))}" if domains else "")
-
-
-def as_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names that a user gives: several, or one alone; raises `ValueError` for what is none."""
-    return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
-
-
-def own_opset(model: ModelProto) -> dict[str, int]:
-    """The default-domain opset that a model imports, or else its functions, as a target."""
-    holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    found = (imports.opsets(holder).get("") for holder in holders)
-    return {"": next(filter(None, found), schemas.latest())}
-
-
-def operator(name: str) -> Op:
-    """`"Name"` or `"domain::Name"` as (domain, name)."""
-    domain, _, op = name.rpartition("::")
-    return default_domain(domain), op
-
-
-def _copy(model: ModelProto) -> ModelProto:
-    made = ModelProto()
-    made.CopyFrom(model)
-    return made
+def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
+    """Raise `ValueError` for operators to fold that the opset, or who reads the result, does not have."""
+    for domain, op in sorted(wanted.ops or ()):
+        opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
+        if opset < first:
+            why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
+            raise ValueError(f"{op} {why}")
+        if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
+            raise ValueError(f"{wanted.backend.name} lacks {op}")

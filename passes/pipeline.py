@@ -9,11 +9,11 @@ import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
 from opshift.passes import bridge
 from opshift.passes.backends.resolving import Target
-from opshift.passes.goals import Goal, as_names, conversion, folding, operator, unknown, versions
+from opshift.passes.goals import Goal, Refinement, conversion, folding, versions
 from opshift.passes.model.messages import ModelProto, default_domain
-from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import BatchSize, Sizes, batch
 from opshift.passes.specialization.wanted import Values, wanted
+from opshift.passes.stages.operator_names import as_names, operator, unknown
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ class FixPass(FunctionalPass):  # type: ignore[misc]
 
 def _brought(model: onnx_ir.Model, goal: Goal) -> PassResult:
     with bridge.lent(model) as (source, back):
-        made = goal.attempt(source, None)
+        made = goal.run(source, None)
         if made.model is None:
-            raise goal.refused(source, made, None)
+            raise goal.make_error(source, made, None)
         return PassResult(back(made.model), _bytes(made.model) != _bytes(source))
 
 

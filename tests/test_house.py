@@ -99,7 +99,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "opshift/verification": {"distances", "mutants", "reported", "tables"},
     "opshift/verification/places": {"spots"},
     "opshift/verification/twins": {"types"},
-    "opshift/verification/feeding": {"looked_for"},
+    "opshift/verification/feeding": {"looked_for", "realistic"},
     "passes/fusion": {
         "tables",
         "fold_attention",

@@ -13,11 +13,11 @@ from importlib.resources import files
 from itertools import pairwise
 
 from opshift import functions
-from opshift.passes import goals
 from opshift.passes.inlining import definable
 from opshift.passes.model import schemas
 from opshift.passes.rewrite import operator_files, registry
 from opshift.passes.rewrite.says import sentence_of
+from opshift.passes.stages.operator_names import operator, unknown_operator
 
 DOMAINS = ("", "ai.onnx.ml")
 CLOSE = "close"
@@ -87,9 +87,9 @@ class History:
 
 def history(name: str) -> History:
     """What happened to an operator, `Name` or `domain::Name`; raises `ValueError` for an unknown one."""
-    domain, op = goals.operator(name)
+    domain, op = operator(name)
     if op not in definable.operators(domain):
-        raise goals.unknown_operator(name)
+        raise unknown_operator(name)
     told = operator_files.FILES.get(domain, {}).get(op, "")
     return History(
         domain,

@@ -51,7 +51,7 @@ def lowest_opset(domain: str, op: str) -> int | None:
     counted = "" if domain in (definable.TRAINING, functions.OPENVINO) else domain
     for call in _calls(domain, op):
         for opset in range(1, imports.opsets(call).get(counted, schemas.latest()) + 1):
-            if convert.attempt(call, {counted: opset}, ops=[(domain, op)]).model is not None:
+            if convert.convert_model(call, {counted: opset}, ops=[(domain, op)]).model is not None:
                 return opset
     return None
 

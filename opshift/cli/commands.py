@@ -1,4 +1,4 @@
-"""What each verb of the command line does."""
+"""The verbs of the command line."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ from opshift.passes import goals, process
 from opshift.passes.backends import resolving
 from opshift.passes.backends.backend import Backend
 from opshift.passes.conversion import convert as engine
-from opshift.passes.fusion.quantization.forms import known
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, Refinement
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
-from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.verification.feeding.asked import Asked, asked, checked
@@ -43,18 +41,21 @@ if TYPE_CHECKING:
     from opshift.trying.tried import Manner as Trying
 
 
-def convert(options: argparse.Namespace) -> int:
-    """`opshift convert`."""
+def convert_goal(options: argparse.Namespace) -> Goal:
+    """The goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
         raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
-    form = known(options.quantization)
-    wanted = Refinement(options.modernize, optimize=options.optimize, quantization=form)
+    wanted = Refinement(options.modernize, optimize=options.optimize)
+    if options.quantization is not None:
+        from opshift.passes.fusion.quantization.forms import known
+
+        wanted = replace(wanted, quantization=known(options.quantization))
     if options.target is None:
-        return _rewrite(options, _conversion(options, wanted))
+        return _conversion(options, wanted)
     if options.opset:
         raise ValueError(_SAME)
-    return _rewrite(options, goals.inlining((), None, _backend(options), options.ir_version, wanted))
+    return goals.inlining((), None, _backend(options), options.ir_version, wanted)
 
 
 def _fixing(options: argparse.Namespace) -> bool:
@@ -74,18 +75,18 @@ def _backend(options: argparse.Namespace) -> Backend | None:
     return found
 
 
-def fold(options: argparse.Namespace) -> int:
-    """`opshift fold`."""
-    return _rewrite(options, _conversion(options, goals.folding(options.op or None, optimize=options.optimize)))
+def fold_goal(options: argparse.Namespace) -> Goal:
+    """The goal of `opshift fold`."""
+    return _conversion(options, goals.folding(options.op or None, optimize=options.optimize))
 
 
-def optimize(options: argparse.Namespace) -> int:
-    """`opshift optimize`."""
-    return _rewrite(options, goals.conversion(None, options.ir_version, Refinement(optimize=True)))
+def optimize_goal(options: argparse.Namespace) -> Goal:
+    """The goal of `opshift optimize`."""
+    return goals.conversion(None, options.ir_version, Refinement(optimize=True))
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
-    """To all that `--opset` names."""
+    """The goal to reach every opset that `--opset` names."""
     targets: dict[str, int] = {}
     ir: int | None = None
     backend: Backend | None = None
@@ -101,8 +102,8 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
     return Goal(targets, resolving.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
 
 
-def inline(options: argparse.Namespace) -> int:
-    """`opshift inline`."""
+def inline_goal(options: argparse.Namespace) -> Goal:
+    """The goal of `opshift inline`."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
@@ -114,7 +115,11 @@ def inline(options: argparse.Namespace) -> int:
     targets = resolving.resolve(options.opset)[0] if options.opset else {}
     lacking = backend or resolving.backend_of(options.opset)
     ir, wanted = resolving.known_ir(options.ir_version), replace(wanted, backend=lacking)
-    return _rewrite(options, Goal(targets, ir, names, options.domain, backend, wanted, options.portable))
+    return Goal(targets, ir, names, options.domain, backend, wanted, options.portable)
+
+
+GOALS = {"convert": convert_goal, "fold": fold_goal, "inline": inline_goal, "optimize": optimize_goal}
+"""The verbs that rewrite models. They differ in their goals alone."""
 
 
 def _denied(path: Path) -> list[str]:
@@ -130,8 +135,8 @@ def _denied(path: Path) -> list[str]:
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
-def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
-    """One model to a path of its own, or many into a folder."""
+def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
+    """Rewrite one model, or many into a folder; returns the exit code."""
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
@@ -159,7 +164,8 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     if options.format == "json":
         print(documents.written(options.command, documents.as_facts(outcome)))
     elif code != DONE or not options.quiet:
-        display.show(outcome, _console(), verbose=options.verbose)
+        stages = options.verbose or options.dry_run
+        display.show(outcome, _console(), verbose=options.verbose, stages=stages)
     return code
 
 
@@ -210,11 +216,12 @@ def _asked(options: argparse.Namespace) -> Asked:
         options.rtol,
         options.atol,
         options.set if options.command == "verify" else None,
+        options.map if options.command == "verify" else None,
     )
 
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
-    """Many models into a folder; one that fails does not keep the others from it."""
+    """Rewrite many models into a folder; one that fails does not stop the others."""
     from opshift.jobs import batch
 
     if options.in_place:
@@ -248,7 +255,7 @@ def _folder(model: str) -> str:
 
 def verify(options: argparse.Namespace) -> int:
     """`opshift verify`."""
-    from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
+    from opshift.verification.verify import compare_models  # slow to import, and not wanted without a proof
 
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
@@ -256,7 +263,7 @@ def verify(options: argparse.Namespace) -> int:
     wanted = checked(_asked(options), before.model)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
-        found = verify_apart(before, after, grade="close" if options.close else "exact", wanted=wanted)
+        found = compare_models(before, after, wanted, exact=options.exact)
     if options.report:
         sides = ((options.before, before), (options.after, after))
         one, other = (outcome_.facts(side.model, os.path.getsize(path)) for path, side in sides)
@@ -266,7 +273,8 @@ def verify(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(documents.written(options.command, asdict(found)))
     elif not found.equal or not options.quiet:
-        print("\n".join(filter(None, [outcome_.verdict(found), outcome_.fed(found), *outcome_.remarked(found)])))
+        lines = [outcome_.verdict(found), *outcome_.measured(found)]
+        print("\n".join(lines + (outcome_.proof_details(found) if options.verbose else [])))
     return code_of(found)
 
 
@@ -292,7 +300,7 @@ def inspect(options: argparse.Namespace) -> int:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
     tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
-    reach = {opset: engine.attempt(source, {"": opset}, folder=folder) for opset in tried}
+    reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
     if options.format == "json":
         print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
     else:
@@ -307,15 +315,17 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
     from opshift.passes.backends.obstacles import obstacles
 
     folder, backend = _folder(options.model), goal.backend
-    result = goal.attempt(source, folder)
+    result = goal.run(source, folder)
     in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
-    tries = advice(source, goal, result, goal.nearest(source, result, folder), folder) if result.refusals else ()
+    tries = (
+        advice(source, goal, result, goal.find_nearest_opset(source, result, folder), folder) if result.refusals else ()
+    )
     prospect = outcome_.Prospect(
-        backend.name if backend is not None else goal.said.removeprefix("at "),
+        backend.name if backend is not None else goal.description.removeprefix("at "),
         in_the_way,
         result.changes,
         result.refusals,
-        goal.needs(source),
+        goal.find_open_dimensions(source),
         backend is None,
         outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
         tries,

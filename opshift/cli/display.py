@@ -14,7 +14,17 @@ from opshift.cli import idle
 from opshift.cli.printing import counted, printable
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import NAMES
-from opshift.jobs.outcome import Facts, Knowledge, Outcome, Prospect, blamed, fed, remarked, several, verdict
+from opshift.jobs.outcome import (
+    Facts,
+    Knowledge,
+    Outcome,
+    Prospect,
+    blamed,
+    measured,
+    several,
+    stage_lines,
+    verdict,
+)
 from opshift.passes.changes import Change, Result
 from opshift.passes.errors import Refusal, grouped
 from opshift.passes.model import schemas
@@ -34,14 +44,17 @@ _SHOWN = 12  # inputs or outputs
 _PREFIXES = "kMGTP"
 
 
-def show(outcome: Outcome, console: Console | None, *, verbose: bool = False) -> None:
+def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, stages: bool = False) -> None:
     """The same for a person: before and after, what changed and how, and what was proved; last of all the verdict.
 
-    `verbose` lists each refusal. Without a console (the output goes to a file or a pipe) the table is plain lines.
+    `verbose` lists each refusal, and `stages` each stage.
+    Without a console (the output goes to a file or a pipe) the table is plain lines.
     """
     after = outcome.after
     rows = _rows(outcome.before, after or outcome.before)
     _tabulate(rows if after else [row[:2] for row in rows], console)
+    for line in stage_lines(outcome.stages) if stages else ():
+        say(line, console)
     if verbose or not outcome.refusals:
         for line in _changes(outcome.changes):
             say(line, console)
@@ -310,9 +323,9 @@ def _closing(outcome: Outcome) -> list[str]:
         if not outcome.tried.agrees:
             return [*lines, trying.ending(outcome.tried)]
     lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
+    if outcome.verification is not None:
+        lines += measured(outcome.verification)
     lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
-    if outcome.verification is not None and (inputs := fed(outcome.verification)):
-        lines += [inputs, *remarked(outcome.verification)]
     return [*lines, _ending(outcome)]
 
 

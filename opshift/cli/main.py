@@ -34,7 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 freeze()  # what is imported stays, and need not be looked through
                 gc.enable()
             with _piped(options):
-                code = int(getattr(commands, options.command)(options))
+                make_goal = commands.GOALS.get(options.command)
+                if make_goal is not None:
+                    code = commands.rewrite_models(options, make_goal(options))
+                else:
+                    code = int(getattr(commands, options.command)(options))
             sys.stdout.flush()
             return code
     except KeyboardInterrupt:

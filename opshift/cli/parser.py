@@ -181,7 +181,12 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     options.add_set(
         parser, "give an input of the first model this value; the second one may have a constant in its place"
     )
-    parser.add_argument("--close", action="store_true", help="allow for other rounding, not only for other kernels")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--exact", action="store_true", help="only the same values, bit for bit, are equal")
+    how.add_argument("--close", action="store_true", help="other rounding is equal, too (the default)")
+    parser.add_argument(
+        "--map", action="append", metavar="A=B", help="output or input A of BEFORE is B in AFTER. Repeatable"
+    )
     options.add_inputs(parser)
     options.add_repro(parser)
     options.add_telling(parser)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from html import escape
 from math import log10
 from typing import Any
 
 from opshift.cli.drawing import Box, drawing
 from opshift.jobs.outcome import Outcome, several, verdict
-from opshift.passes.changes import Change
+from opshift.passes.changes import Change, StageReport
 from opshift.passes.errors import grouped
 from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.verification.judgement import BITS, TWINS
-from opshift.verification.places.between import region
-from opshift.verification.places.pieces import Pieces
+from opshift.verification.pieces import Pieces, find_counterparts
+from opshift.verification.verdict import Verification
 
 _MOST_DRAWN, _MOST_NODES = 24, 14
 _STYLE = """
@@ -64,11 +62,13 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
         f"<h1>{escape(outcome.source)} → {escape(outcome.output or 'not written')}</h1>",
         f'<p class="verdict{"" if good else " bad"}">{escape(_verdict(outcome))}</p>',
         _table(("", "before", "after"), _facts(outcome)),
+        *_stages(outcome.stages),
         *_listed("Refused", grouped(outcome.refusals)),
         *_listed("Stays on floats", grouped(outcome.stays)),
         *_listed("Not read", grouped(outcome.unread)),
         *_listed("Taken back", [_taken_back(back.change, back.why) for back in outcome.taken_back]),
-        *(_errors(asdict(proved)) if proved is not None else ()),
+        *(_outputs(proved) if proved is not None else ()),
+        *(_regions(proved) if proved is not None else ()),
         *_listed("Remarks", proved.remarks if proved is not None else ()),
         *_listed("Inputs that both ran on", inputs),
         *_changes(outcome.changes, source, result),
@@ -103,6 +103,14 @@ def _facts(outcome: Outcome) -> list[tuple[str, ...]]:
     ]
 
 
+def _stages(stages: Sequence[StageReport]) -> Iterable[str]:
+    """What was done, in order, with what each stage changed and how long it took."""
+    if stages:
+        rows = [(escape(stage.said), f"{stage.changes:,}", f"{stage.seconds:.2f} s") for stage in stages]
+        yield "<h2>Stages</h2>"
+        yield _table(("stage", "changes", "time"), rows)
+
+
 def _taken_back(change: Change, why: str) -> str:
     return f"{change.op} {change.node!r}: {change.how} ({why})"
 
@@ -118,32 +126,42 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _errors(proved: Mapping[str, Any]) -> Iterable[str]:
-    """The two questions about each output, as bars that reach towards their bounds."""
-    rows = proved.get("outputs") or ()
-    if not rows:
+def _outputs(proved: Verification) -> Iterable[str]:
+    """How far apart each output is, as a bar that reaches towards what is allowed."""
+    if not proved.outputs:
         return
-    yield "<h2>How far apart</h2>"
-    yield '<p class="quiet">Each bar is a difference on a logarithmic scale; the mark at its right is the bound.</p>'
-    body = ""
-    for row in rows:
-        twins = row["judge"] in (BITS, TWINS)
-        cells = (
-            escape(row["output"]),
-            escape(row["judge"]),
-            _bar(row["function"], row["function_bound"]) if twins or row["function_bound"] else "not asked",
-            _bar(row["accuracy"], row["accuracy_bound"]),
-            escape(row["why"] or "agrees"),
-        )
-        body += "<tr>"
-        for title, cell in zip(_ASKED, cells, strict=True):
-            body += f'<td data-of="{title}">{cell}</td>'
-        body += "</tr>"
-    head = "".join(f"<th>{title}</th>" for title in _ASKED)
-    yield f'<div class="wide"><table class="errors"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    yield "<h2>Outputs</h2>"
+    yield '<p class="quiet">Each bar is a difference on a logarithmic scale; the mark at its right: allowed.</p>'
+    rows = []
+    for output in proved.outputs:
+        said = "compared by type and shape" if output.is_random else output.why or "agrees"
+        rows.append((escape(output.output), _bar(output.difference, output.allowed), escape(said)))
+    yield _bars(("output", "difference", "verdict"), rows)
 
 
-_ASKED = ("output", "judged by", "the same function?", "as accurate?", "verdict")
+def _regions(proved: Verification) -> Iterable[str]:
+    """Each kind of changed part: what stood there, what stands there now, and how it was tested."""
+    if not proved.regions:
+        return
+    yield "<h2>Changed parts</h2>"
+    rows = []
+    for region in proved.regions:
+        ran = f"{several(region.runs, 'input')}{'' if region.captured else ', drawn only'}"
+        said = f"{region.status}{f': {region.why}' if region.why else ''}"
+        what = f"{'+'.join(region.before) or 'constant'} → {'+'.join(region.after) or 'constant'}"
+        cells = (what[:200], str(region.places), ran)
+        rows.append((*map(escape, cells), _bar(region.difference, region.allowed), escape(said)))
+    yield _bars(("change", "places", "tested on", "difference", "verdict"), rows)
+
+
+def _bars(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose cells are HTML."""
+    top = "".join(f"<th>{title}</th>" for title in head)
+    body = "".join(
+        "<tr>" + "".join(f'<td data-of="{title}">{cell}</td>' for title, cell in zip(head, row, strict=True)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table class="errors"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _shapes(given: Mapping[str, Any]) -> str:
@@ -184,7 +202,7 @@ def _changes(changes: Sequence[Change], source: ModelProto | None, result: Model
 
 
 def _drawn(before: Pieces, after: Pieces, name: str) -> str:
-    found = region(before, after, name)
+    found = find_counterparts(before, after, name)
     if found is None or max(map(len, found)) > _MOST_NODES or not any(found):
         return ""
     drawn = (drawing(list(map(_box, nodes))) if nodes else "nothing" for nodes in found)

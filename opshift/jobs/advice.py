@@ -28,7 +28,7 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
     if nearest is not None and nearest != opsets(source).get(""):
         found.append(f"--opset {nearest}")
     if result.refusals and result.refusals[0].op != LACKING and len(source.graph.node) <= MOST_NODES:
-        source, plain = goal.sized(source), replace(goal.plain, fixed=NOTHING)
+        source, plain = goal.fix_sizes(source), replace(goal.plain, fixed=NOTHING)
         found += _releases(source, plain, folder)
         found += _sizes(source, plain, folder)
     return tuple(found)
@@ -73,5 +73,5 @@ def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
 
 def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:
     with suppress(InvalidModel, ValueError):
-        return goal.attempt(source, folder).model is not None
+        return goal.run(source, folder).model is not None
     return False

@@ -21,9 +21,8 @@ from opshift.passes import goals
 from opshift.passes.backends import resolving
 from opshift.passes.errors import InvalidModel
 from opshift.passes.fusion.quantization.forms import known
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, Refinement
 from opshift.passes.progress import Heard, heard
-from opshift.passes.refine import Refinement
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed

@@ -11,7 +11,7 @@ import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opshift.verification.judgement import Verification
+    from opshift.verification.verdict import Verification
 
 DONE, DEFECT, USAGE, REFUSED, DIFFERENT, UNREADABLE, UNWRITABLE, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 4, 5, 6, 130, 141
 NAMES = {

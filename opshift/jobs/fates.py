@@ -33,11 +33,11 @@ Fates = Mapping[str, Fate]
 def fates(model: ModelProto, folder: str | None) -> Fates:
     """The operators that are neither ONNX's nor functions of the model, as its portable form would have them."""
     opset, calls = opsets(model).get("", 1), census([*model.functions, model.graph])[1]
-    foreign = fit.foreign(model)
+    foreign = fit.find_foreign_operators(model)
     held = {op for op in calls if (default_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
     if not held:
         return {}
-    tried = Goal(portable=True).attempt(model, folder)
+    tried = Goal(portable=True).run(model, folder)
     found: dict[str, Fate] = {}
     for domain, op in sorted(held):
         why = next((refusal.why for refusal in tried.refusals if (refusal.domain, refusal.op) == (domain, op)), "")

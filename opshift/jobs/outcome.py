@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.changes import Change
+from opshift.passes.changes import Change, StageReport
 from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.knowledge import Known
     from opshift.trying.tried import Tried
-    from opshift.verification.judgement import Verification
+    from opshift.verification.verdict import Verification
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class Outcome:
     that were to be replaced, and of which the model has none, `tries` what was found to lead on where it is refused,
     and `target` what was asked for; `stays` the calls that stay on floats though operators on integers were asked for;
     `unread` what is left that the backend which the opset is named for was seen not to read;
+    `stages` what was done in which order, and how long each took;
     `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that.
     """
 
@@ -65,6 +65,7 @@ class Outcome:
     target: str = ""
     tried: Tried | None = None
     untried: str = ""
+    stages: tuple[StageReport, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,15 @@ def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | N
     )
 
 
+def stage_lines(stages: Iterable[StageReport]) -> list[str]:
+    """One line for each stage: what it was for, how much it changed, and how long it took."""
+    lines = []
+    for place, stage in enumerate(stages, 1):
+        done = several(stage.changes, "change") if stage.changes else "nothing to change"
+        lines.append(f"stage {place}: {stage.said}: {done}, {stage.seconds:.2f} s")
+    return lines
+
+
 def text(name: str | bytes) -> str:
     """A name in a model: protobuf yields bytes where a file holds what is not UTF-8."""
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
@@ -134,79 +144,85 @@ def several(count: int, noun: str) -> str:
 _SHOWN = 8  # inputs of a run
 
 
-def fed(found: Verification) -> str:
-    """On which inputs two models ran, in one line; empty where they did not."""
-    told = dict.fromkeys(
-        ", ".join(f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN])
-        + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
-        for run in found.inputs
-    )
-    return f"{'verified' if found.equal else 'run'} with {'; '.join(filter(None, told))}" if any(told) else ""
+def verdict(found: Verification) -> str:
+    """The first line of a report: whether the models are equal, and where they differ if not."""
+    if found.status == "unverified":
+        return f"not proved: {found.why}"
+    if found.equal and not found.engine:
+        return f"every changed part is equal; outputs were not compared{f' ({found.why})' if found.why else ''}"
+    if found.equal:
+        return f"equal: {'the same values' if found.is_same else 'the same function, other rounding'}"
+    place = f' at "{found.tensor}"' if found.tensor else ""
+    maker = f", made by {found.op} {found.node!r}" if found.node else ""
+    said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
+    said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
+    return "; ".join([f"DIFFERENT{place}{maker}: {found.why}", *said])
 
 
-def remarked(found: Verification) -> list[str]:
-    """What was seen and does not decide, line by line."""
-    return [f"remark: {remark}" for remark in found.remarks]
+def measured(found: Verification) -> list[str]:
+    """The lines behind the first one: how far apart, on which inputs, and what was not covered."""
+    lines = []
+    worst = found.worst
+    if worst is not None and not found.is_same:
+        whose = f' (output "{worst.output}")' if len(found.outputs) > 1 else ""
+        lines.append(f"largest difference {worst.difference:.1g}, allowed {worst.allowed:.1g}{whose}")
+    elif found.equal and not found.engine and found.regions:
+        worst_region = max(found.regions, key=lambda region: region.difference)
+        if worst_region.difference:
+            said = f"{worst_region.difference:.1g}, allowed {worst_region.allowed:.1g}"
+            lines.append(f"largest difference of a changed part {said}")
+    if found.inputs:
+        shown = dict.fromkeys(_shapes(run) for run in found.inputs)
+        lines.append(f"tested on {several(len(found.inputs), 'input')}: {'; '.join(filter(None, shown))}".rstrip(": "))
+    if found.drawn:
+        lines.append(f"random outputs, compared by type and shape: {', '.join(found.drawn)}")
+    if found.cast:
+        lines.append(f"compared in the narrower type: {', '.join(found.cast)}")
+    return [*lines, *(f"remark: {remark}" for remark in found.remarks)]
+
+
+def proof_details(found: Verification) -> list[str]:
+    """What `-v` says of each kind of changed part."""
+    rows = []
+    for region in found.regions:
+        what = f"{_operators(region.before)} -> {_operators(region.after)}"
+        count = several(region.places, "place")
+        how = "same bits" if region.is_same else f"{region.difference:.1g} of {region.allowed:.1g}"
+        ran = f"{several(region.runs, 'input')}{'' if region.captured else ', drawn only'}"
+        rows.append(f"{what}: {region.status}, {count}, {ran}, {how}" if region.runs else f"{what}: {region.status}")
+    return rows
+
+
+def _operators(ops: Sequence[str]) -> str:
+    """Operators as a report names them: few by name, many by their number."""
+    if not ops:
+        return "constant"
+    return "+".join(ops) if len(ops) <= 3 else f"{len(ops)} nodes"
+
+
+def _shapes(run: Mapping[str, Any]) -> str:
+    """The inputs of a run: `x 1x3x64x64, length 7`."""
+    shown = [f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
 
 
 def _sizes(held: Any) -> str:
     """A shape, those of a sequence, or a single number."""
-    return f"= {held}" if isinstance(held, int) else json.dumps(held, separators=(",", ""))
-
-
-def verdict(found: Verification) -> str:
-    """One sentence on a verification."""
-    if found.status == "unverified":
-        return f"could not be verified: {found.why}"
-    judged = f"{found.engine}, {several(found.runs, 'run')}" if found.engine else "neither was run"
-    if found.equal:
-        said = [f"worst absolute error {found.absolute:.3g}, relative {found.relative:.3g}", *_bounds(found)]
-        if found.drawn:
-            said.append(f"drawn at random, compared by type and shape alone: {', '.join(found.drawn)}")
-        return f"equal ({'; '.join([judged, *said])})"
-    place = f' first at tensor "{found.tensor}"' if found.tensor else ""
-    maker = f", which {found.op} {found.node!r} makes of values that agree" if found.node else ""
-    said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
-    said += [*_tolerated(found), *[found.float64] * found.float64.startswith("no twins")]
-    said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
-    return "; ".join([f"DIFFERENT{place}{maker} ({judged}): {found.why}", *said])
+    if isinstance(held, int):
+        return f"= {held}"
+    if any(isinstance(size, list) for size in held):
+        return f"[{', '.join(map(_sizes, held))}]"
+    return "x".join(map(str, held)) or "scalar"
 
 
 def unproved(found: Verification) -> str:
     """Why a model was not written that could not be verified, and what to try."""
     lost = found.why.startswith("external data")
-    why = "its weights are not there; bring their file, or" if lost else "no engine could prove it;"
+    why = "bring the file of its weights, or" if lost else "no engine runs what changed;"
     return f"not written: {why} try --no-verify, which writes a model that nobody has run"
 
 
 def blamed(outcome: Outcome) -> list[Change]:
     """What was done to the nodes whose values differ first."""
-    parts = outcome.verification.parts if outcome.verification is not None else ()
+    parts = outcome.verification.blamed if outcome.verification is not None else ()
     return [change for change in outcome.changes if change.node in parts]
-
-
-def _tolerated(found: Verification) -> list[str]:
-    """The outputs that are held against tolerances of the user."""
-    from opshift.verification.judgement import TOLERANCE
-
-    held = [output for output in found.outputs if output.judge == TOLERANCE]
-    return [f'"{o.output}" is {o.accuracy:.3g} from the source, tolerance {o.accuracy_bound:.3g}' for o in held]
-
-
-def _bounds(found: Verification) -> list[str]:
-    """The output that is nearest to its bounds, and what is to be said of the twins; nothing for equal bits."""
-    from opshift.verification.judgement import DIRECT, TWINS
-
-    said = _tolerated(found)
-    measured = [output for output in found.outputs if output.judge in (TWINS, DIRECT)]
-    if measured:
-        worst = max(measured, key=lambda output: output.share)
-        if worst.judge == TWINS:
-            same = f"in float64 the forms are {worst.function:.2g} apart, bound {worst.function_bound:.2g}"
-            good = f"the result is {worst.accuracy:.2g} from its twin, bound {worst.accuracy_bound:.2g}"
-            said.append(f'"{worst.output}": {same}, {good}')
-        else:
-            said.append(f'"{worst.output}" by the printed bound {worst.accuracy_bound:.2g}')
-        said += [found.float64] * bool(found.float64)
-    said += [f'{count} elements of "{name}" decided by less than the bound' for name, count in found.ties.items()]
-    return said + [f"interfaces are cast: {', '.join(found.cast)}"] * bool(found.cast)

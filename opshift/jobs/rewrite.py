@@ -14,7 +14,8 @@ from opshift.files.writing import followed
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
-from opshift.passes.changes import Change, Result
+from opshift.passes.analysis.blocks import taken_as
+from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from opshift.jobs.yielding import TakenBack
     from opshift.trying.tried import Manner as Trying
     from opshift.trying.tried import Tried
-    from opshift.verification.judgement import Verification
+    from opshift.verification.verdict import Verification
 
 
 @dataclass(frozen=True)
@@ -59,64 +60,61 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     Raises:
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
-    if manner.nchwc_width is None:
-        return _rewritten(model, output, goal, manner, report)
-    from opshift.passes.analysis.blocks import taken_as  # slow to import, and not wanted elsewhere
-
     with taken_as(manner.nchwc_width):
-        return _rewritten(model, output, goal, manner, report)
-
-
-def _rewritten(model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None) -> tuple[int, Outcome]:
-    started, output = perf_counter(), followed(output)
-    progress.tell(f"read {model.name}")
-    network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
-    imported: list[str] = []
-    source = model_file.read(model, imported=imported) if network is None else network.model
-    read = network.changes if network is not None else tuple(map(_imported, imported))
-    manner, values = _asked(manner, goal, source)
-    folder = str(model.resolve().parent)
-    seconds = {"read": perf_counter() - started}
-    side = Side(source, folder, str(model) if network is not None else None)
-    job = _Job(side, read, output, manner, seconds, values, report)
-    started = perf_counter()
-    result, tried = (job.attempt(goal), None) if manner.trying is None else job.tried(goal, manner.trying)
-    seconds["convert" if tried is None else "try"] = perf_counter() - started
-    # a refusal looks for opsets near the targets, for which every operator has been counted
-    before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
-    needs = goal.needs(source)
-    outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
-    outcome = replace(outcome, absent=result.absent, target=goal.said, tried=tried)
-    if goal.backend is not None and tried is None:
-        outcome = replace(outcome, untried=goal.backend.name)
-    if result.model is None:
-        return REFUSED, _refused(outcome, source, goal, result, folder)
-    outcome = replace(outcome, unread=goal.unread(result.model, folder))
-    unproved, outcome = outcome, _of(result, outcome)
-    if tried is not None and not tried.agrees:
-        made = facts(result.model, model_file.size(result.model), result.after)
-        return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
-    if manner.dry_run:
-        return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
-    if tried is not None and tried.fixed:
-        job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, source)))
-    code, found = job.written(result, unproved)
-    proof = found.verification
-    if proof is not None and not proof.equal and result.optional and tried is None:
-        from opshift.jobs.yielding import yielded
-
+        started, output = perf_counter(), followed(output)
+        progress.tell(f"read {model.name}")
+        network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
+        imported: list[str] = []
+        source = model_file.read(model, imported=imported) if network is None else network.model
+        read = network.changes if network is not None else tuple(map(_imported, imported))
+        manner, values = _asked(manner, goal, source)
+        folder = str(model.resolve().parent)
+        seconds = {"read": perf_counter() - started}
+        side = Side(source, folder, str(model) if network is not None else None)
+        job = _Job(side, read, output, manner, seconds, values, report)
         started = perf_counter()
-        part = yielded(goal, job.attempt, job.proved, result, proof)
-        seconds["take back"] = perf_counter() - started
-        if part is not None:
-            return job.written(part.result, unproved, part.taken_back)
-    return code, found
+        if manner.trying is None:
+            with process.ours():
+                result, tried = goal.run(source, folder), None
+        else:
+            result, tried = job.tried(goal, manner.trying)
+        result = replace(result, changes=(*read, *result.changes))
+        seconds["convert" if tried is None else "try"] = perf_counter() - started
+        # a refusal looks for opsets near the targets, for which every operator has been counted
+        before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
+        needs = goal.find_open_dimensions(source)
+        outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
+        outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
+        if goal.backend is not None and tried is None:
+            outcome = replace(outcome, untried=goal.backend.name)
+        if result.model is None:
+            return REFUSED, _refused(outcome, source, goal, result, folder)
+        outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
+        unproved, outcome = outcome, _of(result, outcome)
+        if tried is not None and not tried.agrees:
+            made = facts(result.model, model_file.size(result.model), result.after)
+            return DIFFERENT if tried.differs else REFUSED, replace(outcome, after=made)
+        if manner.dry_run:
+            return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
+        if tried is not None and tried.fixed:
+            job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, source)))
+        code, found = job.written(result, unproved)
+        proof = found.verification
+        if proof is not None and not proof.equal and result.optional and tried is None:
+            from opshift.jobs.yielding import take_back
+
+            started = perf_counter()
+            part = take_back(goal, job.attempt, job.proved, result, proof)
+            seconds["take back"] = perf_counter() - started
+            if part is not None:
+                return job.written(part.result, unproved, part.taken_back)
+        return code, found
 
 
 def _of(result: Result, outcome: Outcome) -> Outcome:
     """The same with what is said of a result that is not refused."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
-    return replace(outcome, folded=result.folded, stays=result.stays)
+    return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages)
 
 
 def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
@@ -142,7 +140,7 @@ def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, f
     from opshift.jobs.advice import advice  # slow to import, and not wanted elsewhere
 
     with process.ours():
-        nearest = goal.nearest(source, result, folder)
+        nearest = goal.find_nearest_opset(source, result, folder)
         return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
 
 
@@ -164,17 +162,16 @@ class _Job:
     """What the source is fed where it is run once a sample."""
     report: Report | None
 
-    def attempt(self, goal: Goal) -> Result:
+    def attempt(self, goal: Goal, allowance: Allowance | None = None) -> Result:
         with process.ours():
-            result = goal.attempt(self.source.model, self.source.folder)
+            result = goal.run(self.source.model, self.source.folder, allowance)
         return replace(result, changes=(*self.read, *result.changes))
 
     def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
         """What an installed backend runs of it."""
         from opshift.trying import attempt
 
-        result, tried = attempt.attempt(self.source, goal, trying, self.manner.wanted)
-        return replace(result, changes=(*self.read, *result.changes)), tried
+        return attempt.attempt(self.source, goal, trying, self.manner.wanted)
 
     def written(self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()) -> tuple[int, Outcome]:
         """Write a result, and let it stand where it is proved: the exit code, and `outcome` with what is new."""
@@ -223,7 +220,7 @@ class _Job:
             given = checked(wanted, after.model)
             return verify_samples_apart(self.source, after, result.batch, self.values, grade=result.grade, wanted=given)
         before, remarks = running(self.source)
-        found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain)
+        found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
         found = replace(found, remarks=(*found.remarks, *remarks))
         if found.cast:  # two models may differ in that; one and what becomes of it do not
             return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")

@@ -1,25 +1,24 @@
-"""Optional changes yield to the proof: those that make outputs differ are found by bisection, and taken back."""
+"""Takes back optional changes that the proof rejects: the part that differs names them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from opshift.passes import progress
-from opshift.passes.changes import Change, Result, Withheld
+from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
-from opshift.passes.records import replace
 
 if TYPE_CHECKING:
-    from opshift.verification.judgement import Verification
+    from opshift.verification.verdict import Verification
 
-MOST_TRIES, MOST_SECONDS = 60, 120.0
-"""How often a rewritten model is run, and how long there is a next time, before all that was optional is taken back."""
+MOST_PROOFS, MOST_SECONDS = 10, 60.0
+"""How often a result is proved, and how long there is a next time, before all that was optional is taken back."""
 _ALIKE = 2
 """At fault so often, a manner of change is taken back wherever it was made."""
 
-Attempt = Callable[[Goal], Result]
+Attempt = Callable[[Goal, Allowance], Result]
 Prove = Callable[[Result], "Verification"]
 
 
@@ -37,68 +36,67 @@ class Yielded(NamedTuple):
     taken_back: tuple[TakenBack, ...]
 
 
-def yielded(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: Verification) -> Yielded | None:
-    """The largest part of `whole`, which is not proved, that is: `seen` says what differs there.
+def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: Verification) -> Yielded | None:
+    """Make the result again without the optional changes that the proof rejects.
 
-    None if nothing of it is optional, or if what the target demands is not proved either.
+    Args:
+        goal: what was asked.
+        attempt: makes a result of a goal.
+        prove: proves a result.
+        whole: the result that is not proved.
+        seen: what its proof found.
+
+    Returns:
+        A result that is proved; None if nothing was optional, or if what the target demands is not proved either.
     """
-    if not whole.optional:
-        return None
-    floor = attempt(goal.plain)
-    if not prove(floor).equal:
-        return None
-    search = _Search(goal, attempt, prove)
     made, reasons = whole.optional, dict[tuple[str, str, str], str]()
-    while search.goes_on() and whole.optional:
-        fault, why = search.first_fault(whole, seen)
-        alike = [key for key in reasons if key[1:] == _key(fault)[1:]]
-        reasons[_key(fault)] = why
-        if len(alike) + 1 >= _ALIKE:
-            reasons["", fault.op, fault.how] = why
-        search.withheld = frozenset(reasons)
-        whole = search.refined(None)
-        seen = search.proved(whole)
+    started, proofs = perf_counter(), 0
+    while whole.optional and proofs < MOST_PROOFS and perf_counter() - started < MOST_SECONDS:
+        for change in _at_fault(whole.optional, seen) or [_search(goal, attempt, prove, whole, reasons.keys())]:
+            why = _told(seen)
+            if sum(key[1:] == _key(change)[1:] for key in reasons) + 1 >= _ALIKE:
+                reasons["", change.op, change.how] = why
+            reasons[_key(change)] = why
+        whole = _without(goal, attempt, reasons.keys())
+        proofs += 1
+        progress.tell("prove without what differs", proofs, MOST_PROOFS)
+        seen = prove(whole)
         if seen.equal:
             found = {change: _reason(change, reasons) for change in made}
             return Yielded(whole, tuple(TakenBack(change, why) for change, why in found.items() if why))
+    if not made:
+        return None
+    floor = attempt(goal.plain, Allowance())
+    if not prove(floor).equal:
+        return None
     return Yielded(floor, tuple(TakenBack(change, _reason(change, reasons) or _told(seen)) for change in made))
 
 
-class _Search:
-    """Tries parts of what is optional."""
+def _at_fault(optional: Iterable[Change], seen: Verification) -> list[Change]:
+    """The changes that were made to the nodes of parts that differ."""
+    return [change for change in optional if change.node in seen.blamed]
 
-    def __init__(self, goal: Goal, attempt: Attempt, prove: Prove):
-        self._goal = goal
-        self._attempt = attempt
-        self._prove = prove
-        self._tries = 0
-        self._started = perf_counter()
-        self.withheld: Withheld = frozenset()
 
-    def goes_on(self) -> bool:
-        return self._tries < MOST_TRIES and perf_counter() - self._started < MOST_SECONDS
+def _search(
+    goal: Goal, attempt: Attempt, prove: Prove, whole: Result, withheld: Iterable[tuple[str, str, str]]
+) -> Change:
+    """The change with which the first changes are not proved any more, though without it they are."""
+    proved, failing, fault = 0, len(whole.optional), whole.optional[-1]
+    until = perf_counter() + MOST_SECONDS / 4
+    while failing - proved > 1 and perf_counter() < until:
+        middle = (proved + failing) // 2
+        progress.tell("look for the change at fault", len(whole.optional) - failing + proved, len(whole.optional))
+        part = _without(goal, attempt, withheld, middle)
+        if prove(part).equal:
+            proved = middle
+        else:
+            failing, fault = middle, part.optional[-1]
+    return fault
 
-    def refined(self, most: int | None) -> Result:
-        wanted = replace(self._goal.refinement, withheld=self.withheld, most=most)
-        return self._attempt(replace(self._goal, refinement=wanted))
 
-    def proved(self, result: Result) -> Verification:
-        self._tries += 1
-        progress.tell("look for the change at fault", self._tries, MOST_TRIES)
-        return self._prove(result)
-
-    def first_fault(self, whole: Result, seen: Verification) -> tuple[Change, str]:
-        """The change with which the first changes are not proved any more, though without it they are."""
-        equal, different, fault = 0, len(whole.optional), whole.optional[-1]
-        while different - equal > 1 and self.goes_on():
-            middle = (equal + different) // 2
-            part = self.refined(middle)
-            found = self.proved(part)
-            if found.equal:
-                equal = middle
-            else:
-                different, fault, seen = middle, part.optional[-1], found
-        return fault, _told(seen)
+def _without(goal: Goal, attempt: Attempt, withheld: Iterable[tuple[str, str, str]], most: int | None = None) -> Result:
+    """The result without some changes; with a number, of the others only so many."""
+    return attempt(goal, Allowance(frozenset(withheld), most))
 
 
 def _key(change: Change) -> tuple[str, str, str]:
@@ -110,5 +108,5 @@ def _reason(change: Change, reasons: dict[tuple[str, str, str], str]) -> str:
 
 
 def _told(found: Verification) -> str:
-    place = f'tensor "{found.tensor}": ' if found.tensor else ""
-    return f"{place}{found.why}" if found.status == "different" else f"cannot be verified: {found.why}"
+    place = f'"{found.tensor}": ' if found.tensor else ""
+    return f"{place}{found.why}" if found.status == "different" else f"not proved: {found.why}"

@@ -18,7 +18,7 @@ from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import DRAWN
-from opshift.verification.places.pieces import Pieces
+from opshift.verification.pieces import Pieces
 from opshift.verification.side import Side
 
 

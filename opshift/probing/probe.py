@@ -192,7 +192,7 @@ def _castable(worker: Worker, missing: Iterable[str]) -> list[str]:
 def _converted(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[Sample]:
     """Samples at another opset, as far as they still use the operator there."""
     for sample in samples:
-        model = convert.attempt(sample.model, {op[0]: stamp}).model
+        model = convert.convert_model(sample.model, {op[0]: stamp}).model
         if model is not None and _node(model, op) is not None:
             model.ir_version = min(model.ir_version, sample.model.ir_version)
             yield replace(sample, op=op, model=model)

@@ -11,10 +11,11 @@ from pathlib import Path
 from opshift.passes import process, progress
 from opshift.passes.analysis.scope import Scope, inferred
 from opshift.passes.changes import Result
-from opshift.passes.goals import Goal, operator
+from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import is_fixed, symbol
+from opshift.passes.stages.operator_names import operator
 from opshift.probing import installed
 from opshift.trying import learning, smallest
 from opshift.trying.remedies import (
@@ -74,9 +75,7 @@ def attempt(
         held = expected(source, wanted)
         return _Trying(source, goal, manner, backend, held).run()
     except EngineError as error:
-        return goal.attempt(source.model, source.folder), Tried(
-            backend.said, IMPOSSIBLE, f"no source to compare: {error}"
-        )
+        return goal.run(source.model, source.folder), Tried(backend.said, IMPOSSIBLE, f"no source to compare: {error}")
     finally:
         backend.stop()
 

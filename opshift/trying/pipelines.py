@@ -12,11 +12,12 @@ from opshift.passes import goals
 from opshift.passes.backends.resolving import Target
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
+from opshift.passes.goals import NOTHING
 from opshift.passes.progress import Heard, heard
-from opshift.passes.refine import NOTHING
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
+from opshift.passes.stages.operator_names import as_names
 from opshift.trying.search import Bound
 from opshift.trying.trial import Given, Runs
 from opshift.trying.tried import Manner, Tried
@@ -97,7 +98,7 @@ def try_in(
 
     if tries < 1 or not seconds > 0:
         raise ValueError("tries is 1 or more, seconds more than 0")
-    goal = goals.inlining(goals.as_names(ops), None, target, None, NOTHING)
+    goal = goals.inlining(as_names(ops), None, target, None, NOTHING)
     goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
     if run is not None and not callable(run):
         raise ValueError(f"a function runs a model, given its bytes and the inputs by name, not {run!r}")

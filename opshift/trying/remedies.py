@@ -9,12 +9,13 @@ from typing import Any
 
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel, Refusal
-from opshift.passes.goals import Goal, operator
+from opshift.passes.goals import Goal
 from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, Op, bodies, census
 from opshift.passes.specialization.wanted import Wanted, wanted
+from opshift.passes.stages.operator_names import operator
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
 from opshift.trying.ways import (
@@ -129,7 +130,7 @@ class Remedies:
     @cached_property
     def sized(self) -> ModelProto:
         """The source with all that is fixed in it."""
-        return self.goal.sized(self.source)
+        return self.goal.fix_sizes(self.source)
 
     @property
     def rewriting(self) -> Goal:
@@ -243,7 +244,7 @@ class Remedies:
         try:
             while True:
                 backend = goal.backend.untyped(self._untyped) if goal.backend is not None else None
-                made = replace(goal, backend=backend).attempt(model, self.folder)
+                made = replace(goal, backend=backend).run(model, self.folder)
                 refused = {(refusal.domain, refusal.op) for refusal in made.refusals} - self._untyped
                 failed = refused & backend.measured.keys() if backend is not None else set()
                 if made.model is not None or not failed:

@@ -17,8 +17,8 @@ from opshift.passes.model.types import tensor_type
 from opshift.trying.search import AGREES, DIED, IMPOSSIBLE, REFUSED, Answer
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
-from opshift.verification.places.pieces import Pieces
-from opshift.verification.places.repro import write_tensors
+from opshift.verification.pieces import Pieces
+from opshift.verification.repro import write_tensors
 
 Feeds = Mapping[str, Any]
 Fails = Callable[[ModelProto, Feeds], Answer]

@@ -22,8 +22,6 @@ from opshift.verification.side import Side
 
 SECONDS = 30.0
 """How long a run may take, loading included."""
-_COARSE = 4.0
-"""Backends approximate functions such as Sigmoid to some 5e-7 in all, onnxruntime to 1.5e-7."""
 _SERIALIZED = (1 << 31) - 1
 
 
@@ -71,7 +69,7 @@ def _expected(source: Side, wanted: Asked) -> Expected:
     for engine in ENGINES:
         side = replace(source, engine=source.in_place_of(engine))
         try:
-            fits = list(feeding.running(side, side.open().run, wanted))
+            fits = list(feeding.running(side, side.open().run, wanted, single=True))
         except EngineError as error:
             reasons.append(str(error))
             continue
@@ -103,7 +101,7 @@ class Backend:
     ) -> Answer:
         """Whether it runs a model, and yields what is expected by the rules of the proof.
 
-        `plainly`, the two runs are compared with each other, without twins. Neither the run nor the comparison takes
+        `plainly`, what rounding does to the model is not measured. Neither the run nor the comparison takes
         longer than `seconds`.
         """
         found = self.outputs(model, folder, held.feeds, seconds)
@@ -112,8 +110,7 @@ class Backend:
         if len(found.outputs) < len(held.feeds):
             return Answer(REFUSED, found.why, blamed(found.why, model), len(found.outputs))
         try:
-            side = Side(model, folder)
-            place, tensor, why = isolation.call(isolation.within, seconds, _parted, held, side, found.outputs, plainly)
+            place, tensor, why = isolation.call(isolation.within, seconds, _parted, held, found.outputs, plainly)
         except isolation.Ended as ended:
             late = f"what it yields was not compared within {seconds:.3g} s"
             return Answer(HUNG, late) if ended.late else Answer(REFUSED, str(ended))
@@ -163,20 +160,19 @@ class Given(Backend):
         """Nothing was started."""
 
 
-def _parted(held: Expected, after: Side, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[int, str, str]:
+def _parted(held: Expected, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[int, str, str]:
     """The first output that differs from the source's, of which inputs, and how."""
-    from opshift.verification.judge import Pair
+    from opshift.verification.bounds import judge_outputs
+    from opshift.verification.whole import OutputJudge
 
     names = [value.name for value in held.side.model.graph.output]
-    pair = Pair(held.side, after, "close", coarse=_COARSE, elsewhere=True)
+    judge = OutputJudge(held.side, "close", {}, names)
     for place, (given, first, second) in enumerate(zip(held.feeds, held.outputs, outputs, strict=True)):
         if len(second) != len(names):
             return place, "", f"{len(second)} outputs instead of {len(names)}"
         first, second = _alike(first, second)
-        rows = [(name, pair.parted(a, b, name)) for name, a, b in zip(names, first, second, strict=True)]
-        if not plainly and any(why for _, why in rows):
-            rows = [(judged.output, judged.why) for judged in pair.judge(given, first, second).outputs]
-        for name, why in rows:
+        for name, a, b in zip(names, first, second, strict=True):
+            why = judge_outputs(a, b, "close").why if plainly else judge.output(name, given, a, b).why
             if why:
                 return place, name, why
     return 0, "", ""

@@ -1,39 +1,36 @@
-"""How far two forms of a model may be apart: the factors, each with its reason, and the two questions on an output.
+"""How far two forms of a computation may be apart: the factors, each with its reason.
 
 The scale of an element is its magnitude, but at least the root of the mean square of its tensor: sums that cancel are
 as inexact as what went into them. `u` is half a unit of the last place: 2^-53 for float64, 2^-24, 2^-11 and 2^-8 for
-float32, float16 and bfloat16. In the first question, scales and errors are those of elements alike: what is far
-larger says nothing of an element, but for what lies near 0 by chance.
+float32, float16 and bfloat16. Noise is how far the first form's own rounding moves a result: how far it is from
+float64, or how far it moves when its inputs move by u. It excuses as much of the second form.
 
-1. *The same function?* The twins may differ by `ROUNDINGS[grade]` times 2^-53 of the scale, and as much again for each
-   u that the run of the source in its own precision is away from its twin: the conditioning that the run shows. Forms
-   of grade `close` may store constants that were rounded to the model's precision: their twins may be apart by
-   `CONSTANTS` times what rounding did to the source, and four roundings. Nothing excuses more than `CAPS` of the scale.
-2. *As accurate?* Each form against its twin: the result may be `ANYWAY` times as far away as the source is; or
-   `TIMES[grade]` times as far and `UNITS[grade]` times u of the scale, up to `CAPS` of it. Engines compute a Sigmoid to
-   an absolute error: what that does to either form counts as the source's error where it is the larger one.
-
-Without twins the forms are compared with each other: `UNITS[grade]` times u of the scale, up to `CAPS` of it.
+1. *The same function?* In float64 two forms differ by `ROUNDINGS` times 2^-53 of the scale, and as much for each u of
+   noise. Forms of grade `close` may store constants that were rounded to the model's precision: they differ by
+   `CONSTANTS` times the noise, and four roundings.
+2. *As accurate?* In their own precision two forms differ by `UNITS[grade]` times u of the scale, and `TIMES[grade]`
+   times the noise, up to `CAPS` of the scale; by `ANYWAY` times the noise whatever the cap. Where nothing runs in
+   float64, but noise is known, it is `UNITS["exact"]`, so that the second question answers the first one, too.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
-from opshift.passes.records import dataclass, replace
-from opshift.verification.judgement import DIRECT, TWINS, Judgement
+from opshift.passes.records import dataclass
+from opshift.verification.compare import NARROW, compare, flat, identical
 from opshift.verification.precision import unit
+from opshift.verification.tolerances import Tolerance
 
 Array = Any
 
-ROUNDINGS = {"exact": 64, "close": 8192}
-"""How many roundings of float64 two orders of adding, or two formulas, are apart."""
+ROUNDINGS = 64
+"""How many roundings of float64 two orders of adding are apart."""
 
 CONSTANTS = 8
-"""A folded constant is rounded once more; through a network that does about what one more layer of rounding does."""
+"""A constant that is folded, or that an operator has inside, is rounded once more: about one more layer of rounding."""
 
 TIMES = {"exact": 4, "close": 16}
 """Errors of one run are a sample: the largest of another is a few times as large; other formulas round more often."""
@@ -51,11 +48,287 @@ CAPS = {
 }
 """As parts of the scale: no rounding excuses more, unless the source itself is as far away."""
 
-FAR = 0.05
-"""A source that is farther from its twin, and than approximations are, where the result is not, took another way: the
-two are compared directly."""
+FLIPS = 0.05
+"""The part of integers, or of what is decided, that rounding in front of them may turn to the next one."""
 
-WIDE, SINGLE = 2.0**-53, 2.0**-24
+WIDE = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """How near two values are.
+
+    Attributes:
+        why: what is wrong; empty where they agree.
+        difference: the largest difference, as a part of what is allowed.
+        allowed: what is allowed there.
+        is_same: whether they are the same, bit for bit.
+        is_other: whether they are other values altogether: most elements are far apart.
+        part: of the elements that is wrong.
+    """
+
+    why: str = ""
+    difference: float = 0.0
+    allowed: float = 0.0
+    is_same: bool = True
+    is_other: bool = False
+    part: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """How much of what is allowed is used up."""
+        return self.difference / self.allowed if self.allowed else float(self.difference > 0)
+
+    def worse(self, other: Closeness) -> Closeness:
+        """Of two, the one that is wrong, or nearer to its bound."""
+        worst = self if self.why or (self.share >= other.share and not other.why) else other
+        is_same, is_other = self.is_same and other.is_same, self.is_other or other.is_other
+        return Closeness(worst.why, worst.difference, worst.allowed, is_same, is_other, max(self.part, other.part))
+
+
+SAME = Closeness()
+
+
+@dataclass(frozen=True)
+class Runs:
+    """One value of two forms, and what is known of its rounding.
+
+    Attributes:
+        before, after: in their own precision.
+        wide_before, wide_after: in float64; None where nothing ran so.
+        moved: by runs of the first form on inputs that were moved by a rounding.
+        narrow: the narrowest float that either computes in, where the value is wider.
+        step: the size of a step, where the value is made of integers that either form quantizes to.
+        floor: a difference that engines' approximations of functions explain, whatever the scale.
+        magnitude: of the inputs: what is far smaller is what is left of sums that cancel.
+        drawn: whether the inputs were drawn, many of them on the very lines at which operators decide.
+    """
+
+    before: Any
+    after: Any
+    wide_before: Any = None
+    wide_after: Any = None
+    moved: tuple[Any, ...] = ()
+    narrow: Any = None
+    step: float = 0.0
+    floor: float = 0.0
+    magnitude: float = 0.0
+    drawn: bool = False
+
+
+def judge(runs: Runs, grade: str) -> Closeness:
+    """Whether two forms compute the same, as exactly as the grade asks for."""
+    a, b = runs.before, runs.after
+    if identical(a, b) and (runs.wide_before is None or identical(runs.wide_before, runs.wide_after)):
+        return SAME
+    lists = [flat(value) for value in (a, b)]
+    if isinstance(a, list) and None not in lists and len(lists[0] or ()) == len(lists[1] or ()):
+        found = SAME
+        for one, other in zip(lists[0] or (), lists[1] or (), strict=True):
+            found = found.worse(judge(Runs(one, other), grade))
+        return found
+    if not (is_float(a) and is_float(b)) or a.shape != b.shape or a.dtype != b.dtype:
+        return _judge_decisions(runs, grade)
+    wide = [value for value in (runs.wide_before, runs.wide_after) if getattr(value, "shape", None) == a.shape]
+    if len(wide) == 2:
+        function = _is_same_function(runs, grade)
+        if function is not None and function.why:
+            return function
+    return _is_as_accurate(runs, grade)
+
+
+def _judge_decisions(runs: Runs, grade: str) -> Closeness:
+    """Integers, booleans and texts: the same, but where rounding in front of them decides."""
+    a, b = runs.before, runs.after
+    found = compare(a, b, grade)
+    if not found.why:
+        return SAME
+    if getattr(a, "shape", None) != getattr(b, "shape", ()) or a.dtype != b.dtype or not a.size:
+        return Closeness(found.why, is_same=False, is_other=True)
+    apart = np.asarray(a != b)
+    is_other = float(np.mean(apart)) > _MOST
+    if a.dtype.kind in "OSU":
+        return Closeness(found.why, is_same=False, is_other=is_other)
+    allowed, known = 0.0, runs.wide_before is not None and runs.wide_after is not None
+    if runs.step or (known and identical(runs.wide_before, runs.wide_after)):
+        allowed = max(1.0, FLIPS * a.size)
+    if not known:
+        others = [np.asarray(a != one) for one in runs.moved if getattr(one, "shape", None) == a.shape]
+        allowed = max(allowed, TIMES["close"] * float(max(map(np.count_nonzero, others), default=0)))
+    gap = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind != "b" else apart
+    if runs.step and (float(np.max(gap)) > 1 or _leans(a, b)):
+        return Closeness(found.why, is_same=False, is_other=is_other)
+    count = float(np.count_nonzero(apart))
+    why, part = "" if count <= allowed else found.why, count / a.size
+    return Closeness(why, count, allowed, is_same=False, is_other=is_other, part=part)
+
+
+def _leans(a: Array, b: Array) -> bool:
+    """Whether steps of one channel all go the same way: rounding takes them up as often as down."""
+    signs = np.sign(b.astype(np.float64) - a.astype(np.float64))
+    rows = np.moveaxis(signs, 1, 0).reshape(signs.shape[1], -1) if signs.ndim > 1 else signs.reshape(1, -1)
+    up, down = (np.count_nonzero(rows == sign, axis=1) for sign in (1, -1))
+    return bool(((np.maximum(up, down) >= _LEANING) & (np.minimum(up, down) * 20 <= np.maximum(up, down))).any())
+
+
+_LEANING = 12
+
+
+def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
+    """Compare in float64; None where that is another case than the run in the models' precision.
+
+    Elements that the first form decides otherwise in float64 are left to the second question.
+    """
+    x, y = runs.wide_before, runs.wide_after
+    with np.errstate(all="ignore"):
+        a = runs.before.astype(x.dtype)
+        if (np.isfinite(a) != np.isfinite(x)).any():
+            return None
+        sides = one_sided(x, y)
+        if sides.any():
+            return None if grade != "exact" else Closeness(f"{told(x, y, sides)}, in float64", is_same=False)
+        width, gap, near = scale(x), _gap(x, y), _gap(a, x)
+        alike = near <= _flipped(runs) * np.maximum(width, runs.magnitude)
+        u = half_unit(_narrowest(runs))
+        noise = max([float(near[alike].max(initial=0.0)), *(_apart(x, one) for one in runs.moved)])
+        allowed = ROUNDINGS * WIDE * (width + noise / u)
+        if grade == "close":
+            allowed = np.maximum(allowed, CONSTANTS * noise + 4 * u * width)
+            if runs.drawn:  # right beside a line, what is left is the rounding of a constant
+                allowed = np.maximum(allowed, u * runs.magnitude)
+        if runs.step:
+            allowed = np.maximum(allowed, runs.step)
+        wrong = (gap > allowed) & alike
+    why = f"{told(x, y, wrong)}, in float64" if wrong.any() else ""
+    return _closeness(why, gap, allowed, width, wrong)
+
+
+def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
+    """Compare in the precision of the models."""
+    a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
+    quick = _is_near_everywhere(runs, grade)
+    if quick is not None:
+        return quick
+    with np.errstate(all="ignore"):
+        wide = np.complex128 if a.dtype.kind == "c" else np.float64
+        p, q = a.astype(wide), b.astype(wide)
+        sides = one_sided(p, q)
+        if sides.any():
+            return Closeness(told(a, b, sides), is_same=False)
+        width, gap = scale(p), _gap(p, q)
+        narrow = _narrowest(runs)
+        most = cap(narrow, grade) * width
+        noise = max([0.0, *(_apart(p, one) for one in runs.moved)])
+        known = getattr(x, "shape", None) == a.shape == getattr(y, "shape", None)
+        flipped = np.zeros(a.shape, bool)
+        if known:
+            near, far = _gap(p, x), _gap(q, y)
+            decided = np.maximum(near, far) > _flipped(runs) * np.maximum(width, runs.magnitude)
+            flipped = decided & (_gap(x, y) <= CAPS["float32"]["exact"] * scale(x))
+            noise = max(noise, float(near[~decided].max(initial=0.0)))
+        units = UNITS["exact" if runs.moved and not known else grade]
+        allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
+        allowed = np.maximum(np.maximum(allowed, ANYWAY * noise), runs.floor)
+        if runs.drawn and grade == "close":
+            allowed = np.maximum(allowed, half_unit(narrow) * runs.magnitude)
+        if runs.step:
+            allowed = np.maximum(allowed, runs.step * (1 + 2.0**-10))
+        wrong = gap > allowed
+        if np.count_nonzero(wrong & flipped) <= max(1, FLIPS * a.size) or runs.drawn:
+            wrong &= ~flipped
+    return _closeness(told(a, b, wrong) if wrong.any() else "", gap, allowed, width, wrong)
+
+
+def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array) -> Closeness:
+    shown = np.where(wrong, gap, np.minimum(gap, allowed))  # what is excused otherwise uses up no more than that
+    part = float(np.mean(wrong)) if wrong.size else 0.0
+    return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=_is_other(gap, width), part=part)
+
+
+def _flipped(runs: Runs) -> float:
+    """How far from float64, as a part of the scale, a run is that decided something otherwise."""
+    return 10 * cap(_narrowest(runs), "close")
+
+
+def _is_near_everywhere(runs: Runs, grade: str) -> Closeness | None:
+    """Large values whose largest difference is allowed of any element: one pass instead of many; else None."""
+    a, b = runs.before, runs.after
+    if a.size < _LARGE or a.dtype.kind != "f" or a.dtype.itemsize < 4 or runs.narrow not in (None, a.dtype):
+        return None
+    with np.errstate(all="ignore"):
+        gap = float(np.abs(a - b).max())
+        allowed = UNITS[grade] * half_unit(a.dtype) * float(np.sqrt(np.mean(np.square(a), dtype=np.float64)))
+        allowed = min(allowed, cap(a.dtype, grade) * allowed / (UNITS[grade] * half_unit(a.dtype)))
+    return Closeness("", gap, allowed, is_same=False) if gap <= allowed < np.inf else None
+
+
+_LARGE = 1 << 14
+_FAR, _MOST = 0.05, 0.5
+"""Values are other ones altogether where more than this part of the elements is farther apart than this part."""
+
+
+def _is_other(gap: Array, width: Array) -> bool:
+    return bool(gap.size) and float(np.mean(gap > _FAR * width)) > _MOST
+
+
+def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = ()) -> Closeness:
+    """Outputs of whole models, whose regions were judged one by one: rounding may add up.
+
+    `moved` are outputs of the first model whose inputs and weights were moved by a rounding: what that does, the
+    rounding of other formulas may do `TIMES["close"]` times.
+    """
+    found = judge(Runs(before, after), grade)
+    if not found.why or not moved:
+        return found
+    again = judge(Runs(before, after, moved=moved), grade)
+    if not again.why or not (is_float(before) and is_float(after)) or before.shape != after.shape:
+        return again
+    with np.errstate(all="ignore"):
+        p, q = before.astype(np.float64), after.astype(np.float64)
+        others = [one for one in moved if getattr(one, "shape", None) == p.shape]
+        loose = np.any([one_sided(p, one.astype(np.float64)) for one in others], axis=0) if others else False
+        gap = _gap(p, q)
+        noise = max((_apart(p, one) for one in others), default=0.0)
+        wrong = (gap > TIMES["close"] * noise) & (gap > CAPS["float32"]["exact"] * scale(p))
+        wrong |= one_sided(p, q) & ~np.asarray(loose)
+        allowed = np.maximum(TIMES["close"] * noise, CAPS["float32"]["exact"] * scale(p))
+    return _closeness(told(before, after, wrong) if wrong.any() else "", gap, allowed, scale(p), wrong)
+
+
+def judge_by_user(a: Any, b: Any, tolerance: Tolerance) -> Closeness:
+    """Compare an output by the user's tolerance; what is no number, NaN and infinities have to be equal."""
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        found = SAME
+        for one, other in zip(a, b, strict=True):
+            found = found.worse(judge_by_user(one, other, tolerance))
+        return found
+    if not (_is_numbers(a) and _is_numbers(b)) or a.shape != b.shape or _is_whole(a) != _is_whole(b):
+        return Closeness(compare(a, b).why, is_same=False)
+    with np.errstate(all="ignore"):
+        wide = np.complex128 if a.dtype.kind == "c" else np.float64
+        p, q = a.astype(wide), b.astype(wide)
+        sides = one_sided(p, q)
+        gap = np.where(np.isfinite(p) & np.isfinite(q), np.abs(p - q), 0.0)
+        if _is_whole(a):
+            gap = np.maximum(gap, a != b)  # integers that differ by less than float64 shows
+        allowed = np.where(np.isfinite(p), tolerance.atol + tolerance.rtol * np.abs(p), tolerance.atol)
+    wrong = sides | (gap > allowed)
+    why = f"{told(a, b, wrong)} by more than {tolerance}" if wrong.any() else ""
+    return Closeness(why, *nearest(gap, allowed), is_same=False)
+
+
+def _is_whole(value: Any) -> bool:
+    return value.dtype.kind in "iu" or value.dtype.name in NARROW
+
+
+def _is_numbers(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and (dtype.kind in "fciuV" or dtype.name in NARROW)
+
+
+def _narrowest(runs: Runs) -> Any:
+    kinds = [kind for kind in (runs.before.dtype, runs.after.dtype, runs.narrow) if kind is not None]
+    return max(kinds, key=half_unit)
 
 
 def half_unit(dtype: Any) -> float:
@@ -77,145 +350,15 @@ def scale(values: Array) -> Array:
     return np.maximum(magnitude, np.sqrt(np.mean(np.square(np.minimum(magnitude, 1e150)))))
 
 
-@dataclass(frozen=True)
-class Runs:
-    """One output of both forms, in their own precision and in float64."""
-
-    before: Array
-    after: Array
-    wide_before: Array
-    wide_after: Array
-
-
-def judge(
-    name: str,
-    runs: Runs,
-    grade: str,
-    *,
-    unit: float = 0.0,
-    narrow: Any = None,
-    rounded: bool = False,
-    noise: float = 0.0,
-) -> Judgement | None:
-    """Both questions about an output of floats; None where the twins cannot answer.
-
-    `unit` is the rounding of those nodes of the twins that did not run in float64; `narrow` the precision that the
-    forms compute in, where the output is wider; `rounded` says that they are written in different ones; `noise` is what
-    the engine's approximations of functions do to either form.
-    """
-    a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
-    if not a.shape == b.shape == getattr(x, "shape", None) == getattr(y, "shape", None):
-        return None
-    narrow = max((dtype for dtype in (a.dtype, b.dtype, narrow) if dtype is not None), key=half_unit)
-    u, most = half_unit(narrow), cap(narrow, grade)
-    with np.errstate(all="ignore"):
-        p, q = a.astype(x.dtype), b.astype(x.dtype)
-        if one_sided(p, q).any():
-            return Judgement(name, TWINS, why=told(a, b, one_sided(p, q)))
-        if one_sided(x, y).any():
-            return Judgement(name, TWINS, why=f"{told(x, y, one_sided(x, y))}, in float64")
-        if (np.isfinite(p) & ~np.isfinite(x)).any():
-            return None
-        width = scale(x)
-        apart = _gap(x, y)
-        near, far = (np.where(np.isfinite(p), gap, 0.0) for gap in (_gap(p, x), _gap(q, y)))
-        source, result = float(near.max(initial=0.0)), float(far.max(initial=0.0))
-        if source > max(FAR * float(width.max(initial=0.0)), noise) and result * TIMES["close"] < source:
-            return None
-        limit = _alike(x)
-        like, moved = _mean(x, limit), _largest(near, x, limit)
-        same = (ROUNDINGS[grade] * WIDE + ROUNDINGS["exact"] * unit) * (like + moved / u)
-        if grade == "close" or rounded:
-            stored = moved + (_largest(far, x, limit) if rounded else 0.0)
-            same = np.maximum(same, CONSTANTS * stored + 4 * u * like)
-        same = np.minimum(same, most * like)
-        good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
-        good = np.maximum(ANYWAY * max(source, noise), most * width if rounded else good)
-    found = Judgement(name, TWINS, *nearest(apart, same), *nearest(far, good))
-    if (apart > same).any():
-        return replace(found, why=f"{told(x, y, apart > same)}, in float64")
-    if (far > good).any():
-        return replace(found, why=f"{told(y, q, far > good)}, of the second model in its own precision and in float64")
-    return found
-
-
-def _alike(values: Array) -> Array:
-    """Up to which magnitude other elements tell how inexact an element is: beside huge ones, small ones are not.
-
-    What lies near 0 by chance is among many that are not far larger; of 16 elements that are not 0, one is as small.
-    """
-    magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
-    order = np.sort(magnitude[magnitude > 0], axis=None)
-    few = order[order.size // 16] if order.size else 0.0
-    return np.maximum(256 * magnitude, 32 * few)
-
-
-def _largest(gap: Array, values: Array, limit: Array) -> Array:
-    """For each element, the largest gap of the elements whose magnitude is not above its limit."""
-    order, last = _below(values, limit)
-    return np.maximum.accumulate(gap.reshape(-1)[order])[last].reshape(gap.shape)
-
-
-def _mean(values: Array, limit: Array) -> Array:
-    """For each element, its scale among the elements whose magnitude is not above its limit."""
-    magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
-    order, last = _below(values, limit)
-    squares = np.cumsum(np.square(np.minimum(magnitude, 1e150)).reshape(-1)[order])
-    return np.maximum(magnitude, np.sqrt(squares[last] / (last + 1)).reshape(values.shape))
-
-
-def _below(values: Array, limit: Array) -> tuple[Array, Array]:
-    """The elements by magnitude, and for each one the place in this order of the last that is not above its limit."""
-    magnitude = np.where(np.isfinite(values), np.abs(values), 0.0).reshape(-1)
-    order = np.argsort(magnitude)
-    return order, np.maximum(np.searchsorted(magnitude[order], limit.reshape(-1), "right") - 1, 0)
-
-
 def _gap(a: Array, b: Array) -> Array:
     return np.where(np.isfinite(a) & np.isfinite(b), np.abs(a - b), 0.0)
 
 
-def distance(values: Array, others: Array) -> float:
-    """How far apart two arrays are, at the element where they are farthest."""
-    if values.shape != others.shape:
+def _apart(a: Array, b: Any) -> float:
+    """The largest difference of two values; 0 where they cannot be compared."""
+    if getattr(b, "shape", None) != a.shape or not is_float(b):
         return 0.0
-    with np.errstate(all="ignore"):
-        return float(_gap(values, others).max(initial=0.0))
-
-
-def direct(name: str, a: Array, b: Array, grade: str) -> Judgement:
-    """Two runs of the same shape compared with each other."""
-    narrow = max((a.dtype, b.dtype), key=half_unit)
-    with np.errstate(all="ignore"):
-        wide = np.complex128 if a.dtype.kind == "c" else np.float64
-        p, q = a.astype(wide), b.astype(wide)
-        if one_sided(p, q).any():
-            return Judgement(name, DIRECT, why=told(a, b, one_sided(p, q)))
-        gap = np.where(np.isfinite(p), np.abs(p - q), 0.0)
-        allowed = min(UNITS[grade] * half_unit(narrow), cap(narrow, grade)) * scale(p)
-    found = Judgement(name, DIRECT, 0.0, 0.0, *nearest(gap, allowed))
-    return replace(found, why=told(a, b, gap > allowed)) if (gap > allowed).any() else found
-
-
-def apart(a: Array, b: Array) -> float:
-    """How far two runs in float32 or double are apart, as a part of the scale; infinite where that cannot be said."""
-    if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind != "f" or half_unit(a.dtype) > SINGLE:
-        return math.inf
-    with np.errstate(all="ignore"):
-        p, q = a.astype(np.float64), b.astype(np.float64)
-        if one_sided(p, q).any():
-            return math.inf
-        gap, width = _gap(p, q), _mean(p, _alike(p))
-        return float(np.where(gap > 0, gap / width, 0.0).max(initial=0.0))
-
-
-def near(dtype: Any, seen: float) -> float:
-    """How far apart two runs may be, as a part of the scale, of forms that twins showed to be the same function.
-
-    Any form may be so far from its twin; and where runs that were judged by twins were `seen` to be apart, the largest
-    errors of others are a few times as large.
-    """
-    return max(UNITS["exact"] * half_unit(dtype), min(TIMES["exact"] * seen, CAPS["float32"]["exact"]))
+    return float(_gap(a, b.astype(a.dtype)).max(initial=0.0))
 
 
 def one_sided(a: Array, b: Array) -> Array:
@@ -224,14 +367,14 @@ def one_sided(a: Array, b: Array) -> Array:
     return ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
 
 
-def nearest(gap: Array, bound: Array) -> tuple[float, float]:
-    """The difference that is the largest part of its bound, and that bound."""
+def nearest(gap: Array, allowed: Array) -> tuple[float, float]:
+    """The difference that is the largest part of what is allowed, and that."""
     if not gap.size:
         return 0.0, 0.0
     with np.errstate(all="ignore"):
-        parts = np.where(gap > 0, gap / bound, 0.0)
+        parts = np.where(gap > 0, gap / allowed, 0.0)
     at = np.unravel_index(int(np.argmax(parts)), gap.shape)
-    return float(gap[at]), float(np.broadcast_to(bound, gap.shape)[at])
+    return float(gap[at]), float(np.broadcast_to(allowed, gap.shape)[at])
 
 
 def told(a: Array, b: Array, wrong: Array) -> str:
@@ -241,7 +384,7 @@ def told(a: Array, b: Array, wrong: Array) -> str:
     return f"{b[where]} instead of {a[where]}{place}, {int(np.count_nonzero(wrong))} of {a.size} elements differ"
 
 
-def is_float(value: Any) -> bool:
+def is_float(value: Any) -> TypeGuard[Array]:
     """Whether a value is an array of floats, complex numbers included."""
     dtype = getattr(value, "dtype", None)
     if dtype is None or dtype.kind not in "fcV":
@@ -249,5 +392,11 @@ def is_float(value: Any) -> bool:
     return bool(dtype.kind != "V" or dtype.name == "bfloat16" or dtype.name.startswith("float8"))
 
 
-def is_float8(value: Any) -> bool:
-    return half_unit(value.dtype) > 2.0**-8
+def move_by_rounding(value: Any, seed: int) -> Any:
+    """A value whose floats are moved by up to one rounding of their type, each in a direction of its own."""
+    if not is_float(value) or not value.size:
+        return value
+    rng = np.random.default_rng(seed)
+    unit = 2 * half_unit(value.dtype)
+    with np.errstate(all="ignore"):
+        return (value * (1 + unit * rng.choice([-1.0, 1.0], value.shape))).astype(value.dtype)

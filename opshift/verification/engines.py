@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import signal
+import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.files import external
@@ -23,6 +26,37 @@ LARGE = 1 << 28
 
 class EngineError(RuntimeError):
     """An engine cannot load a model, or fails while running it. The text is the engine's own, on one line."""
+
+
+TOO_LONG = "it takes longer than"
+
+
+class _Late(BaseException):
+    """The time is over; nobody who catches an engine's errors goes on."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `EngineError` where what runs in Python takes longer; elsewhere than on Unix, nothing bounds it."""
+    alarm = getattr(signal, "setitimer", None)
+    if not math.isfinite(seconds) or alarm is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, end)
+    rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except _Late:
+        raise EngineError(f"{TOO_LONG} {seconds:g} s") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if rest:  # a limit of the whole process goes on
+            signal.setitimer(signal.ITIMER_REAL, rest)
 
 
 class Session(Protocol):
@@ -143,7 +177,14 @@ class Reference:
 
     engine = "onnx.reference"
 
-    def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
+    def __init__(
+        self,
+        model: ModelProto | bytes,
+        outputs: Sequence[str] | None = None,
+        folder: str | None = None,
+        kernels: Sequence[Any] = (),
+    ):
+        """`kernels` are implementations (`OpRun`) that take the place of its own."""
         import onnx
         import onnx.reference
 
@@ -151,7 +192,7 @@ class Reference:
             proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else model
             if folder is not None:
                 proto = external.runnable(proto, folder, embedded=True)
-            self._evaluator = onnx.reference.ReferenceEvaluator(_with_names(proto))
+            self._evaluator = onnx.reference.ReferenceEvaluator(_with_names(proto), new_ops=list(kernels) or None)
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._outputs = None if outputs is None else list(outputs)

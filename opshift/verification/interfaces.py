@@ -1,11 +1,17 @@
-"""Inputs and outputs of two forms that are written in different precisions."""
+"""Inputs and outputs of two models: which stand for each other, and in which precisions they are written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from opshift.passes.model.messages import ModelProto, TensorProto, ValueInfoProto
+from opshift.passes.model.traversal import own_names
+from opshift.passes.model.types import type_text
+from opshift.passes.records import replace
+from opshift.verification.feeding.asked import Asked
+from opshift.verification.parts import rename
+from opshift.verification.side import Side
 
 _FLOATS = (TensorProto.DOUBLE, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -34,7 +40,98 @@ def as_second(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
     return {name: _cast(value, types[name][1]) if name in types else value for name, value in feeds.items()}
 
 
+def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two floats of different types, both in the narrower one."""
+    from opshift.verification.bounds import half_unit
+
+    narrow = max((a.dtype, b.dtype), key=half_unit)
+    return a.astype(narrow), b.astype(narrow)
+
+
 def _cast(value: Any, to: int) -> Any:
     import onnx.helper
 
     return value.astype(onnx.helper.tensor_dtype_to_np_dtype(to))
+
+
+Matched = tuple[Side, Side, str, list[str]]
+"""Two models whose inputs and outputs are called alike; why there are none; and what is to be said of it."""
+
+
+def match(before: Side, after: Side, wanted: Asked) -> Matched:
+    """Call the inputs and outputs of the second model as the first one calls those that they stand for.
+
+    They stand for each other by name, as the user says (`--map`), or else by position where types agree.
+    """
+    model, remarks = after.model, list[str]()
+    names: dict[str, str] = {}
+    for what, one, other in (
+        ("output", list(before.model.graph.output), list(model.graph.output)),
+        ("input", _required(before.model, wanted), _required(model, wanted)),
+    ):
+        found, why = _pair_up(what, one, other, wanted)
+        if why:
+            return before, after, why, []
+        for a, b in found.items():
+            if a != b:
+                names[b] = a
+        moved = [f'"{a}" with "{b}"' for a, b in found.items() if a != b and wanted.map.get(a) != b]
+        if moved:
+            remarks.append(f"{what}s are compared by position: {', '.join(moved[:8])}")
+    if names:
+        model = _renamed(model, names)
+    order = [value.name for value in before.model.graph.output]
+    if [value.name for value in model.graph.output] != order:
+        made = ModelProto()
+        made.CopyFrom(model)
+        held = {value.name: value for value in model.graph.output}
+        del made.graph.output[:]
+        made.graph.output.extend(held[name] for name in order)
+        model = made
+        remarks.append("the outputs are in another order")
+    return before, replace(after, model=model), "", remarks
+
+
+def _required(model: ModelProto, wanted: Asked) -> list[ValueInfoProto]:
+    held = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in held and value.name not in wanted.values]
+
+
+def _pair_up(
+    what: str, one: Sequence[ValueInfoProto], other: Sequence[ValueInfoProto], wanted: Asked
+) -> tuple[dict[str, str], str]:
+    """The name in the second model for each in the first; or why there is none."""
+    a, b = [value.name for value in one], [value.name for value in other]
+    said = {name: to for name, to in wanted.map.items() if name in a and to in b}
+    if set(a) == set(b) and not said:
+        return {name: name for name in a}, ""
+    rest = [name for name in a if name not in said], [name for name in b if name not in said.values()]
+    types = [{v.name: type_text(v.type) or "" for v in values} for values in (one, other)]
+    alike = len(rest[0]) == len(rest[1]) and all(
+        _element(types[0][x]) == _element(types[1][y]) for x, y in zip(*rest, strict=True)
+    )
+    if not alike:
+        return {}, f"the {what}s are {b} instead of {a}; --map A=B says which stand for each other"
+    same = {name: name for name in rest[0] if name in rest[1]}
+    left = [name for name in rest[0] if name not in same], [name for name in rest[1] if name not in same]
+    return {**said, **same, **dict(zip(*left, strict=True))}, ""
+
+
+def _element(kind: str) -> str:
+    """A type without its sizes."""
+    return kind.partition("[")[0]
+
+
+def _renamed(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
+    made = ModelProto()
+    made.CopyFrom(model)
+    graph = made.graph
+    taken = own_names(graph) & set(names.values()) - set(names)
+    whole = {**names, **{name: f"{name}~other" for name in taken}}
+    for node in graph.node:
+        rename(node, whole)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        value.name = whole.get(value.name, value.name)
+    for tensor in graph.initializer:
+        tensor.name = whole.get(tensor.name, tensor.name)
+    return made

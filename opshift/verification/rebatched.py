@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from opshift.passes import progress
 from opshift.passes.changes import Batch
@@ -14,13 +13,9 @@ from opshift.verification.compare import compare
 from opshift.verification.engines import ENGINES, EngineError, Feeds
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
-from opshift.verification.judgement import Verification
 from opshift.verification.side import Side
-
-if TYPE_CHECKING:
-    from opshift.verification.judge import Pair
-
-Run = Callable[[Feeds], list[Any]]
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, OutputReport, Verification
+from opshift.verification.whole import OutputJudge, Run
 
 
 def verify_samples_apart(
@@ -30,7 +25,7 @@ def verify_samples_apart(
     try:
         return isolation.call(verify_samples, before, after, of, values, grade=grade, wanted=wanted)
     except isolation.Ended as ended:
-        return Verification("unverified", why=str(ended))
+        return Verification(UNVERIFIED, why=str(ended))
 
 
 def verify_samples(before: Side, after: Side, of: Batch, values: Feeds, *, grade: str, wanted: Asked) -> Verification:
@@ -41,51 +36,32 @@ def verify_samples(before: Side, after: Side, of: Batch, values: Feeds, *, grade
             return _run(replace(before, engine=engine), replace(after, engine=engine), of, values, grade, wanted)
         except EngineError as error:
             reasons.append(str(error))
-    return Verification("unverified", why="; ".join(dict.fromkeys(reasons)))
+    return Verification(UNVERIFIED, why="; ".join(dict.fromkeys(reasons)))
 
 
 def _run(before: Side, after: Side, of: Batch, values: Feeds, grade: str, wanted: Asked) -> Verification:
-    from opshift.verification.judge import Pair
-
     one, other = before.open(), after.open()
-    pair = Pair(before, after, grade, wanted.tolerances)
-    pair.why = "the source runs once a sample"
-    total = Verification("equal", f"{after.named}, the source once a sample", float64=pair.told())
+    names = [value.name for value in before.model.graph.output]
+
+    def by_samples(run: Run) -> Run:
+        return lambda given: once_a_sample(run, {**given, **values}, of, names)
+
+    judge = OutputJudge(before, grade, wanted.tolerances, names, by_samples)
+    outputs: dict[str, OutputReport] = {}
+    total = Verification(EQUAL, engine=f"{after.named}, the source once a sample")
     for fed in feeding.running(after, other.run, wanted):
         progress.tell("run the source once a sample", total.runs + 1, 0)
-        expected = once_a_sample(one.run, {**fed.given, **values}, of, pair.names)
+        expected = by_samples(one.run)(fed.given)
         total = replace(total, runs=total.runs + 1, inputs=(*total.inputs, fed.shapes))
-        verdict = pair.judge(fed.given, expected, fed.outputs)
-        if any(found.why for found in verdict.outputs):  # both may be far from what the model means
-            with suppress(EngineError):
-                verdict = _by_twins(pair, of, values).judge(fed.given, expected, fed.outputs)
-        for found, a, b in zip(verdict.outputs, expected, fed.outputs, strict=True):
+        for name, a, b in zip(names, expected, fed.outputs, strict=True):
+            report = judge.output(name, fed.given, a, b)
+            outputs[name] = outputs[name].worse(report) if name in outputs else report
             seen = compare(a, b)
             worst = max(total.absolute, seen.absolute), max(total.relative, seen.relative)
-            total = replace(total, absolute=worst[0], relative=worst[1])
-            if found.why:
-                return replace(total, status="different", tensor=found.output, why=found.why)
-    return total
-
-
-def _by_twins(pair: Pair, of: Batch, values: Feeds) -> Pair:
-    """The pair with twins in float64, of which that of the source runs once a sample, too."""
-    from opshift.verification.judge import Pair
-    from opshift.verification.twins.twin import Twin
-
-    class Once(Twin):
-        """The source in float64, one sample after the other."""
-
-        def run(self, feeds: Feeds, **asked: Any) -> list[Any]:
-            if asked.get("forced") or asked.get("watch"):
-                raise EngineError("samples have no values in common")
-            noise = bool(asked.get("noise"))
-            return once_a_sample(lambda one: Twin.run(self, one, noise=noise), {**feeds, **values}, of, pair.names)
-
-    before, after = pair.before, pair.after
-    found = Pair(before, after, pair.grade, pair.asked)
-    found.twins = Once(before.model, before.folder), Twin(after.model, after.folder)
-    return found
+            total = replace(total, absolute=worst[0], relative=worst[1], outputs=tuple(outputs.values()))
+            if report.why:
+                return replace(total, status=DIFFERENT, tensor=name, why=report.why)
+    return replace(total, is_same=all(report.is_same for report in outputs.values()))
 
 
 def once_a_sample(run: Run, given: Feeds, of: Batch, names: Sequence[str]) -> list[Any]:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from opshift.passes.records import dataclass, replace
+from opshift.passes.records import dataclass
 from opshift.passes.spelling import texts
-from opshift.verification.compare import NARROW, compare
-from opshift.verification.judgement import TOLERANCE, Judgement
 
 Given = float | str | Mapping[str, float] | Iterable[str]
 """A number for all outputs, or numbers by the name of an output; `x` or `output:x` as they are typed."""
@@ -61,38 +58,3 @@ def _number(what: str, text: str, number: str) -> float:
         return float(number)
     except ValueError:
         raise ValueError(f"{text!r} is no tolerance; write --{what} NUMBER or --{what} OUTPUT:NUMBER") from None
-
-
-def judge(name: str, a: Any, b: Any, tolerance: Tolerance) -> Judgement:
-    """One output of both forms; what is no number has to be equal, NaN and infinities are at the same places."""
-    import numpy as np
-
-    from opshift.verification import bounds
-
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        found = Judgement(name, TOLERANCE)
-        for one, other in zip(a, b, strict=True):
-            found = found.worse(judge(name, one, other, tolerance))
-        return found
-    if not (_is_numbers(a) and _is_numbers(b)) or a.shape != b.shape or _is_whole(a) != _is_whole(b):
-        return Judgement(name, TOLERANCE, why=compare(a, b).why)
-    with np.errstate(all="ignore"):
-        wide = np.complex128 if a.dtype.kind == "c" else np.float64
-        p, q = a.astype(wide), b.astype(wide)
-        sides = bounds.one_sided(p, q)
-        gap = np.where(np.isfinite(p) & np.isfinite(q), np.abs(p - q), 0.0)
-        if _is_whole(a):
-            gap = np.maximum(gap, a != b)  # integers that differ by less than float64 shows
-        allowed = np.where(np.isfinite(p), tolerance.atol + tolerance.rtol * np.abs(p), tolerance.atol)
-    found = Judgement(name, TOLERANCE, 0.0, 0.0, *bounds.nearest(gap, allowed))
-    wrong = sides | (gap > allowed)
-    return replace(found, why=f"{bounds.told(a, b, wrong)} by more than {tolerance}") if wrong.any() else found
-
-
-def _is_whole(value: Any) -> bool:
-    return value.dtype.kind in "iu" or value.dtype.name in NARROW
-
-
-def _is_numbers(value: Any) -> bool:
-    dtype = getattr(value, "dtype", None)
-    return dtype is not None and (dtype.kind in "fciuV" or dtype.name in NARROW)

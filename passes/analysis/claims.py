@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from opshift.passes.analysis.shapes import Shapes, Sizes, graph_types
+from opshift.passes.changes import CONTRADICTED as CONTRADICTED
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.imports import opsets
@@ -109,9 +110,6 @@ def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:
         if _is_number(claim) or (nameless and claim.dim_param):
             dim.CopyFrom(claim)
     return made
-
-
-CONTRADICTED = "A shape is declared that the value does not have; the one that follows from the inputs counts"
 
 
 def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:

@@ -25,7 +25,7 @@ from opshift.passes.analysis.callers import (
     outside,
 )
 from opshift.passes.changes import Change
-from opshift.passes.errors import Refusal
+from opshift.passes.errors import Refusal, function_place
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.encoding.fields import retain
@@ -40,7 +40,7 @@ NeedsWork = Callable[[str, str, int, int], bool]
 
 @dataclass
 class Resolved:
-    """A model in whose functions nothing that `asks` hangs on a call, what was done for that, and what cannot be.
+    """A model in which no operator that has to change depends on what calls of a function leave out.
 
     `stuck` are functions that have to be inlined, since no other can be called in their place; `copied` tells which
     function a copy is one of.
@@ -54,7 +54,7 @@ class Resolved:
 
 
 def asking(source: ModelProto, targets: Mapping[str, int], wanted: Container[Op], needs_work: NeedsWork) -> Asks:
-    """Whether an operator of a function has to become another one, wherever the function is inlined.
+    """Make the question whether an operator in a function has to change, wherever the function is inlined.
 
     `wanted` operators have to; others where `needs_work` between the version they are called at and a target.
     """
@@ -78,8 +78,8 @@ def is_lasting(domain: str, op: str, version: int, target: int, needs_work: Need
     return at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
 
 
-def resolved(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Resolved:
-    """`source` itself where nothing is left out on which anything hangs, else a copy; `inlined` functions are to go."""
+def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Resolved:
+    """Copy the model with a copy of each function for each kind of call; `source` itself if no function needs one."""
     if not source.functions or all(key_of(function)[:2] in inlined for function in source.functions):
         return Resolved(source)
     calls = Callers(source, asks, inlined)
@@ -116,7 +116,7 @@ def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
 
 def _unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
     """A refusal for each node of a function that nobody calls whose answer hangs on calls."""
-    where = f"function {key[0]}::{key[1]}" if key[0] else f"function {key[1]}"
+    where = function_place(*key[:2])
     handed = [
         (node, handed_on(node, calls.functions[callee], calls.hangs[callee], seen, of.defaults))
         for node, callee, seen in of.calls

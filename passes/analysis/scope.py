@@ -1,27 +1,21 @@
-"""`Scope`: what a name means in one graph: its producer, its constant value, its type.
+"""`Scope` answers four questions about a name in a graph.
 
-It is one class in one file, as each of its answers is made of the others'. Who makes a value is asked in five ways:
+| question | asked of a name, here or in an outer graph |
+|---|---|
+| which node produces it? | `producer` |
+| is it constant, and what is its value? | `is_constant`; `tensor`, `array`, `ints` |
+| what type does it have? | `type`, `elem_type` |
+| what shape does it have? | `shape`, `rank`, `size` |
 
-| method | looks | and tells |
-|---|---|---|
-| `producer` | here and around | the node that makes it now |
-| `maker` | here | the same |
-| `written` | here | the same with its opset, if the conversion made it |
-| `source_of` | here | node and opset, those of the source where the node was replaced since: they have the same type |
-| `origin` | here | node and opset, unless the node can tell no more of the type than is known |
+Steps, patterns and rules of optimization need no others. A type or a shape comes from inference, from what steps state
+of values that they make, or, where nothing else tells it, from what the model declares; `Context.trust` keeps a list of
+the last ones.
 
-and what type it has in seven, each of which asks the one below it:
-
-| method | looks | and tells |
-|---|---|---|
-| `shape`, `elem_type` | here and around | the dimensions; the element type, without inference where schemas tell it |
-| `type` | here and around | all that can be known |
-| `own_type` | here | the same |
-| `stated` | here | what is known without a look at the node that makes it: inferred of the source, or declared |
-| `certain` | here | what is known with its shape, and without inference |
-| `declared` | here | what the model itself says |
-
-`stated_elem_type` is the element type of what steps or the model state, `inferred_shape` the shape of what is inferred.
+Inference itself asks about the values of one body, and does not look around. `maker` is the node that produces a value
+now, `written` the same with its opset if the conversion made it, `source_of` the node that tells the type (that of the
+source, if the one that replaced it has the same), `origin` that node unless it has told all that it can. `own_type` is
+the whole answer, `stated` what is known without a look at the node, `certain` what is known without inference,
+`declared` what the model says.
 """
 
 from __future__ import annotations
@@ -206,7 +200,7 @@ class Scope:
         return {value.name: value for value in reversed(self.graph.output)} if self.graph else {}
 
     def owner(self, name: str) -> Scope | None:
-        """The innermost scope that defines `name`."""
+        """The innermost scope, this one or one around it, that defines `name`."""
         scope: Scope | None = self
         while scope is not None and not scope._defines(name):
             scope = scope.parent
@@ -226,37 +220,37 @@ class Scope:
         return self._given
 
     def producer(self, name: str) -> NodeProto | None:
-        """The node that makes `name`, here or in an outer scope; None for inputs and initializers."""
+        """The node that produces `name`, here or in an outer graph; None for inputs and initializers."""
         owner = self.owner(name)
         return None if owner is None else owner.maker(name)
 
     def maker(self, name: str) -> NodeProto | None:
-        """The node of this very body that makes `name`."""
+        """The node of this body that produces `name`."""
         made = self.written(name)
         if made is not None:
             return made[0]
         return None if name in self.initializers else self.producers.get(name)
 
     def written(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node that the conversion made to make `name`, and its opset."""
+        """The node that the conversion made and that produces `name`, with its opset; None for nodes of the source."""
         if name in self.later:
             script, made = self.later[name]
             script.recall(made, self)
         return self.made.get(name)
 
     def source_of(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node that makes `name` here and its opset: the one in the source where it was replaced meanwhile."""
+        """The node of this body that tells the type of `name`, and its opset: that of the source if it was replaced."""
         if name in self.made or (name in self.later and self.later[name][0].edits):
             return self.written(name)
         node = self.producers.get(name)
         return None if node is None else (node, self.opset)
 
     def is_opaque(self, name: str) -> bool:
-        """Whether a value is known to be none that can be evaluated, without a look at the nodes that make it."""
+        """Whether it is known, without a look at the producer, that a value cannot be evaluated."""
         return name in self.later and self.later[name][0].opaque
 
     def opset_of(self, node: NodeProto) -> int:
-        """The default domain's version that a node of this body is written at now."""
+        """The opset of the default domain that a node of this body is written at now."""
         made = self.written(next(iter(node.output), ""))
         return made[1] if made and made[0] is node else self.opset
 
@@ -269,7 +263,7 @@ class Scope:
         return self.context.doubtful.get(key_of(self.body), frozenset())
 
     def is_open(self, node: NodeProto) -> bool:
-        """Whether what a node computes hangs on the calls of its function: attributes, inputs that may be absent."""
+        """Whether a node depends on how its function is called: on attributes, or inputs that calls may leave out."""
         return refers(node) or (bool(self._doubtful) and not self._doubtful.isdisjoint(node.input))
 
     # --- what it holds --------------------------------------------------------------------------------------
@@ -292,7 +286,7 @@ class Scope:
         return evaluate.constant(node, scope)
 
     def _behind_identities(self, name: str) -> tuple[Scope | None, str]:
-        """The value that `name` repeats, with its scope; a long way there is gone once."""
+        """Follow Identity nodes from `name`; returns the scope and the name that they lead to."""
         scope = self.owner(name) if name else None
         passed: dict[tuple[Scope, str], None] = {}
         while scope is not None:
@@ -325,7 +319,7 @@ class Scope:
         return tensor_data.load(held, self.context.folder)
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value is constant; the bytes of an initializer are not read for that."""
+        """Whether a value is constant. The data of initializers are not read for that."""
         owner = self.owner(name)
         return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
 
@@ -349,7 +343,7 @@ class Scope:
         return None if scope is None else scope.own_type(name)
 
     def own_type(self, name: str) -> TypeProto | None:
-        """The same for a value of this very body."""
+        """The type of a value of this body, by all that can be known."""
         known = self.stated(name)
         if (known is None or not has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
@@ -358,12 +352,12 @@ class Scope:
         return known
 
     def names_sizes(self, name: str) -> bool:
-        """Whether inference alone tells the shape of a value, in numbers and in symbols of the model's own."""
+        """Whether inference alone tells the whole shape of a value, in numbers and symbols of the model."""
         scope = self.owner(name)
         return scope is not None and is_whole(scope._inferred_alone(name))
 
     def _inferred_alone(self, name: str) -> TypeProto | None:
-        """The type, with its shape, of a value of the source that inference alone tells something of."""
+        """The type and shape of a value of the source of which nobody declares or states anything."""
         if self.path is None or name in self.typed or name in self._declarations or name in self._tensors:
             return None
         node = self.producers.get(name)
@@ -373,7 +367,7 @@ class Scope:
         return known if known is not None and has_shape(known) else None
 
     def stated(self, name: str) -> TypeProto | None:
-        """What is known of the type of a value of this body without a look at the node that makes it."""
+        """The type of a value of this body, as far as it is known without a look at the producer."""
         if (known := self.certain(name)) is not None:
             return known
         typed, declared = self.typed.get(name), self.declared(name)
@@ -401,7 +395,7 @@ class Scope:
         return self._held_types[name]
 
     def notice(self, name: str, known: TypeProto | None) -> None:
-        """Remember where a claim is all that is known of a value of this body."""
+        """Note that a declared type is all that is known of a value of this body, for a remark in the report."""
         if not self.context.trusting or name in self.typed or self.declared(name) is None or self._is_certain(name):
             return
         if self.path is not None:
@@ -410,11 +404,11 @@ class Scope:
             self.context.trust.take(name, self)
 
     def _is_certain(self, name: str) -> bool:
-        """Whether what is declared of a value is what it has: as runtimes check of inputs."""
+        """Whether a declared type is certain: runtimes check those of inputs, and initializers have theirs."""
         return name in self._tensors or (self.parent is None and name in self._inputs())
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that makes `name` and its opset, unless it cannot tell more than is known."""
+        """The node of this body that produces `name`, and its opset; None if it cannot tell more than is known."""
         made = self.written(name)
         if made is not None:
             return None if name in self._settled else made
@@ -425,11 +419,11 @@ class Scope:
         return (node, self.opset) if known is None or not has_shape(known) else None
 
     def judged(self, node: NodeProto) -> None:
-        """Remember that a node has told all that it can about its outputs, for now where the conversion made it."""
+        """Note that a node has told all about its outputs that it can; a new node is asked again until it settles."""
         (self._judged if self.written(node.output[0]) is None else self._told).update(node.output)
 
     def settle(self, made: Sequence[NodeProto | bytes]) -> None:
-        """Ask no node that stood before these again, which are made of one node of the source: all of them stay."""
+        """Note that nodes which replaced one node of the source stay: those before them are not asked again."""
         if self._told:
             for node in made:
                 if not isinstance(node, bytes):
@@ -438,7 +432,7 @@ class Scope:
             self._told.clear()
 
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
-        """State the tensor types of values that no node of this body tells, where nothing better is known."""
+        """State the tensor types of values that come from outside, where nothing better is known."""
         for name, kind in zip(names, kinds, strict=False):
             known = self.typed.get(name) or self.declared(name)
             if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
@@ -480,7 +474,7 @@ class Scope:
         return elem_type_of(found) if found is not None else 0
 
     def spread_elem_types(self) -> None:
-        """Find out the element types of all values at once, which takes less than one after the other."""
+        """Find the element types of all values at once: cheaper than one after the other."""
         elements.spread(self, self.body.node, self._declarations.keys() | self.typed.keys())
 
     def stated_elem_type(self, name: str) -> int:
@@ -515,7 +509,7 @@ class Scope:
         return found if isinstance(found, int) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
-        """The dimensions for a value of the source model, by inference even where the model declares less."""
+        """The dimensions of a value of the source by inference, even where the model declares fewer of them."""
         scope = self.owner(name)
         if scope is None or scope.path is None:
             return self.shape(name)
@@ -525,19 +519,19 @@ class Scope:
     # --- what a step adds -----------------------------------------------------------------------------------
 
     def record(self, node: NodeProto, opset: int) -> None:
-        """Remember a node that the conversion made, so that later nodes can ask about its outputs."""
+        """Note a node that the conversion made, so that its outputs can be asked about."""
         for name in node.output:
             self.made[name] = (node, opset)
 
     def declare(self, name: str) -> None:
-        """State the type of a made value in the graph, for readers that cannot infer it."""
+        """Declare the type of a new value in the graph, for runtimes that cannot infer it."""
         if self.graph is not None and self.written(name) is not None and self.declared(name) is None:
             found = self.type(name)
             if found is not None:
                 (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
-        """Remember what a sequence or an optional holds, which no node makes any more; none may stay to read it."""
+        """Note the elements of a sequence or an optional that no node produces any more, so that readers use these."""
         self._elements[name] = list(elements)
         self.context.dissolved.add(name)
 

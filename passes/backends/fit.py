@@ -1,12 +1,22 @@
-"""Makes a model one that a backend reads: its opset, its IR version, and none of the operators that it lacks."""
+"""Conversion for a backend: to an opset and an IR version that it reads, without operators that it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
-from opshift.passes.conversion import convert, ir_versions
+from opshift.passes.conversion import ir_versions
+from opshift.passes.conversion.attempts import (
+    REPAIRS,
+    Attempt,
+    Conversion,
+    choose,
+    extend,
+    plan_attempt,
+    try_attempts,
+)
+from opshift.passes.conversion.convert import convert_once
 from opshift.passes.errors import Refusal
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.kinds import Survey
@@ -17,103 +27,161 @@ from opshift.passes.records import replace
 _ML = "ai.onnx.ml"
 
 
-def attempt(
+def convert_for_backend(
     source: ModelProto,
     backend: Backend,
-    *,
     ops: Iterable[Op] = (),
     ir_version: int | None = None,
     folder: str | None = None,
 ) -> Result:
-    """`convert.attempt` at the opset that the backend reads and that is nearest to the model's own.
+    """Convert to the opset that the backend reads and that is nearest to the model's own.
 
-    Expands what the backend lacks, and `ops`, to any depth. An operator of which it does not take some call is
-    expanded, too, wherever it occurs. Where that fails, other opsets are tried at which the backend has other
-    operators; the refusals are those of the attempt that had fewest.
+    All that the backend lacks is expanded, and `ops`, to any depth. An operator of which it does not take some call is
+    expanded, too, wherever it occurs. Where that fails, other opsets are tried, at which the backend has other
+    operators.
     """
-    if ir_version is None and _is_read(source, backend, frozenset(ops), folder):
+    ops = frozenset(ops)
+    if ir_version is None and _is_read(source, backend, ops, folder):
         return Result(source, (), ())
-    own = imports.opsets(source)
-    failures: list[Result] = []
-    for opset in backend.opsets_to_try(own.get("", schemas.latest())):
+    opsets = backend.opsets_to_try(imports.opsets(source).get("", schemas.latest()))
+
+    def plan(opset: int) -> Attempt:
         targets = {"": opset, **ml_opset(source, backend)}
-        follows = ir_versions.wanted(source, targets, ir_version)
+        follows = ir_versions.choose_ir_version(source, targets, ir_version)
         asked = ir_version or (backend.ir_version if 0 < backend.ir_version < follows else None)
-        wanted = {*ops, *_lacking(source, backend, targets)}
-        result = _checked(
-            convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder), backend, folder
-        )
-        beyond = {(r.domain, r.op) for r in result.refusals if schemas.versions(r.domain, r.op)} - wanted
-        if result.model is None and beyond:
-            wanted |= beyond
-            again = _checked(
-                convert.attempt(source, targets, ops=wanted, ir_version=asked, folder=folder), backend, folder
-            )
-            result = again if again.model is not None else result
-        if result.model is not None:
-            return result
-        failures.append(result)
-    return min(failures, key=lambda failure: len(failure.refusals))
+        first = plan_attempt(source, targets, {*ops, *_find_missing(source, backend, targets)}, asked, folder)
+        return replace(first, why=(f"at opset {opset}",) if opset != opsets[0] else ())
+
+    def carry_out(attempt: Attempt) -> Conversion:
+        done = convert_once(attempt)
+        if done.result.model is None:
+            return done
+        return replace(done, result=_check_readable(done.result, backend, folder), repairable=False)
+
+    def expand_refused_operators(tried: Sequence[Conversion]) -> list[Attempt]:
+        last = tried[-1]
+        refused = {(r.domain, r.op) for r in last.result.refusals if schemas.versions(r.domain, r.op)}
+        more = refused - last.attempt.expand
+        if not last.is_refused or last.attempt.is_extended or not more:
+            return []
+        return [extend(plan(last.attempt.targets[""]), more)]
+
+    def take_next_opset(tried: Sequence[Conversion]) -> list[Attempt]:
+        last = tried[-1]
+        rest = opsets[opsets.index(last.attempt.targets[""]) + 1 :]
+        return [plan(rest[0])] if last.is_refused and rest else []
+
+    first = plan(opsets[0])
+    tried = try_attempts(first, carry_out, REPAIRS, [expand_refused_operators, take_next_opset])
+    told = [conversion for conversion in tried if not (conversion.is_refused and conversion.attempt.is_extended)]
+    return choose(told).result
 
 
-def at_opset(
+def convert_to_opset(
     source: ModelProto,
     targets: Mapping[str, int],
-    backend: Backend | None,
+    backend: Backend,
     ops: Iterable[Op] = (),
     ir_version: int | None = None,
     folder: str | None = None,
     survey: Survey | None = None,
 ) -> Result:
-    """`convert.attempt` for a backend that is named for its opset, without what it is said to lack there.
+    """Convert to an opset that a user names by a backend, without operators that the backend lacks there.
 
-    That is expanded, or the model comes to the opset below at which the backend still has it: what is exact, then what
-    takes fewer nodes. Where neither can be done, the model is refused; but where only tests were measured, none of
-    which agreed, it stays as it is. What comes in on the way is no operator that the backend lacks: that is expanded
-    in turn, or refused.
+    They are expanded, or the model goes to a lower opset at which the backend still has them. Where neither can be
+    done, the model is refused, or stays as it is if only failed measurements say that the backend lacks them. Operators
+    that come in on the way and that the backend lacks are expanded, too, or refused.
     """
-    made = _without_lacked(source, targets, backend, ops, ir_version, folder, survey)
-    brought = _brought(source, made, backend, folder)
-    if backend is None or not brought:
-        return made
-    missing = {op for domain, opset in targets.items() for op in backend.missing(domain, opset)} | brought
-    ops = {*ops, *(missing - _called(source))}
-    again = _without_lacked(source, targets, backend, ops, ir_version, folder)
-    left = _brought(source, again, backend, folder)
-    if again.model is not None and not left:
-        return again
-    if again.model is None:
-        return replace(again, refusals=tuple(_unread(refusal, backend) for refusal in again.refusals))
-    found = _obstacles(again.model, backend, folder)
-    return replace(again, model=None, refusals=tuple(r for r in found if (r.domain, r.op) in left))
+    named = _NamedForOpset(plan_attempt(source, targets, ops, ir_version, folder, survey), backend)
+    tried = try_attempts(named.first, convert_once, REPAIRS, [named.replace_lacked, named.expand_what_came_in])
+    return named.choose(tried)
 
 
-def _without_lacked(
-    source: ModelProto,
-    targets: Mapping[str, int],
-    backend: Backend | None,
-    ops: Iterable[Op],
-    ir_version: int | None,
-    folder: str | None,
-    survey: Survey | None = None,
-) -> Result:
-    made = convert.attempt(source, targets, ops=ops, ir_version=ir_version, folder=folder, survey=survey)
-    left = _left(made, backend, folder) if backend is not None else set()
-    if backend is None or not left:
-        return made
-    before = {backend.lacks[op] - 1 for op in left if not op[0] and op in backend.lacks}
-    tried = []
-    for opset in sorted({targets[""], *before} - {0}, reverse=True):
-        lower = {**targets, "": opset}
-        lacked = {op for op in backend.lacks if _is_lacked(op, backend, lower)} | (left - backend.lacks.keys())
-        tried.append(convert.attempt(source, lower, ops={*ops, *lacked}, ir_version=ir_version, folder=folder))
-    done = [result for result in tried if result.model is not None and not _left(result, backend, folder)]
-    if done:
-        return min(done, key=lambda result: (result.grade == "close", sum((result.after or {}).values())))
-    if backend.measured or not tried[0].refusals:
-        return made
-    told = (_unread(r, backend) if (r.domain, r.op) in left else r for r in tried[0].refusals)
-    return replace(tried[0], refusals=tuple(told))
+class _NamedForOpset:
+    """Makes the next attempts of a conversion to the opset of a backend, and chooses among them.
+
+    They come in groups. The first of a group expands what the user asks for, the others what the backend lacks, too.
+    """
+
+    def __init__(self, first: Attempt, backend: Backend):
+        self.first = first
+        self._backend = backend
+        self._left: dict[int, set[Op]] = {}
+        self._brought: dict[int, set[Op]] = {}
+
+    def replace_lacked(self, tried: Sequence[Conversion]) -> list[Attempt]:
+        """Expand what the backend lacks at the opset, and at those below at which it still has some of it."""
+        first, *others = self._last_group(tried)
+        left = self._lacked_in(first)
+        if others or not left:
+            return []
+        attempts, lacks = [], self._backend.lacks
+        before = {lacks[op] - 1 for op in left if not op[0] and op in lacks}
+        for opset in sorted({self.first.targets[""], *before} - {0}, reverse=True):
+            lower = {**self.first.targets, "": opset}
+            lacked = {op for op in lacks if _is_lacked(op, self._backend, lower)} | (left - lacks.keys())
+            attempt = self._plan(lower, first.attempt.expand | lacked)
+            why = (f"at opset {opset}",) if opset != self.first.targets[""] else (f"without {_named(lacked)}",)
+            attempts.append(replace(attempt, beside=True, why=why))
+        return attempts
+
+    def expand_what_came_in(self, tried: Sequence[Conversion]) -> list[Attempt]:
+        """Expand operators that a conversion brought in, and that the backend lacks."""
+        brought = self._brought_by(self._take(tried))
+        if not brought or any(conversion.attempt.is_extended for conversion in tried):
+            return []
+        missing = {op for domain, opset in self.first.targets.items() for op in self._backend.missing(domain, opset)}
+        more = (missing | brought) - _find_called(self.first.source)
+        return [extend(self._plan(self.first.targets, self.first.expand), more)]
+
+    def choose(self, tried: Sequence[Conversion]) -> Result:
+        """The conversion that the backend reads, or why there is none."""
+        taken = self._take(tried)
+        if not any(conversion.attempt.is_extended for conversion in tried):
+            return taken.result
+        left, made = self._brought_by(taken), taken.result
+        if made.model is None:
+            return replace(made, refusals=tuple(_blame_reader(refusal, self._backend) for refusal in made.refusals))
+        if not left:
+            return made
+        found = _obstacles(made.model, self._backend, self.first.folder)
+        return replace(made, model=None, refusals=tuple(r for r in found if (r.domain, r.op) in left))
+
+    def _take(self, tried: Sequence[Conversion]) -> Conversion:
+        first, *others = self._last_group(tried)
+        if not others:
+            return first
+        done = [conversion for conversion in others if not conversion.is_refused and not self._lacked_in(conversion)]
+        if done:
+            return choose(done)
+        at_target = others[0]
+        if self._backend.measured or not at_target.is_refused:
+            return first
+        left, refusals = self._lacked_in(first), at_target.result.refusals
+        told = (_blame_reader(r, self._backend) if (r.domain, r.op) in left else r for r in refusals)
+        return replace(at_target, result=replace(at_target.result, refusals=tuple(told)))
+
+    def _last_group(self, tried: Sequence[Conversion]) -> Sequence[Conversion]:
+        begins = max(place for place, conversion in enumerate(tried) if not conversion.attempt.beside)
+        return tried[begins:]
+
+    def _plan(self, targets: Mapping[str, int], expand: Iterable[Op]) -> Attempt:
+        return plan_attempt(self.first.source, targets, expand, self.first.ir_version, self.first.folder)
+
+    def _lacked_in(self, conversion: Conversion) -> set[Op]:
+        if id(conversion) not in self._left:
+            self._left[id(conversion)] = _find_lacked(conversion.result, self._backend, self.first.folder)
+        return self._left[id(conversion)]
+
+    def _brought_by(self, conversion: Conversion) -> set[Op]:
+        if id(conversion.result) not in self._brought:
+            found = _find_brought_in(self.first.source, conversion.result, self._backend, self.first.folder)
+            self._brought[id(conversion.result)] = found
+        return self._brought[id(conversion.result)]
+
+
+def _named(ops: Iterable[Op]) -> str:
+    return ", ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in ops))
 
 
 def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
@@ -124,61 +192,63 @@ def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
     return {_ML: min(own[_ML], backend.ml_opset or own[_ML])}
 
 
-def vendors(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
-    """The operators of vendors that the model calls and the backend lacks, or of which it does not take some call."""
-    held = {op for op in foreign(source) if op[0] in schemas.VENDORS}
+def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
+    """Find vendors' operators in the model that the backend lacks, or of which it does not take some call."""
+    held = {op for op in find_foreign_operators(source) if op[0] in schemas.VENDORS}
     if not held:
         return held
     return held & {(default_domain(found.domain), found.op) for found in _obstacles(source, backend, folder)}
 
 
-def foreign(source: ModelProto) -> set[Op]:
-    """The operators that the model calls, and that are neither ONNX's nor functions of its own."""
-    return {op for op in _called(source) if not schemas.known_domain(op[0])}
+def find_foreign_operators(source: ModelProto) -> set[Op]:
+    """Find operators in the model that are neither ONNX's nor functions of its own."""
+    return {op for op in _find_called(source) if not schemas.known_domain(op[0])}
 
 
 def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: str | None) -> bool:
-    """Whether there is nothing to be done: all that the model says is read, and none of `ops` is called."""
+    """Whether the backend reads the model as it is, and none of `ops` is called."""
     own = imports.opsets(source)
     targets = {"": next(iter(backend.opsets_to_try(own.get("", schemas.latest()))), 0), **ml_opset(source, backend)}
-    if source.ir_version > backend.ir_version or not ir_versions.stays(source, targets):
+    if source.ir_version > backend.ir_version or not ir_versions.is_at_opsets(source, targets):
         return False
     used = imports.used_domains(source)
     if not all(domain in used or backend.reads_import(domain, version) for domain, version in own.items()):
         return False
     calls = frozenset(Survey(source).calls)
-    return calls.isdisjoint({*ops, *_lacking(source, backend, targets)}) and not _obstacles(source, backend, folder)
+    return calls.isdisjoint({*ops, *_find_missing(source, backend, targets)}) and not _obstacles(
+        source, backend, folder
+    )
 
 
-def _called(model: ModelProto) -> set[Op]:
-    """The operators that a model calls, without functions of its own."""
+def _find_called(model: ModelProto) -> set[Op]:
+    """Find the operators that a model calls, without its own functions."""
     local = {(default_domain(f.domain), f.name) for f in model.functions}
     return {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node} - local
 
 
-def _brought(source: ModelProto, made: Result, backend: Backend | None, folder: str | None) -> set[Op]:
-    """The operators that came in with a conversion, and that the backend has not, or not for the types of a call."""
-    if backend is None or made.model is None or not made.changes:
+def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder: str | None) -> set[Op]:
+    """Find operators that a conversion brought in, and that the backend lacks, or lacks for the types of a call."""
+    if made.model is None or not made.changes:
         return set()
-    opsets, new = imports.opsets(made.model), _called(made.model) - _called(source)
+    opsets, new = imports.opsets(made.model), _find_called(made.model) - _find_called(source)
     lacked = {op for op in new if not backend.has(*op, opsets.get(op[0], 1))}
     return lacked | (new & _failing(made.model, backend, folder)) if new else lacked
 
 
-def _unread(refusal: Refusal, backend: Backend) -> Refusal:
+def _blame_reader(refusal: Refusal, backend: Backend) -> Refusal:
     return replace(refusal, why=f"{backend.name} does not read it, and {refusal.why}")
 
 
-def _checked(result: Result, backend: Backend, folder: str | None) -> Result:
-    """The result without imports that the backend may not read; refused if it does not read the rest."""
+def _check_readable(result: Result, backend: Backend, folder: str | None) -> Result:
+    """Drop imports that the backend may not read; refuse the result if it does not read the rest."""
     if result.model is not None:
         imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
     left = tuple(_obstacles(result.model, backend, folder)) if result.model is not None else ()
     return replace(result, model=None, refusals=left) if left else result
 
 
-def _left(made: Result, backend: Backend, folder: str | None) -> set[Op]:
-    """The operators that a converted model calls, and of which the backend is said to lack the version, or the type."""
+def _find_lacked(made: Result, backend: Backend, folder: str | None) -> set[Op]:
+    """Find operators in a converted model of which the backend lacks the version, or the types of a call."""
     if made.model is None or not (backend.lacks or backend.measured):
         return set()
     imported = imports.opsets(made.model)
@@ -192,12 +262,12 @@ def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
     return (schemas.since(*op, opsets.get(op[0], 1)) or 0) >= backend.lacks[op]
 
 
-def _lacking(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
-    """The operators that have to go: what the backend lacks of ONNX's, and of what else the model uses."""
+def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
+    """Find all operators that the backend lacks, of ONNX and of what else the model uses."""
     found = backend.missing("", targets[""])
     if _ML in targets:
         found |= backend.missing(_ML, targets[_ML])
-    found |= {op for op in foreign(source) if not backend.has(*op, 1)}
+    found |= {op for op in find_foreign_operators(source) if not backend.has(*op, 1)}
     local = {(default_domain(f.domain), f.name) for f in source.functions}
     return found if backend.functions else found | local
 

@@ -20,13 +20,13 @@ _FEWEST = 16  # that are worth a look at each call
 
 @dataclass
 class Alike:
-    """What calls were of before one function stood for all, by the names that changes give to nodes."""
+    """The functions that calls were of before one took the place of all, by the names of the calling nodes."""
 
     names: dict[str, str] = field(default_factory=dict)
     chosen: frozenset[Op] = frozenset()
 
     def as_written(self, changes: list[Change]) -> list[Change]:
-        """The changes, as if each function had been inlined itself."""
+        """The changes with the names of the functions that the user wrote."""
         if not self.names:
             return changes
         return [
@@ -37,12 +37,12 @@ class Alike:
         ]
 
 
-def merge(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
-    """Let one function stand for those that are inlined and differ in nothing else; edits calls, and their kinds."""
-    chosen = _chosen(model, survey, inlined)
+def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
+    """Let calls of functions that differ in their names alone call one of them. Few are not worth a look."""
+    chosen = _choose_functions(model, survey, inlined)
     if len(chosen) < _FEWEST:
         return Alike()
-    calls = list(_calls(model, survey, {*chosen, *chosen.values()}))
+    calls = list(_find_calls(model, survey, {*chosen, *chosen.values()}))
     names = {node.name or next(iter(node.output), ""): node.op_type for node, _, _ in calls}
     if len(names) < len(calls):
         return Alike()  # names that are given twice tell nothing
@@ -59,8 +59,8 @@ def merge(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
     return Alike(names, frozenset(chosen.values()))
 
 
-def _chosen(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[Op, Op]:
-    """The function that stands for each that is not chosen itself."""
+def _choose_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[Op, Op]:
+    """Choose the function that takes the place of each other one like it."""
     ops = [(default_domain(function.domain), function.name) for function in model.functions]
     times = Counter(ops)
     first: dict[int, Op] = {}
@@ -74,7 +74,7 @@ def _chosen(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[
     return found
 
 
-def _calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Iterator[tuple[NodeProto, Layout, int]]:
+def _find_calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Iterator[tuple[NodeProto, Layout, int]]:
     pending: list[tuple[Body, Layout]] = [(model.graph, survey.graph)]
     pending += zip(model.functions, survey.functions, strict=True)
     while pending:

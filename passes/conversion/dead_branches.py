@@ -1,4 +1,4 @@
-"""Branches that are never taken: they hinder a conversion, but not what the model computes."""
+"""Branches that are never taken: a refusal there need not keep the model from being converted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto,
 from opshift.passes.model.traversal import Body, bodies, subgraphs
 
 
-def without_dead(source: ModelProto, opset: int, folder: str | None) -> tuple[ModelProto, list[NodeProto]] | None:
-    """A copy in which the branch that a constant condition never takes is the same as the one that it does.
+def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tuple[ModelProto, list[NodeProto]] | None:
+    """Copy the model, and in it the live branch over the dead one wherever the condition of an If is constant.
 
-    With it come the Ifs that this happened to; None if there is no such If. `opset` is that of the default domain.
+    Returns the copy and the Ifs that were changed; None if there is none. `opset` is that of the default domain.
     """
     if not any(node.op_type == "If" for body in bodies(source) for node in body.node):
         return None
@@ -28,14 +28,14 @@ def without_dead(source: ModelProto, opset: int, folder: str | None) -> tuple[Mo
         while pending:
             scope = pending.pop()
             for index, node in enumerate(scope.body.node):
-                if node.op_type == "If" and not default_domain(node.domain) and _decide(node, scope):
+                if node.op_type == "If" and not default_domain(node.domain) and _copy_live_branch(node, scope):
                     decided.append(node)
                 pending += [scope.nested(graph, index, attribute, k) for attribute, k, graph in subgraphs(node)]
     return (model, decided) if decided else None
 
 
-def _decide(node: NodeProto, scope: Scope) -> bool:
-    """Copy the live branch over the dead one, if it is known which is which and they are not the same yet."""
+def _copy_live_branch(node: NodeProto, scope: Scope) -> bool:
+    """Copy the live branch of an If over the dead one; returns whether it did."""
     branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node)}
     condition = scope.array(node.input[0]) if node.input and len(branches) == 2 else None
     if condition is None or condition.size != 1:

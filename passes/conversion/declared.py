@@ -1,4 +1,4 @@
-"""What a converted model still declares, though inference at its opset says otherwise.
+"""Shapes that a converted model declares, and that inference at its opset contradicts.
 
 A newer operator's inference finds out more, and so may that of the nodes that take an operator's place. What a model
 always declared wrongly then stands in its way: `onnx.checker` took the source, and would not take the result.
@@ -71,7 +71,7 @@ _POOLS_ROUND_UP = 10  # from which on pools do, of which inference then counts w
 _FEW = 8  # shapes that are looked up one by one, which takes less than inference does
 
 
-def mended(
+def mend_shapes(
     model: ModelProto,
     source: ModelProto,
     calls: Mapping[Op, int],
@@ -79,7 +79,7 @@ def mended(
     targets: Mapping[str, int],
     inference: Inference,
 ) -> list[Change]:
-    """Mend in `model` what is declared of shapes that are otherwise, if the checker would refuse it for that."""
+    """Correct declared shapes that inference contradicts, if `onnx.checker` would refuse the model for them."""
     own, target = opsets(source).get("", 0), targets.get("", 0)
     tells_more = own < _RANKS <= target and ("", "Reshape") in calls and _reshapes_to_computed(source)
     tells_more |= any(own < _TELL_FROM.get(name, 0) <= target for domain, name in calls if not domain)
@@ -109,8 +109,10 @@ def mended(
 
 
 def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inference, *, between: bool) -> None:
-    """Leave open in `model` the sizes of what graphs in nodes yield, and perhaps of values `between`, that are numbers
-    which do not follow in `source`: runtimes make room by them."""
+    """Drop declared sizes of outputs of nested graphs, and perhaps of values `between`, that do not follow in `source`.
+
+    Runtimes allocate memory by them.
+    """
     found: set[str] = set()
     for path, graph in claims.graphs(source):
         for value in (*(graph.output if path else ()), *(graph.value_info if between else ())):

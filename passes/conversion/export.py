@@ -66,7 +66,7 @@ def _at_opset(function: FunctionProto, opset: int) -> FunctionProto:
     holder = ModelProto(ir_version=schemas.ir_version("", opset), functions=[function])
     holder.graph.name = function.name
     holder.opset_import.extend(function.opset_import)
-    converted = convert.attempt(holder, {"": opset}).model
+    converted = convert.convert_model(holder, {"": opset}).model
     if converted is None or not converted.functions:
         raise ValueError(f"{function.domain}::{function.name} cannot be written as a function at opset {opset}")
     return converted.functions[0]

@@ -24,8 +24,8 @@ from opshift.passes.model.types import ELEMENTS, elem_type_of
 _INITIALIZERS_NEED_NO_INPUT = 4
 
 
-def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> int:
-    """What the user asks for, else the IR version that was current when the newest opset came out that is used."""
+def choose_ir_version(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> int:
+    """The IR version that the user asks for, else the one that was current when the newest of the opsets came out."""
     if asked is not None:
         return asked
     imported = {default_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
@@ -37,7 +37,7 @@ def wanted(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> 
     return max(counted, default=3)
 
 
-def stays(source: ModelProto, targets: Mapping[str, int]) -> bool:
+def is_at_opsets(source: ModelProto, targets: Mapping[str, int]) -> bool:
     """Whether a model and its functions are at these opsets already."""
     own, inner = imports.opsets(source), [imports.opsets(function) for function in source.functions]
     return all(own.get(d) == v and all(each.get(d, v) == v for each in inner) for d, v in targets.items())
@@ -51,7 +51,7 @@ def write_ir_version(
     `held` are the model's bodies. Without a feature that needs it, none above `most` is written. Imports that nothing
     uses, and that readers of that version do not know, are dropped.
     """
-    follows = wanted(model, targets, asked)
+    follows = choose_ir_version(model, targets, asked)
     if asked is None and most is not None:
         follows = min(follows, most)
     reasons = {reason: ir for reason, ir in _needs(model, held) if ir > follows}

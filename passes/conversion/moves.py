@@ -1,4 +1,4 @@
-"""What moves do to a node: it crosses a version boundary, or becomes its definition."""
+"""The two moves of a node: it crosses a version boundary, or becomes its definition."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.conversion.route import Cross, Inline
-from opshift.passes.conversion.transitions import narrowed, variable
-from opshift.passes.conversion.vectors import taken_for_granted
+from opshift.passes.conversion.transitions import find_narrowed_types, type_variable
+from opshift.passes.conversion.vectors import assume_vectors
 from opshift.passes.conversion.work import Versions, Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expander import Expander
@@ -29,8 +29,8 @@ _TOLD_SINCE = {
 """The versions from which on calls tell their types; of other operators, schemas below 7 tell none, or no shapes."""
 
 
-def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
-    """Take a node over one boundary: what takes its place on the list, or None if it was edited where it stands."""
+def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
+    """Take a node over one version boundary; returns the nodes that replace it, or None if it was edited in place."""
     op = work.op
     older = schemas.since(*op, move.edge - 1) or 0
     before, after = (older, move.edge) if move.up else (move.edge, older)
@@ -44,7 +44,7 @@ def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Led
     try:
         if step is not None:
             _check_given(node, before)
-            with taken_for_granted(node):
+            with assume_vectors(node):
                 result = step(node)
             _check_imports(node, arrived)
         elif pair is None and schemas.difference(*op, older, move.edge) == "changed":
@@ -56,7 +56,7 @@ def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Led
     for layout in work.inner if step is not None else ():
         layout.outdated = True
     if step is not None and (node.touched or result is not None):
-        _note(ledger, node, op[1], before, after, sentence_of(step), replaced=result is not None)
+        _note_change(ledger, node, op[1], before, after, sentence_of(step), replaced=result is not None)
     work.versions = arrived
     work.index = None
     if result is None and node.touched:
@@ -67,12 +67,12 @@ def cross(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Led
     if result is None and not node.build.nodes:
         return None
     made = node.build.nodes if result is None else take_over(node, result)
-    works = [_made(proto, work, op, before, arrived, node.build.copies, expander) for proto in made]
+    works = [_make_work(proto, work, op, before, arrived, node.build.copies, expander) for proto in made]
     return works if result is not None else [*works, work]
 
 
-def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: Ledger) -> list[Work]:
-    """The nodes of a node's definition, which take its place on the list."""
+def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: Ledger) -> list[Work]:
+    """Replace a node by its definition; returns the nodes of that, for the worklist."""
     op, version = work.op, work.version
     node = work.node(scope, version, version)
     vendor = _vendor(work, expander)
@@ -83,22 +83,22 @@ def inline(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: L
     if move.definition is not None:
         imports = {"": move.definition.opset or work.opset}
         node.build.opset = imports[""]
-        with taken_for_granted(node):
+        with assume_vectors(node):
             nodes, how = take_over(node, move.definition.step(node) or ()), sentence_of(move.definition.step)
     else:
         nodes, imports, node.grade, how = expander.expand(node)
         scope.context.released.update(node.inputs)
         inherit(nodes, node)
-    _note(ledger, node, op[1], version, version, how, replaced=True)
+    _note_change(ledger, node, op[1], version, version, how, replaced=True)
     since, versions = schemas.since(*op, version) or 0, {**work.versions, **imports}
-    works = [_made(proto, work, op, since, versions, node.build.copies, expander) for proto in nodes]
+    works = [_make_work(proto, work, op, since, versions, node.build.copies, expander) for proto in nodes]
     for made in works if expander.is_local(*op) else ():
         made.written = True
     return works
 
 
 def _vendor(work: Work, expander: Expander) -> str:
-    """The domain in whose table an operator stands that is not ONNX's; empty for others."""
+    """The domain of a vendor whose table lists the operator; empty for operators of ONNX and of the model."""
     domain, op = work.op
     if expander.is_local(domain, op):
         return ""
@@ -108,14 +108,14 @@ def _vendor(work: Work, expander: Expander) -> str:
 
 
 def keep_types(work: Work, scope: Scope) -> None:
-    """The types of made values, while the node is written at a version that infers them."""
+    """Infer and remember the types of a node's outputs now: the next version of the operator infers less."""
     for name in work.proto.output:
         if name and scope.origin(name) is not None:
             scope.type(name)
 
 
 def state_shapes(graph: GraphProto, scope: Scope) -> None:
-    """State what is known of the shapes of made results, which runtimes ask for where they cannot infer them."""
+    """Declare the shapes of new outputs of a graph: runtimes need them where they cannot infer them."""
     for value in graph.output:
         if has_shape(value.type) or scope.written(value.name) is None:
             continue
@@ -124,7 +124,7 @@ def state_shapes(graph: GraphProto, scope: Scope) -> None:
             value.type.CopyFrom(tensor_type(elem_type, shape))
 
 
-def _made(
+def _make_work(
     proto: NodeProto,
     work: Work,
     op: Op,
@@ -133,7 +133,7 @@ def _made(
     copies: Sequence[NodeProto],
     expander: Expander,
 ) -> Work:
-    """A node that a step or a definition made of a call of `op`, perhaps that operator at another version."""
+    """A node for the worklist that a step or a definition made of a call of `op`."""
     same = (default_domain(proto.domain), proto.op_type) == op
     known = work.within and expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
     within = work.within if same or known else (*work.within, (op, since))
@@ -141,7 +141,7 @@ def _made(
 
 
 def _check_given(node: Node, version: int) -> None:
-    """Refuse a call of which an input is left out that is not optional, as in a function whose caller gives none."""
+    """Refuse a call without an input that the operator needs: callers of a function may have left it out."""
     schema = schemas.schema(default_domain(node.domain), node.op_type, version)
     for index, formal in enumerate(schema.inputs if schema is not None else ()):
         given = node.inputs[index:] if formal.option == "Variadic" else [node.input(index)]
@@ -153,21 +153,21 @@ def _check_given(node: Node, version: int) -> None:
 
 
 def _check_imports(node: Node, versions: Versions) -> None:
-    """Refuse nodes of a domain that the model does not import: nothing says which version they should have."""
+    """Refuse new nodes of a domain that the model does not import: their version would be unknown."""
     for made in node.build.nodes:
         if default_domain(made.domain) not in versions:
             raise CannotConvert(node, f"{made.op_type} is needed, but the model imports no opset of its domain")
 
 
 def _check_types(node: Node, before: int, after: int) -> None:
-    """Refuse types that the new version does not take; where it takes all that the old one did, look at none."""
-    less = narrowed(default_domain(node.domain), node.op_type, before, after)
+    """Refuse types that the new version does not take. Types are only looked up where it takes fewer."""
+    less = find_narrowed_types(default_domain(node.domain), node.op_type, before, after)
     new = schemas.schema(node.domain, node.op_type, after) if less else None
     if new is None:
         return
     for typed, allowed in less:
-        names = [n for i, n in enumerate(node.inputs) if variable(new.input(i)) == typed]
-        names += [n for i, n in enumerate(node.outputs) if variable(new.output(i)) == typed]
+        names = [n for i, n in enumerate(node.inputs) if type_variable(new.input(i)) == typed]
+        names += [n for i, n in enumerate(node.outputs) if type_variable(new.output(i)) == typed]
         known = {n: t for n in filter(None, names) if (t := _type_text(n, node.scope))}
         for name, text in known.items():
             if text not in allowed:
@@ -177,14 +177,14 @@ def _check_types(node: Node, before: int, after: int) -> None:
 
 
 def _type_text(name: str, scope: Scope) -> str | None:
-    """A type as schemas spell it: by the element type, which follows from schemas alone, where it is a tensor."""
+    """The type of a value as schemas spell it: `tensor(float)`. Element types are cheaper than whole types."""
     if elem_type := scope.elem_type(name):
         return tensor_text(elem_type)
     known = scope.type(name)
     return None if known is None else type_text(known)
 
 
-def _note(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
+def _note_change(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
     lost = lost_plans(node.proto, replaced)
     if lost:
         tensors = _listed(lost, "tensors")

@@ -57,8 +57,8 @@ READERS = frozenset({"DequantizeLinear", "Flatten", "Identity", "If", "Loop", "P
 READERS |= {"Size", "Squeeze", "TensorScatter", "Transpose", "Unsqueeze"}
 
 
-def narrow_integers_carried(source: ModelProto, target: int, ledger: Ledger, folder: str | None) -> ModelProto:
-    """`source` itself where the target has all its types, else a copy in which no integer is narrower than a byte.
+def carry_narrow_integers(source: ModelProto, target: int, ledger: Ledger, folder: str | None) -> ModelProto:
+    """Copy the model with integers of 2 and 4 bits as bytes; `source` itself if the target has all its types.
 
     What is done and what cannot be goes to `ledger`. Graph inputs and outputs are not looked at: their types stay.
     """

@@ -1,4 +1,4 @@
-"""Where nodes have to get, and what the next move of each is on its way there."""
+"""What the next move of a node is on its way to the target."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _TENSORS_SINCE = 9
 
 
 class Plan(Enum):
-    """What is to be done about all nodes of a kind."""
+    """What has to be done about all nodes of a kind."""
 
-    KEEP = "the operator has the same version at both ends, and such a call is legal there"
-    JUDGE = "the same, but whether it is legal hangs on its attributes, or it is not"
-    DESCEND = "it may hold subgraphs, and may change"
-    CLIMB = "it holds none; it changes, is expanded, or cannot exist at the target"
+    KEEP = "nothing: the operator has the same version at both ends, and the call is legal there"
+    JUDGE = "look whether the call is legal: that depends on its attributes"
+    DESCEND = "convert the subgraphs that it may hold, then the node"
+    CLIMB = "convert, expand or refuse it; it holds no subgraphs"
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ Move = Arrived | Cross | Inline
 
 
 class Route:
-    """The way of the nodes of one body to the versions in `targets`, by domain.
+    """Decides the moves of nodes of one graph or function to `targets`, by domain.
 
-    A domain that does not move stays at its version in `home`: what is inlined here is taken there, too.
+    Nodes of a domain without a target stay at its version in `home`. Definitions that are inlined are taken there, too.
     """
 
     def __init__(self, targets: Versions, home: Versions, expander: Expander):
@@ -70,11 +70,11 @@ class Route:
         self._plain: dict[tuple[Op, int], Move] = {}  # the moves that hang on the operator and its version alone
 
     def target(self, domain: str, version: int) -> int:
-        """The version to reach in a domain: the one asked for, else the one that the body imports."""
+        """The version to reach in a domain: its target, else the version that the body imports."""
         return self._targets.get(domain) or self.home.get(domain, version)
 
     def plan(self, versions: Versions, kind: Kind, judge: Judge) -> Plan:
-        """What is to be done about nodes of a kind that are written at `versions`."""
+        """Plan what to do about nodes of a kind that are written at `versions`."""
         domain, op = default_domain(kind.domain), kind.op
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
@@ -92,7 +92,7 @@ class Route:
         return Plan.KEEP
 
     def tensors_kept(self, versions: Versions) -> frozenset[int]:
-        """The element types of tensors that a Constant, written at `versions`, holds at the target as it does here."""
+        """The element types of tensors in Constants at `versions` that the target takes without a change."""
         at = versions.get("", 0)
         opset = self.target("", at)
         if min(at, opset) < _TENSORS_SINCE or self._expander.wants("", "Constant"):
@@ -102,7 +102,7 @@ class Route:
         return frozenset(ELEMENT_TYPES[text] for text in formal.types) if formal is not None else frozenset()
 
     def next_move(self, work: Work, scope: Scope) -> Move:
-        """What is to be done to a node next; raises `CannotConvert` where it can get no further."""
+        """Find the next move of a node; raises `CannotConvert` where there is none."""
         domain, op = of = work.op
         version = work.version
         if (of, version) in self._plain:
@@ -126,7 +126,7 @@ class Route:
         return self._plain.setdefault((of, version), self._towards(work, scope, target))
 
     def _towards(self, work: Work, scope: Scope, target: int) -> Move:
-        """The move of a node to a version of its domain."""
+        """The move that takes a node towards a version of its domain."""
         (domain, op), version = work.op, work.version
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
         if schemas.known_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
@@ -136,7 +136,7 @@ class Route:
         return Cross(next_edge(domain, op, at or 0, goal or 0), (goal or 0) > (at or 0))
 
     def _below(self, work: Work, scope: Scope, target: int, first: int) -> int:
-        """The version to go to for want of a definition that takes the call; `first` is that of its operator."""
+        """The version to go to where no definition takes the call; `first` is the operator's first version."""
         domain, op = work.op
         if registry.step(domain, op, first) is not None:
             return first - 1
@@ -151,7 +151,7 @@ class Route:
 
 
 def _circle(op: str, within: Within) -> str:
-    """Which definitions need each other, so that none of them is free of operators that are to go."""
+    """Explain that definitions need each other, so that an operator to expand would come back."""
     names = [name for (_, name), _ in within]
     way = " needs ".join([*names[names.index(op) :], op])
     return f"its definition leads back to it: {way}"

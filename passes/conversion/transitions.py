@@ -1,4 +1,4 @@
-"""What a node's next version boundary is, and whether anything is to be done there."""
+"""Version boundaries of operators: which one comes next, and whether anything has to be done there."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from opshift.passes.rewrite import registry
 
 
 def too_early(op: str, at: int | None) -> bool:
-    """Whether an operator does not exist at the opset that the model imports."""
+    """Whether an operator does not exist yet at the opset that the model imports."""
     return at is None and op not in schemas.BEFORE_ITS_TIME
 
 
 def next_edge(domain: str, op: str, at: int, goal: int) -> int:
-    """The since_version at the newer side of the next boundary between two versions of an operator."""
+    """The next boundary on the way between two versions, as the since_version at its newer side."""
     known = schemas.versions(domain, op)
     return next(v for v in known if v > at) if goal > at else at
 
 
 def _edges(domain: str, op: str, at: int, goal: int) -> list[tuple[int, int]]:
-    """The boundaries between two versions of an operator, in the order of the way, as (before, after)."""
+    """All boundaries on the way between two versions of an operator, as (before, after)."""
     low, high = sorted((at, goal))
     way = [v for v in schemas.versions(domain, op) if low <= v <= high]
     return list(pairwise(way if goal >= at else way[::-1]))
@@ -34,26 +34,26 @@ def needs_work(domain: str, op: str, at: int, goal: int) -> bool:
 
 @cache
 def _needs_work(domain: str, op: str, before: int, after: int) -> bool:
-    """Whether a boundary has a step, has to be refused, or takes fewer types than before."""
+    """Whether a boundary has a step, is refused, or leaves fewer types."""
     pair = registry.step(domain, op, max(before, after))
     if pair is not None:
         step = pair.up if after > before else pair.down
-        return step is not None or bool(narrowed(domain, op, before, after))
+        return step is not None or bool(find_narrowed_types(domain, op, before, after))
     if schemas.difference(domain, op, *sorted((before, after))) == "changed":
         return True
-    return bool(narrowed(domain, op, before, after))
+    return bool(find_narrowed_types(domain, op, before, after))
 
 
 @cache
-def narrowed(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
-    """The type variables that take fewer types after a boundary, with what they still take."""
+def find_narrowed_types(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
+    """The type variables that allow fewer types after a boundary, with the types that they still allow."""
     old, new = schemas.schema(domain, op, since), schemas.schema(domain, op, to)
     if old is None or new is None:
         return []
-    before = {variable(p): p.types for p in (*old.inputs, *old.outputs)}
-    after = {variable(p): p.types for p in (*new.inputs, *new.outputs)}
+    before = {type_variable(p): p.types for p in (*old.inputs, *old.outputs)}
+    after = {type_variable(p): p.types for p in (*new.inputs, *new.outputs)}
     return [(v, types) for v, types in after.items() if v and v in before and not before[v] <= types]
 
 
-def variable(parameter: schemas.Parameter | None) -> str:
+def type_variable(parameter: schemas.Parameter | None) -> str:
     return parameter.type if parameter else ""

@@ -32,8 +32,8 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 
 
 @contextmanager
-def taken_for_granted(node: Node) -> Iterator[None]:
-    """Steps trust that vectors and numbers are some: one that fails for want of it refuses the node."""
+def assume_vectors(node: Node) -> Iterator[None]:
+    """Let a step assume that inputs are vectors and numbers, as the text says: where one is not, refuse the node."""
     op = node.op_type
     try:
         yield

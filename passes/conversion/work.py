@@ -1,4 +1,4 @@
-"""A node on the worklist: at which versions it is written, and what it was made of."""
+"""A node on the worklist, with the versions that it is written at and the operators that it came out of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Within = tuple[tuple[Op, int], ...]  # the operators, with their versions, that 
 
 @dataclass
 class Work:
-    """One node on the list: its message, the versions it is written at, its place in the source graph."""
+    """One node on the worklist."""
 
     proto: NodeProto
     versions: Versions

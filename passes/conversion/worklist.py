@@ -1,7 +1,7 @@
-"""The engine: takes every node from its own version to the target, one version boundary at a time.
+"""The worklist: takes every node from its own version to the target, one version boundary at a time.
 
-A node whose operator has one and the same version at both ends costs one dictionary look-up. Any other climbs
-rung by rung through the registered steps; what a step creates goes back on the list with its own version.
+A node whose operator has the same version at both ends costs one dictionary look-up. Any other crosses one boundary
+after the other by the registered steps. Nodes that a step creates go on the list, each with its own version.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from opshift.passes.conversion import moves
 from opshift.passes.conversion.replay.cache import Replays
 from opshift.passes.conversion.route import Arrived, Inline, Plan, Route
 from opshift.passes.conversion.work import Versions, Within, Work
-from opshift.passes.errors import CannotConvert, Refusal
+from opshift.passes.errors import CannotConvert, Refusal, function_place
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.kinds import Kind, Layout, Survey
-from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
+from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.rewrite.replace import drop_stale_shards
 
 _TOLD = 5_000  # nodes, after each of which it is told how far a body is
 
 
-class Climb:
-    """Converts bodies in place; `targets` maps each domain that moves to the opset it moves to."""
+class BodyConverter:
+    """Converts graphs and functions in place; `targets` holds the opset to reach, by domain."""
 
     def __init__(self, context: Context, targets: Versions, expander: Expander, ledger: Ledger, survey: Survey):
         self._context = context
@@ -44,17 +44,21 @@ class Climb:
         self._rehearsing = False
         self._source = NodeProto()
 
-    def body(self, body: Body, layout: Layout, versions: Versions, where: str = "") -> None:
-        """Convert the main graph or a model-local function, with all graphs nested in it.
+    def enter(self, holder: ModelProto | FunctionProto, versions: Versions) -> Scope:
+        """Begin with the main graph or a model-local function; returns its scope, for `convert_body`.
 
-        A domain that does not move stays at `versions`: what is inlined here is taken there, too.
+        Nodes of a domain without a target stay at `versions`. Definitions that are inlined here are taken there, too.
         """
-        self._where = where
+        self.home = versions
         self._route = Route(self._targets, versions, self._expander)
-        path = None if isinstance(body, FunctionProto) else ()
-        self._convert(body, layout, Scope(body, self._context, versions.get("", 1), path=path), versions)
+        if isinstance(holder, FunctionProto):
+            self._where = function_place(default_domain(holder.domain), holder.name)
+            return Scope(holder, self._context, versions.get("", 1))
+        self._where = ""
+        return Scope(holder.graph, self._context, versions.get("", 1), path=())
 
-    def _convert(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
+    def convert_body(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
+        """Convert a graph or a function in place, with all graphs nested in it."""
         plans, replays = self._at(versions, within)
         nodes = body.node
         taken: dict[int, Sequence[NodeProto | bytes]] = {}
@@ -62,7 +66,7 @@ class Climb:
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
 
-        visited = self._planned(nodes, layout, plans, versions)
+        visited = self._plan_kinds(nodes, layout, plans, versions)
         places: dict[Kind, list[int]] = {}
         for index, kind in visited:
             places.setdefault(kind, []).append(index)
@@ -89,7 +93,7 @@ class Climb:
                     ahead[kind] = replays.ahead(kind, nodes, later, scope, whole=whole)
             if produced is None:
                 work = Work(proto, versions, index, layout.inner.get(index, ()), within=within)
-                produced = self._replacement(work, scope)
+                produced = self._convert_node(work, scope)
                 layout.outdated |= (proto.domain, proto.op_type) != (kind.domain, kind.op)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
@@ -98,10 +102,10 @@ class Climb:
             put(body, taken)
             layout.outdated = True
 
-    def _planned(
+    def _plan_kinds(
         self, nodes: Sequence[NodeProto], layout: Layout, plans: dict[Kind, Plan], versions: Versions
     ) -> list[tuple[int, Kind]]:
-        """Add the plans of all kinds of a body; the nodes for which there is something to do, and their kinds."""
+        """Plan what to do about each kind of node; returns the places and kinds of nodes that need anything done."""
         forms: dict[object, Plan] = {}  # of many constants, each of which is a kind
         kinds = set(layout.kinds)
         for kind in [kind for kind in kinds if kind not in plans]:  # a difference would look at each of the plans
@@ -111,10 +115,10 @@ class Climb:
             plans[kind] = forms[form]
         changing = {kind for kind in kinds if plans[kind] is not Plan.KEEP}
         constants = {kind for kind in changing if (kind.op, kind.domain, kind.attributes) == ("Constant", "", 1)}
-        lasting = self._lasting(nodes, layout, constants, plans, versions) if constants else ()
+        lasting = self._find_kept_constants(nodes, layout, constants, plans, versions) if constants else ()
         return [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing and index not in lasting]
 
-    def _lasting(
+    def _find_kept_constants(
         self,
         nodes: Sequence[NodeProto],
         layout: Layout,
@@ -122,7 +126,7 @@ class Climb:
         plans: Mapping[Kind, Plan],
         versions: Versions,
     ) -> set[int]:
-        """The places of Constants that are a tensor, and nothing else, which the target takes as they are."""
+        """Find the Constants that hold a tensor of a type that the target takes: nothing has to be done to them."""
         opset, kinds = self._route.target("", versions.get("", 0)), (("value", AttributeProto.TENSOR),)
         if not opset or self._judge.why("", "Constant", 0, 1, kinds, opset):
             return set()
@@ -133,7 +137,7 @@ class Climb:
         return kept | (legal & layout.values.constants)
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, Plan], Replays]:
-        """What is known of nodes that are written at `versions` and were made `within` operators."""
+        """The plans and replays for nodes that are written at `versions` and came out of operators in `within`."""
         key = frozenset(versions.items()), frozenset(self._route.home.items()), within
         if key not in self._known:
             self._known[key] = {}, Replays()
@@ -144,14 +148,14 @@ class Climb:
     ) -> tuple[list[NodeProto], list[Change]] | None:
         ledger, self._ledger, self._rehearsing = self._ledger, Ledger(), True
         try:
-            done = self._replacement(Work(proto, versions, within=within), scope)
+            done = self._convert_node(Work(proto, versions, within=within), scope)
             failed = self._ledger.refusals or self._ledger.illegal
             return None if failed else (done, self._ledger.changes)
         finally:
             self._ledger, self._rehearsing = ledger, False
 
-    def _replacement(self, first: Work, scope: Scope) -> list[NodeProto]:
-        """Everything that takes the node's place, all of it at the target."""
+    def _convert_node(self, first: Work, scope: Scope) -> list[NodeProto]:
+        """Take a node, and all that it becomes on the way, to the target; returns the nodes that replace it."""
         outer, op, outputs = self._source, first.proto.op_type, first.proto.output[:]
         if not first.within:
             self._source = NodeProto(
@@ -164,10 +168,18 @@ class Climb:
         while pending:
             work = pending.pop()
             if not work.descended:
-                self._descend(work, scope)
+                self._convert_subgraphs(work, scope)
                 work.descended = True
+            replacement: list[Work] | None = None
             try:
-                replacement = self._advance(work, scope)
+                while replacement is None:
+                    move = self._route.next_move(work, scope)
+                    if isinstance(move, Arrived):
+                        break
+                    if isinstance(move, Inline):
+                        replacement = moves.inline_call(work, scope, move, self._expander, self._ledger)
+                    else:
+                        replacement = moves.cross_boundary(work, scope, move, self._expander, self._ledger)
             except CannotConvert as refused:
                 self._refuse(work, refused)
                 done.append(work.proto)
@@ -195,7 +207,7 @@ class Climb:
         return done
 
     def _note_illegal(self, proto: NodeProto, versions: Versions) -> bool:
-        """Note a node in the ledger that the target does not take as it is now; True if it is one."""
+        """Note a node that the schemas of the target do not allow; returns whether it is one."""
         domain = default_domain(proto.domain)
         opset = self._route.target(domain, versions.get(domain, 0))
         why = self._judge.why_not(proto, opset) if opset else ""
@@ -203,7 +215,8 @@ class Climb:
             self._ledger.illegal.append(legality.illegal(proto, opset, why, self._where))
         return bool(why)
 
-    def _descend(self, work: Work, scope: Scope) -> None:
+    def _convert_subgraphs(self, work: Work, scope: Scope) -> None:
+        """Convert the graphs that a node holds, before the node itself."""
         domain, op = work.op
         if not schemas.has_subgraphs(domain, op) or self._expander.inlines(domain, op):
             return  # a function's graphs are converted where its body uses them
@@ -216,25 +229,13 @@ class Climb:
             inferred = scope.path is not None and work.index is not None and op in ENTERED and not domain
             path = (*scope.path, (work.index, attribute, k)) if inferred and scope.path is not None else None
             inner = Scope(graph, scope.context, work.opset, scope, path)
-            self._convert(graph, layout, inner, work.versions, work.within)
+            self.convert_body(graph, layout, inner, work.versions, work.within)
             if op == "Scan" and not domain:
                 moves.state_shapes(graph, inner)
         scope.context.descended.update(work.proto.output)
 
-    def _advance(self, work: Work, scope: Scope) -> list[Work] | None:
-        """Take a node as far as it goes; None once it has arrived, else what takes its place on the list."""
-        while True:
-            move = self._route.next_move(work, scope)
-            if isinstance(move, Inline):
-                return moves.inline(work, scope, move, self._expander, self._ledger)
-            if isinstance(move, Arrived):
-                return None
-            replaced = moves.cross(work, scope, move, self._expander, self._ledger)
-            if replaced is not None:
-                return replaced
-
     def _refuse(self, work: Work, refused: CannotConvert) -> None:
-        """What a node became that the user did not write is named behind the one that they wrote."""
+        """Note a refusal under the name of the node that the user wrote, even where it is about one made of it."""
         node, source = refused.node, self._source
         name, op, domain, why = node.name, node.op_type, default_domain(node.domain), refused.why
         if work.within:
@@ -243,7 +244,7 @@ class Climb:
 
 
 def _elem_type(constant: NodeProto) -> int:
-    """The element type of what a Constant holds, if it is a tensor; else 0."""
+    """The element type of the tensor in a Constant; 0 if it holds anything else."""
     held = constant.attribute[0]
     is_tensor = held.name == "value" and held.type == AttributeProto.TENSOR and not held.ref_attr_name
     return held.t.data_type if is_tensor and not constant.input and len(constant.output) == 1 else 0

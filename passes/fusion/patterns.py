@@ -90,7 +90,7 @@ def pattern(call: Call) -> Pattern | None:
     if schema is not None and not all(_is_taken(schema, index, given) for index, given in enumerate(call.inputs)):
         return None
     model = _written(call, schema)
-    result = convert.attempt(model, {"": call.opset}, ops={call.op})
+    result = convert.convert_model(model, {"": call.opset}, ops={call.op})
     if result.model is None:
         return None
     graph = result.model.graph

@@ -92,8 +92,16 @@ __all__ = [
     "TensorProto",
     "TypeProto",
     "ValueInfoProto",
+    "copy_model",
     "default_domain",
 ]
+
+
+def copy_model(model: ModelProto) -> ModelProto:
+    """A copy that shares nothing with the model."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
 
 
 def keep_held(graph: GraphProto, like: GraphProto) -> None:

@@ -77,7 +77,7 @@ def translate(network: Network, folder: str | None) -> Result:
     used = {(node.domain, node.op_type) for node in model.graph.node if node.domain == OPENVINO}
     if used:
         model.opset_import.add(domain=OPENVINO, version=1)
-        made = convert.attempt(model, {"": OPSET}, ops=used, folder=folder)
+        made = convert.convert_model(model, {"": OPSET}, ops=used, folder=folder)
         return Result(made.model, tuple(whole.changes), made.refusals)
     return Result(model, tuple(whole.changes), ())
 

@@ -18,8 +18,8 @@ from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from opshift.passes.goals import Refinement
 from opshift.passes.model import schemas
-from opshift.passes.refine import Refinement
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table

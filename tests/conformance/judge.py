@@ -14,11 +14,12 @@ from typing import Any
 import onnx
 import onnx.checker
 from onnx import ModelProto
-from opshift.passes import refine
+from opshift.passes.changes import Allowance
 from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel
+from opshift.passes.goals import NOTHING, Goal, Refinement
 from opshift.passes.model.traversal import Op
-from opshift.passes.refine import NOTHING, Refinement
+from opshift.passes.stages.stage import Facts, apply_stages
 
 from opshift.verification.engines import EngineError
 from tests import quirks
@@ -83,7 +84,10 @@ def _judge(case: Case, target: int, ops: Sequence[Op], refinement: Refinement) -
         return Verdict(case.name, case.release, case.opset, target, status, why, grade, engine)
 
     try:
-        result = refine.refined(convert.attempt(case.model, {"": target}, ops=ops), refinement)
+        result = convert.attempt(case.model, {"": target}, ops=ops)
+        if result.model is not None:
+            stages = Goal(refinement=refinement).stages()
+            result = result.followed_by(apply_stages(stages, result.model, Facts(), Allowance()))
     except Exception as error:
         refused = isinstance(error, InvalidModel) and checked(case.model)  # onnx.checker must agree
         return verdict(REFUSED if refused else CRASHED, f"{type(error).__name__}: {error}")

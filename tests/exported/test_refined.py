@@ -112,7 +112,7 @@ def unverified(exports: Iterable[store.Export] | None = None) -> Iterator[str]:
     """Masks of other rows than the exporter's, among them rows that may attend to nothing."""
     for old in exports or _masked():
         made = opshift.convert_version(old.model, 23, modernize=True, optimize=True)
-        found = opshift.verify(old.model, made, grade="close")
+        found = opshift.verify(old.model, made)
         if not found.equal:
             yield f"{old.name}: {found.status}: {found.why}"
 

@@ -13,7 +13,7 @@ from tests.mutation.tree import ROOT
 
 AREAS = {
     "operators": ["passes/operators"],
-    "engine": [f"passes/{room}" for room in ("conversion", "inlining", "rewrite", "analysis", "model")],
+    "engine": [f"passes/{room}" for room in ("conversion", "inlining", "rewrite", "analysis", "model", "stages")],
     "refinement": ["passes/fusion", "passes/optimization"],
     "files": ["opshift/files"],
     "verification": ["opshift/verification"],

@@ -42,7 +42,7 @@ def verification_takes_what_a_user_has(proto: onnx.ModelProto, model: onnx_ir.Mo
     assert_type(bool(found), bool)
     assert_type(found.equal, bool)
     opshift.verify(model, model, inputs=[given], input_shape={"batch": 2, "x": (1, 2)}, val_range={"x": (0, 1)}, runs=2)
-    opshift.verify(path, path, engine="reference", save_inputs=path, repro="there", grade="close")
+    opshift.verify(path, path, engine="reference", save_inputs=path, repro="there")
 
 
 def what_is_done_can_be_heard(proto: onnx.ModelProto, path: Path) -> None:

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 from opshift.passes.changes import Change
-from opshift.passes.errors import Refusal, Refused, grouped
+from opshift.passes.errors import Refusal, Refused, function_place, grouped
 
 
 def refusal(node, why, op="Gelu", since=20):
@@ -67,3 +67,7 @@ def test_a_refusal_tells_what_was_found_and_what_is_possible():
 def test_a_change_says_from_where_to_where():
     rungs = [Change("a", "Attention", "", source, target, "").rung for source, target in ((23, 0), (18, 13), (18, 18))]
     assert rungs == ["below 23", "18 -> 13", "at 18"]
+
+
+def test_functions_are_called_by_domain_and_name_where_it_is_said_where():
+    assert [function_place(*op) for op in (("my", "F"), ("", "F"))] == ["function my::F", "function F"]

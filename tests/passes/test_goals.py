@@ -1,9 +1,9 @@
 """What is asked for becomes a goal, and what has no meaning an error that names what could be meant."""
 
-import onnx
 import pytest
 from opshift.passes import goals
-from opshift.passes.refine import Refinement
+from opshift.passes.changes import Allowance
+from opshift.passes.goals import Refinement
 from opshift.passes.specialization.wanted import wanted
 
 from tests.support import model
@@ -30,7 +30,7 @@ RELU = model("y = Relu(x)", 18, inputs="float[2] x", outputs="float[2] y")
     ],
 )
 def test_what_names_of_files_and_sentences_say_of_a_goal(goal, label, said):
-    assert (goal.label, goal.said) == (label, said)
+    assert (goal.label, goal.description) == (label, said)
 
 
 def test_nothing_asked_for_is_an_error():
@@ -44,19 +44,6 @@ def test_nothing_asked_for_is_an_error():
 def test_an_unknown_target_is_an_error(given):
     with pytest.raises(ValueError, match=r"known|target"):
         goals.conversion(given)
-
-
-def test_one_name_is_not_taken_for_its_letters():
-    assert goals.as_names("Gelu") == ("Gelu",)
-    assert goals.as_names(name for name in ("Gelu", "Celu")) == ("Gelu", "Celu")
-    assert goals.inlining("Gelu").names == ("Gelu",)
-
-
-@pytest.mark.parametrize(
-    ("name", "op"), [("Relu", ("", "Relu")), ("ai.onnx::Relu", ("", "Relu")), ("a::b::C", ("a::b", "C"))]
-)
-def test_an_operator_is_named_with_its_domain_or_without(name, op):
-    assert goals.operator(name) == op
 
 
 @pytest.mark.parametrize(
@@ -78,30 +65,73 @@ def test_to_fold_no_operator_is_not_to_fold_all():
     assert goals.folding().ops is None
 
 
-def test_operators_are_named_one_by_one_and_by_domain():
-    used = [("", "Relu"), ("my", "F"), ("my", "A")]
-    assert goals.named(RELU, ["Relu"], None, used) == [("", "Relu")]
-    assert goals.named(RELU, [], "my", used) == [("my", "A"), ("my", "F")]
-    assert goals.named(RELU, ["Gelu"], "com.microsoft", used) == [("", "Gelu")]
-    with pytest.raises(ValueError, match="no operator of domain 'me'; it uses"):
-        goals.named(RELU, [], "me", used)
-    with pytest.raises(ValueError, match=r"no operator of domain 'ai.onx'; did you mean 'ai.onnx'\?"):
-        goals.named(RELU, [], "ai.onx", used)
-    with pytest.raises(ValueError, match="unknown operator 'my::G'"):
-        goals.named(RELU, ["my::G"], None, used)
-
-
-def test_the_own_opset_is_that_of_the_model_or_else_of_its_functions():
-    assert goals.own_opset(RELU) == {"": 18}
-    held = onnx.ModelProto()
-    held.opset_import.add(domain="my", version=1)
-    held.functions.add(name="F", domain="my").opset_import.add(domain="", version=15)
-    assert goals.own_opset(held) == {"": 15}
-
-
 def test_what_is_absent_is_told_and_the_source_stays_as_it_is():
     before = RELU.SerializeToString()
-    made = goals.inlining(["Gelu"]).attempt(RELU, None)
+    made = goals.inlining(["Gelu"]).run(RELU, None)
     assert made.absent == ("Gelu",)
     assert made.model is not RELU
     assert RELU.SerializeToString() == before
+
+
+@pytest.mark.parametrize(
+    ("goal", "names"),
+    [
+        (goals.conversion(13), ["convert to opset 13"]),
+        (goals.conversion(None, wanted=Refinement(optimize=True)), ["optimize"]),
+        (goals.conversion(13, wanted=Refinement(True)), ["convert to opset 13", "fold"]),
+        (
+            goals.versions(13, None, Refinement(True, optimize=True), wanted("N=1", []), annotate=True),
+            [
+                "fix sizes and inputs",
+                "convert to opset 13",
+                *("fold", "optimize") * 2,
+                "compute what follows of fixed sizes",
+                "annotate",
+            ],
+        ),
+        (
+            goals.versions(None, None, Refinement(), rebatch=4),
+            ["take batches of 4", "compute what follows of fixed sizes"],
+        ),
+        (
+            goals.versions(None, None, Refinement(), wanted("N=1", []), rebatch="dynamic"),
+            ["fix sizes and inputs and take batches of any size", "compute what follows of fixed sizes"],
+        ),
+        (goals.versions(None, None, Refinement(quantization="qdq")), ["replace operators on integers", "dequantize"]),
+        (goals.versions(13, None, Refinement(quantization="qoperator")), ["convert to opset 13", "quantize"]),
+        (
+            goals.conversion("onnxruntime-1.8", wanted=Refinement(True, optimize=True)),
+            ["convert to opset 14", "fold and optimize for onnxruntime-1.8"],
+        ),
+    ],
+)
+def test_a_goal_is_a_list_of_stages(goal, names):
+    assert [stage.name for stage in goal.stages()] == names
+
+
+def test_a_refusal_ends_the_stages_and_what_was_done_before_is_told():
+    source = model(
+        "a = Neg(x) y = ImageDecoder(z)", 20, inputs="float[N] x, uint8[2] z", outputs="float[N] a, uint8[A,B,C] y"
+    )
+    result = goals.versions(7, None, Refinement(True), wanted("N=2", []), annotate=True).run(source)
+    assert result.model is None
+    assert [report.name for report in result.stages] == ["fix sizes and inputs", "convert to opset 7"]
+    assert len(result.changes) == result.stages[0].changes > 0
+    assert result.refusals[0].op == "ImageDecoder"
+
+
+def test_an_allowance_withholds_changes_of_optional_stages_alone():
+    source = model(
+        "a = Identity(x) b = Relu(a) y = ReduceSum(b, k)",
+        18,
+        inputs="float[2,2] x",
+        outputs="float[2,1] y",
+        constants="int64[1] k = {1}",
+    )
+    goal = goals.conversion(11, wanted=Refinement(optimize=True))
+    whole, none = goal.run(source), goal.run(source, None, Allowance(most=0))
+    assert whole.optional
+    assert not none.optional
+    assert [report.changes for report in none.stages] == [1, 0]
+    withheld = frozenset((change.node, change.op, change.how) for change in whole.optional)
+    assert goal.run(source, None, Allowance(withheld)).model == none.model

@@ -179,7 +179,7 @@ def _moved(call: Call, opset: int) -> Call | None:
             graph.output.add(name=name)
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(*i) for i in opsets.items()])
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
-        found = goals.conversion({call.domain: opset}, None).attempt(model, None).model
+        found = goals.conversion({call.domain: opset}, None).run(model, None).model
     except Exception:
         return None
     if found is None:

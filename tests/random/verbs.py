@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from onnx import ModelProto
 from opshift.passes import goals
 from opshift.passes.changes import Result
+from opshift.passes.goals import Refinement
 from opshift.passes.model import schemas
-from opshift.passes.refine import Refinement
 
 from tests.conformance.cases import expandable
 from tests.runtime import every_node, opset
@@ -32,7 +32,7 @@ class Verb:
         for name, args in self.steps:
             if result.model is None:
                 break
-            result = DOING[name](*args).attempt(result.model, None)  # type: ignore[arg-type]
+            result = DOING[name](*args).run(result.model, None)  # type: ignore[arg-type]
             changes += result.changes
         return replace(result, changes=tuple(changes))
 

@@ -5,8 +5,8 @@ import onnx.checker
 import pytest
 from opshift.passes.conversion import convert
 
+from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_sides
 from tests import pairs
 from tests.scenarios.package_models import LIGHT, LIGHT_OPSETS, OPSETS, SMALL, converted, is_exported, name
 

@@ -61,12 +61,12 @@ def test_there_and_back(plain, kinds, per_channel):
     integers = opshift.convert_version(source, quantization="qoperator")
     assert operators(integers).count("QLinearConv") == 2
     assert operators(integers).count("QLinearMatMul") == 1
-    assert opshift.verify(source, integers, grade="close", runs=1)
+    assert opshift.verify(source, integers, runs=1)
     onnxruntime.InferenceSession(integers.SerializeToString())
     back = opshift.convert_version(integers, quantization="qdq")
     moved = ["DequantizeLinear", "QuantizeLinear"] * 2  # around MaxPool and Flatten, which take integers as well
     assert sorted([*operators(back), *moved]) == sorted(operators(source))
-    assert opshift.verify(integers, back, grade="close", runs=1)
+    assert opshift.verify(integers, back, runs=1)
 
 
 @pytest.mark.newest
@@ -76,7 +76,7 @@ def test_integers_are_taken_apart(plain, kinds):
     assert "QLinearAdd" in operators(source)
     result = opshift.convert_version(source, quantization="qdq")
     assert not [op for op in operators(result) if op.startswith("QLinear")]
-    assert opshift.verify(source, result, grade="close", runs=1)
+    assert opshift.verify(source, result, runs=1)
     names = sorted({node.op_type for node in source.graph.node if node.op_type.startswith("QLinear")})
     named = [f"com.microsoft::{name}" if name == "QLinearAdd" else name for name in names]
     assert sorted(operators(opshift.fold(result, named))) == sorted(operators(source))
@@ -88,7 +88,7 @@ def test_what_is_quantized_as_it_runs_is_taken_apart(plain):
     result = opshift.convert_version(source, quantization="qdq")
     assert not {"MatMulInteger", "ConvInteger"} & {*operators(result)}
     assert {"DynamicQuantizeLinear", "DequantizeLinear", "Conv", "MatMul"} <= {*operators(result)}
-    assert opshift.verify(source, result, grade="close", runs=1)
+    assert opshift.verify(source, result, runs=1)
 
 
 def test_nothing_quantized_stays_as_it_is(plain):

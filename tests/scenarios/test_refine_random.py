@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
-from opshift.passes.changes import Result
-from opshift.passes.refine import Refinement, refined
+from opshift.passes.goals import Goal, Refinement
 
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, OnnxRuntime
@@ -176,7 +175,7 @@ def test_a_refined_model_computes_the_same(wanted, data):
             runs.append((feeds, before.run(feeds)))
         except EngineError:
             continue
-    result = refined(Result(source, (), ()), wanted)
+    result = Goal(refinement=wanted).run(source)
     assert result.model is not None
     after = OnnxRuntime(result.model)
     for feeds, expected in runs:

@@ -6,10 +6,9 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx.parser
 import pytest
-from opshift.passes.changes import Result
 from opshift.passes.fusion import fold
+from opshift.passes.goals import Goal, Refinement
 from opshift.passes.optimization import optimize
-from opshift.passes.refine import Refinement, refined
 
 from tests.support import check_values, evaluate, model, show
 
@@ -84,7 +83,7 @@ def test_a_dimension_that_is_computed_is_not_minus_one():
     body = "g = Reshape(x, to) k = Shape(g) c = Equal(k, minus) t = Where(c, ones, k) q = Mul(z, z) "
     body += "e = Expand(q, t) r = ReduceSum(e, a) y = Sqrt(r)"
     source = model(body, 18, inputs="float[A] x, float[1,5] z", outputs="float[P,Q] y", constants=constants)
-    result = refined(Result(source, (), ()), Refinement(fold=True, optimize=True))
+    result = Goal(refinement=Refinement(fold=True, optimize=True)).run(source)
     feeds = {"x": np.zeros(20, np.float32), "z": np.arange(5, dtype=np.float32).reshape(1, 5)}
     check_values(source, result.model, feeds, rtol=0, atol=0)
 

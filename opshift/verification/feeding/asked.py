@@ -45,6 +45,7 @@ class Asked:
         engines: what is to run the first form, and what the second; empty for those that load them.
         tolerances: how far apart outputs may be, by name, in the place of the bounds.
         values: what inputs are given, by name; a second form may have constants in their place.
+        map: outputs and inputs of the second model by the names of those in the first that they stand for.
     """
 
     inputs: Inputs | None = None
@@ -58,6 +59,7 @@ class Asked:
     engines: tuple[str, ...] = ()
     tolerances: Tolerances = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    map: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sets(self) -> tuple[Feeds, ...]:
@@ -85,6 +87,7 @@ def asked(
     rtol: Given | None = None,
     atol: Given | None = None,
     set_: Values | None = None,
+    map_: Mapping[str, str] | Iterable[str] | None = None,
 ) -> Asked:
     """The same from what was typed, or given to `opshift.verify`, whose arguments these are.
 
@@ -110,7 +113,21 @@ def asked(
         _engines(engine),
         allowed,
         parsed_values(set_),
+        _map(map_),
     )
+
+
+def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
+    """Names of the second model by those of the first, as `y=output`."""
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    found = {}
+    for text in texts(given, "names are given as 'A=B'"):
+        first, equals, second = text.partition("=")
+        if not (first and equals and second):
+            raise ValueError(f"{text!r} is no pair of names; write --map A=B")
+        found[first] = second
+    return found
 
 
 def _engines(given: Engines | None) -> tuple[str, ...]:

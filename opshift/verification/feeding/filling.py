@@ -1,4 +1,4 @@
-"""What an input of a type, a shape and a meaning is filled with: seeded numbers."""
+"""Draw seeded values for inputs from their types, shapes and meanings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from opshift.passes.records import dataclass, field
 from opshift.passes.specialization.interface import tensor
 from opshift.passes.specialization.sizes import computed, terms
 from opshift.verification.engines import EngineError
+from opshift.verification.feeding.sizes import place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,42 +22,32 @@ if TYPE_CHECKING:
 
 MOST = 1 << 30  # elements of an input: more is hardly meant
 AXES = 32  # which every numpy has
-FALLBACKS = ("fitting", "zeros", "ones", "counting")
-_LARGER, _SMALLER, _RARE = 8.0, 2.0**-12, 17
+FALLBACKS = ("fitting", "ones", "zeros", "counting", "positive")
 _UNKNOWN = 8  # below which integers of no known meaning lie
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is left open by a model, decided.
+    """A decision for all that a model leaves open.
 
     Attributes:
         size: what dimensions take that are not in `sizes`.
-        sizes: by symbol, or by the place of a dimension without one (`place`).
+        sizes: by symbol, or by the place of a dimension without one (`sizes.place`).
         fills: numbers that fill the whole of an input.
-        fallback: what integers are, where they are not what their meaning says.
+        fallback: what integers and truths are where they are not what they mean, or that floats are positive.
         turn: which of several constants an input takes that the model compares with them.
-        wide: whether floats are drawn of more magnitudes than around 1.
-        scale: how many times as large numbers are that may be any.
     """
 
-    size: int
+    size: int = 3
     sizes: Mapping[str, int] = field(default_factory=dict)
     fills: Mapping[str, float] = field(default_factory=dict)
     fallback: str = FALLBACKS[0]
     turn: int = 0
     seed: int = 0
-    wide: bool = False
-    scale: float = 1.0
-
-
-def place(name: str, axis: int) -> str:
-    """How a dimension without a symbol is called; no symbol has such a name."""
-    return f"{name}\n{axis}"
 
 
 def undrawable(taken: Mapping[str, TypeProto]) -> str:
-    """Why there are no values of these types, whatever is chosen; empty where there may be some."""
+    """Say why no values of these types can be drawn; empty where some can."""
     axes = max((_axes(kind) for kind in taken.values()), default=0)
     return f"an input has {axes} dimensions" if axes > AXES else ""
 
@@ -70,17 +61,20 @@ def _axes(kind: TypeProto) -> int:
 def draw(
     taken: Mapping[str, TypeProto], meanings: Meanings, wanted: Asked, choice: Choice, most: int = MOST
 ) -> dict[str, Any]:
-    """A value for each input; raises `EngineError` for what cannot be drawn, or has more elements than `most`."""
+    """Draw a value for each input; raise `EngineError` for unknown types, and for more elements than `most`."""
     import numpy as np
 
     random = np.random.default_rng(choice.seed)
-    drawn = {name: kind for name, kind in taken.items() if name not in wanted.values}
-    made = {name: _Drawn(name, meanings, wanted, choice, random, most).value(kind) for name, kind in drawn.items()}
+    made = {
+        name: _Drawn(name, taken, meanings, wanted, choice, random, most).value(kind)
+        for name, kind in taken.items()
+        if name not in wanted.values
+    }
     return {**made, **wanted.values}
 
 
 def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[int]:
-    """The sizes that an input takes."""
+    """Compute the shape of an input."""
     if name in wanted.shapes:
         return list(wanted.shapes[name])
     return [
@@ -90,7 +84,7 @@ def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[
 
 
 def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
-    """What a dimension takes; one that is written as a sum or a product of others is computed."""
+    """Look up the size of a dimension; compute sums and products of others, as `past + 1`."""
     held = {**choice.sizes, **wanted.sizes}
     if (symbol or where) in held:
         return held[symbol or where]
@@ -100,9 +94,10 @@ def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """One input, as it is drawn."""
+    """The way to draw one input."""
 
     name: str
+    taken: Mapping[str, TypeProto]
     meanings: Meanings
     wanted: Asked
     choice: Choice
@@ -137,31 +132,17 @@ class _Drawn:
             return self._between(*bounds, shape, dtype)
         if self.name in self.choice.fills:
             return np.full(shape, self.choice.fills[self.name]).astype(dtype)
-        if elem_type == TensorProto.BOOL:
-            return self.random.integers(0, 2, shape).astype(bool)
-        if dtype.kind in "iu":
-            return self._integers(shape, dtype)
+        meaning = self.meanings.of.get(self.name, "")
+        if dtype.kind in "iu" or elem_type == TensorProto.BOOL or meaning == "mask":
+            return self._whole(shape, dtype, meaning).reshape(shape).astype(dtype)
         values = np.asarray(self.random.standard_normal(shape))
         if dtype.kind == "c":
             values = values + 1j * self.random.standard_normal(shape)
-        values = self._of_both_signs(self._of_more_magnitudes(values))
-        return (values if self.choice.scale == 1 else self._scaled(values, dtype)).astype(dtype)
-
-    def _scaled(self, values: Any, dtype: Any) -> Any:
-        import numpy as np
-
-        return values * (min(self.choice.scale, 1024.0) if dtype == np.float16 else self.choice.scale)
-
-    def _of_more_magnitudes(self, values: Any) -> Any:
-        """Every other number beyond the bounds that networks have, as 6, and some below any threshold."""
-        flat = values.reshape(-1)
-        if self.choice.wide:
-            flat[self.choice.seed % 2 :: 2] *= _LARGER
-            flat[_RARE // 2 :: _RARE] *= _SMALLER
-        return flat.reshape(values.shape)
+        values = self._of_both_signs(values)
+        return (np.abs(values) if self.choice.fallback == "positive" else values).astype(dtype)
 
     def _of_both_signs(self, values: Any) -> Any:
-        """A few numbers may be all positive, where a Relu is nothing: every other one turns, a single one in turn."""
+        """Turn every other number if all have one sign, and a single one in turn: else a Relu may do nothing."""
         import numpy as np
 
         if values.size == 1:
@@ -178,62 +159,97 @@ class _Drawn:
             return np.asarray(whole).astype(dtype)
         return np.asarray(self.random.uniform(low, high, shape)).astype(dtype)
 
-    def _integers(self, shape: list[int], dtype: Any) -> Any:
+    def _whole(self, shape: list[int], dtype: Any, meaning: str) -> Any:
+        """Draw whole numbers by their meaning, or by the fallback of the choice."""
         import numpy as np
 
-        count = int(np.prod(shape))
-        fallback = self.choice.fallback
-        meaning = self.meanings.of.get(self.name, "") if fallback == FALLBACKS[0] else fallback
-        compared = self.meanings.compared.get(self.name, ())
-        values: Any
-        if not meaning and count == 1 and compared and self.choice.turn % (len(compared) + 1) < len(compared):
-            values = np.array(compared[self.choice.turn % (len(compared) + 1)])
-        elif meaning in ("axes", "counting"):
-            values = np.arange(count)
-        elif meaning in ("axis", "zeros"):
-            values = np.zeros(count)
-        elif meaning == "ones":
-            values = np.ones(count)
-        elif meaning == "many":
-            values = np.full(count, 5)
-        elif meaning == "turns":
-            values = np.full(count, 1 + self.choice.seed % 3)
-        elif meaning == "divisor":
-            values = self._divisors(count, dtype)
-        elif meaning == "shape":
-            values = np.array([-1, *[1] * (count - 1)][:count])
-        elif meaning == "length":
-            values = self.random.integers(1, max(self._shortest(), 1), count, endpoint=True)
-        elif meaning == "index":
-            values = self.random.integers(0, max(self.meanings.below.get(self.name, 2), 1), count)
-        else:
-            scale = 1.0 if self.name in self.meanings.used else self.choice.scale
-            most = min(int(_UNKNOWN * scale), np.iinfo(dtype).max)
-            low, high = (0, 256) if dtype == np.uint8 else (-128, 128) if dtype == np.int8 else (0, most)
-            values = self.random.integers(low, high, count)
-            if self.choice.wide and dtype.itemsize > 1 and self.name not in self.meanings.used:
-                values[self.choice.seed % 2 :: 2] = self._large(values[self.choice.seed % 2 :: 2].size, dtype)
-        return values.reshape(shape).astype(dtype)
+        count, fallback, compared = math.prod(shape), self.choice.fallback, self.meanings.compared.get(self.name, ())
+        turn = self.choice.turn % (len(compared) + 1)
+        if fallback in ("ones", "zeros", "counting"):
+            meaning = fallback
+        elif count == 1 and turn < len(compared) and meaning in ("", "mask"):
+            return np.array(compared[turn])
+        if meaning in ("axes", "counting"):
+            return np.arange(count)
+        if meaning in _CONSTANT:
+            return np.full(count, _CONSTANT[meaning])
+        if meaning == "turns":
+            return np.full(count, 1 + self.choice.seed % 3)
+        if meaning == "divisor":
+            return self._divisors(count, dtype)
+        if meaning == "shape":
+            return np.array([-1, *[1] * (count - 1)][:count])
+        if meaning == "length":
+            return self._lengths(count)
+        if meaning == "index":
+            return self._indices(count, self.meanings.below.get(self.name, 2))
+        if dtype.kind == "b":
+            return self._truths(shape)
+        if meaning == "mask":
+            return self._mask(shape)
+        low, high = self._bounds(dtype, meaning)
+        return self.random.integers(low, high, count)
 
-    def _large(self, count: int, dtype: Any) -> Any:
-        """Integers of all magnitudes, and of both signs where there are; no sum of two is beyond the type."""
+    def _bounds(self, dtype: Any, meaning: str) -> tuple[int, int]:
+        """Bound integers of no known meaning: only those that cannot be sizes or places are negative."""
+        if meaning == "type":
+            return 0, 2
+        if dtype.itemsize == 1:
+            return (0, 256) if dtype.kind == "u" else (-128, 128)
+        return (0, _UNKNOWN) if self.name in self.meanings.used or dtype.kind == "u" else (-_UNKNOWN, _UNKNOWN)
+
+    def _mask(self, shape: list[int]) -> Any:
+        """Fill each row with ones: all of it, or its first half, in turn."""
         import numpy as np
 
-        bits = dtype.itemsize * 8 - 2
-        values = np.floor(2.0 ** self.random.uniform(0, min(bits, 60), count)).astype(np.int64)
-        values += self.random.integers(0, 2, count)
-        return values * self.random.choice([-1, 1], count) if dtype.kind == "i" else values
+        length = shape[-1] if shape else 1
+        rows = np.arange(math.prod(shape[:-1])) + self.choice.seed
+        return np.arange(length) < np.where(rows % 2, (length + 1) // 2, length)[:, None]
+
+    def _truths(self, shape: list[int]) -> Any:
+        """Draw truths; rows begin with true, as a mask that is false everywhere makes NaN, and end with false."""
+        values = self.random.integers(0, 2, shape)
+        if len(shape) > 1 and values.size:
+            values[..., -1], values[..., 0] = 0, 1
+        return values
+
+    def _indices(self, count: int, below: int) -> Any:
+        """Spread indices over a table, in a random order, with the first and the last among them."""
+        import numpy as np
+
+        places = (np.arange(count) + self.random.random()) * max(below, 1) / max(count, 1)
+        if count > 1:
+            places[[0, -1]] = 0, max(below - 1, 0)
+        return self.random.permutation(places.astype(np.int64))
+
+    def _lengths(self, count: int) -> Any:
+        """Draw lengths up to the size of their axis; one has all of it."""
+        values = self.random.integers(1, self._longest(), count, endpoint=True)
+        values[self.choice.seed % max(count, 1) :][:1] = self._longest()
+        return values
+
+    def _longest(self) -> int:
+        """Find the size of the axis that lengths are about: the largest dynamic one, where nothing tells which."""
+        if self.name in self.meanings.axes:
+            name, axis = self.meanings.axes[self.name]
+            shape = self._shape(name)
+            return max(shape[axis] if axis < len(shape) else 1, 1)
+        others = [(name, tensor(kind).shape.dim) for name, kind in self.taken.items() if name != self.name]
+        inner = [
+            (self._shape(name)[axis], is_fixed(dims[axis])) for name, dims in others for axis in range(1, len(dims))
+        ]
+        dynamic = [size for size, fixed in inner if not fixed]
+        return max([1, *(dynamic or [size for size, _ in inner][:1])])
+
+    def _shape(self, name: str) -> list[int]:
+        return shape_of(name, self.taken[name], self.wanted, self.choice)
 
     def _divisors(self, count: int, dtype: Any) -> Any:
-        """Integers other than 0; where they may tell sizes, small ones above it."""
-        import numpy as np
-
+        """Draw integers other than 0, of both signs unless they may be sizes."""
         values = self.random.integers(1, _UNKNOWN, count)
         if self.name in self.meanings.used or dtype.kind == "u":
             return values
-        if self.choice.wide:
-            values[::3] = np.maximum(np.abs(self._large(values[::3].size, dtype)) >> 1, 1)
         return values * self.random.choice([-1, 1], count)
 
-    def _shortest(self) -> int:
-        return min([self.choice.size, *self.choice.sizes.values(), *self.wanted.sizes.values()])
+
+_CONSTANT = {"axis": 0, "zeros": 0, "ones": 1, "many": 5}

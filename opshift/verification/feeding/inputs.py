@@ -1,9 +1,9 @@
-"""Inputs to run a model on: those that a user gives, or such as the model takes, seeded."""
+"""Inputs to run a model on: those that a user gives, or such as users would feed, seeded."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,24 +14,18 @@ from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.interface import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.feeding import files, responding
+from opshift.verification.feeding import files
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
 from opshift.verification.feeding.search import Problem, Search
-from opshift.verification.feeding.stops import names
+from opshift.verification.feeding.sizes import BATCH, Plan, roles, unite
 from opshift.verification.side import Side
 
 _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
-SIZES = (3, 1, 4)  # what a symbolic dimension becomes, in turn
-_MORE = (2, 5, 7)  # where more runs are asked for
 _ENDS = 8  # of processes, after which nothing more is tried
-_NEAR = 4  # tries of sizes before a search
 _ATTEMPTS = 24  # at one set of inputs
-_SCALES = (1.0, 2.0**6, 2.0**12, 2.0**18)  # how much larger numbers become where an output does not move
-_SIZES = 3  # that are tried as lengths then
-_LONG = (64, 512, 4096)  # sizes of axes behind the first, of sound for one
-_ROOM = 1 << 18  # elements of an input that is made so long: of images far fewer pixels than of sound
+_WITHOUT = 6  # sets that are tried where outputs hold no numbers
 
 Run = Callable[[Feeds], list[Any]]
 
@@ -47,41 +41,79 @@ class Fed:
     @property
     def shapes(self) -> dict[str, Any]:
         """The shape of each input; of a single integer, its value."""
-        return {name: _shape(value) for name, value in self.given.items()}
+        return {name: shape_of(value) for name, value in self.given.items()}
 
 
-def _shape(value: Any) -> Any:
+def shape_of(value: Any) -> Any:
+    """The shape of an input as a report shows it; of a single integer, its value."""
     if isinstance(value, list):
-        return [_shape(one) for one in value]
+        return [shape_of(one) for one in value]
     if getattr(value, "size", 0) == 1 and value.dtype.kind in "iu" and not value.ndim:
         return int(value)
     return list(getattr(value, "shape", ()))
 
 
-def running(side: Side, run: Run, wanted: Asked, *, sought: bool = False) -> Iterator[Fed]:
-    """Sets of inputs that a model runs on, with its outputs; `run` is what a session of it does.
+def running(
+    side: Side,
+    run: Run,
+    wanted: Asked,
+    *,
+    sought: bool = False,
+    beside: ModelProto | None = None,
+    single: bool = False,
+) -> Iterator[Fed]:
+    """Yield sets of inputs that a model runs on, with its outputs.
 
-    They are `sought` in copies of this process where some are known to end the one that runs them.
+    The first two differ in every dynamic size, and all float outputs of a set are NaN only if no other set was found.
+    Windows that are larger than their feature map in each set are told by `windows.unfilled_windows`.
+
+    Args:
+        side: the model, and the engine that runs it.
+        run: runs a session of the model.
+        wanted: what the user says of the inputs.
+        sought: whether to run each set in a copy of this process, as some are known to end the process.
+        beside: a second model, which is to take the same inputs.
+        single: whether to draw one sample a set.
 
     Raises:
-        EngineError: there is none that it takes.
+        EngineError: the model takes no inputs that could be found, or the second model takes others.
     """
     found = []
-    kept = run if isolation.forks() and not sought else None
-    run = _surviving(run) if sought else run
-    for fed in _given(side, run, wanted) if wanted.sets else _found(side, run, wanted, kept):
+    run = _survive(run) if sought else run
+    problem = problem_of(side.model, wanted, beside)
+    problem = _take_one_sample(problem) if single else problem
+    for fed in _given(side, run, problem) if wanted.sets else _found(side, run, problem):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
             files.save(wanted.save, found, required(side.model))
         yield fed
 
 
-def _given(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
-    """Those of the user; what is left out is drawn, of the sizes that the others have."""
-    problem = problem_of(side.model, wanted)
+def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = None) -> Problem:
+    """Describe the inputs of a model, with the sizes that the model `beside` it has fixed."""
+    taken = required(model)
+    if beside is not None:
+        kept = {name: kind for name, kind in taken.items() if name not in wanted.values}
+        others = {name: kind for name, kind in required(beside).items() if name not in wanted.values}
+        taken = {**taken, **unite(kept, others)}
+    return Problem(model, taken, meanings(model, taken), wanted)
+
+
+def _take_one_sample(problem: Problem) -> Problem:
+    """Fix the size of batches as 1."""
+    dims = roles(problem.taken, problem.free_dims())
+    samples = dict.fromkeys((dim for dim, role in dims.items() if role == BATCH), 1)
+    return replace(problem, wanted=replace(problem.wanted, sizes={**problem.wanted.sizes, **samples}))
+
+
+def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
+    """Yield the inputs of the user; draw those that are left out, in the sizes that the others have."""
+    wanted = problem.wanted
+    all_given = all(len(held) >= len(problem.taken) for held in wanted.sets)
+    usual = {} if all_given else next(_plan(side, problem).sizes(0))
     for number, held in enumerate(wanted.sets[: wanted.runs]):
-        choice = Choice(SIZES[0], _sizes(problem, held), seed=wanted.seed + number)
-        given = problem.draw(choice) if len(held) < len(problem.taken) else {}
+        choice = Choice(sizes={**usual, **_sizes(problem, held)}, seed=wanted.seed + number)
+        given = {} if all_given else problem.draw(choice)
         given = {**given, **held, **wanted.values}
         try:
             yield Fed(given, run(given), choice)
@@ -90,7 +122,7 @@ def _given(side: Side, run: Run, wanted: Asked) -> Iterator[Fed]:
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
-    """What symbolic dimensions are in inputs that are given."""
+    """Read the sizes of dimensions from inputs that are given."""
     return {
         symbol: held[name].shape[axis]
         for symbol, places in problem.open_dims().items()
@@ -99,8 +131,12 @@ def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
     }
 
 
-def _surviving(run: Run) -> Run:
-    """The same in a copy of this process for each run, whose end is an error."""
+def _plan(side: Side, problem: Problem) -> Plan:
+    return Plan(side, problem.taken, problem.free_dims(), problem.shape_of)
+
+
+def _survive(run: Run) -> Run:
+    """Run in a copy of this process, and take its end for an error."""
 
     def survived(given: Feeds) -> list[Any]:
         try:
@@ -111,158 +147,102 @@ def _surviving(run: Run) -> Run:
     return survived
 
 
-def _found(side: Side, run: Run, wanted: Asked, kept: Run | None) -> Iterator[Fed]:
-    """Such as it takes: of small sizes where they fit, else of sizes that are looked for.
+def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
+    """Yield inputs of the sizes that users feed; search for others where the model does not run on these.
 
-    Each number that an input is compared with has its turn, as something else is done for it. `kept` is what runs in
-    copies of this process, too.
+    Each number that the model compares an input with has its turn, as the model does something else for it.
     """
-    nothing_fits = f"{side.named}: no inputs could be found that the first model takes"
-    problem = problem_of(side.model, wanted)
+    wanted, nothing_fits = problem.wanted, f"{side.named}: no inputs could be found that the first model takes"
     if why := undrawable(problem.taken):
         raise EngineError(f"{nothing_fits}: {why}")
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
-    bases: dict[int, Choice] = {}  # that were looked for, by turn
-    fits: Choice | None = None
-    outputs: list[list[Any]] = []
-    for number in range(wanted.runs or len(SIZES if problem.open_dims() else SIZES[:2])):
-        turn, seed = number % turns, wanted.seed + number
-        size = [*SIZES, *_MORE][number % (len(SIZES) + len(_MORE))]
-        plain = Choice(size, turn=turn, seed=seed, wide=number > 0)
-        tries = _varied(problem, bases[turn], number, seed) if turn in bases else _tries(plain)
-        fed, failure = _first_that_runs(problem, run, tries)
-        why = why or failure
+    plan, bases, fits = _plan(side, problem), dict[int, Choice](), list[Choice]()
+    count = wanted.runs or (3 if problem.open_dims() else 2)
+    for number in range(count):
+        turn, fed = number % turns, None
+        start = Choice(turn=turn, seed=wanted.seed + number)
+        starts = [replace(start, sizes=sizes) for sizes in plan.sizes(number)]
+        if turn not in bases:
+            others = (replace(starts[0], fallback=fallback) for fallback in FALLBACKS[1:])
+            fed, failure = _try(problem, run, _distinct([*starts, *others]))
+            why = why or failure
         if fed is None and number < turns:
-            start = replace(fits or Choice(SIZES[0]), turn=turn, seed=seed)
-            base = _searched(side, problem, start, kept)
+            base = _search_apart(side, problem, starts[0])
             if base is not None:
                 bases[turn] = base
-                fed, _ = _first_that_runs(problem, run, iter([base]))
-        if fed is None and fits is not None:
-            fed, _ = _first_that_runs(problem, run, _varied(problem, fits, number, seed))
+                fed, _ = _try(problem, run, [base])
+        for base in [bases[turn]] if turn in bases else fits[:1]:
+            fed = fed or _vary(problem, run, plan, replace(base, turn=turn, seed=start.seed), number)
         if fed is not None:
-            fits = fits or fed.choice
-            outputs.append(fed.outputs)
+            fits.append(fed.choice)
             yield fed
-    if fits is None:
+    if not fits:
         raise EngineError(f"{nothing_fits}: {why}")
-    if wanted.runs is None:
-        yield from _moving(problem, run, fits, outputs)
 
 
-def _moving(problem: Problem, run: Run, fits: Choice, outputs: list[list[Any]]) -> Iterator[Fed]:
-    """More sets for what does not move with the inputs: a dead Relu, an index that is always the same."""
-    still = responding.unmoved(problem.model, outputs)
-    for choice in _stronger(problem, fits, len(outputs)) if still else ():
-        fed, _ = _first_that_runs(problem, run, iter([choice]))
-        if fed is None or not _is_finite(fed.outputs):
-            continue
-        left = responding.unmoved(problem.model, [*outputs, fed.outputs])
-        if left != still:
-            outputs.append(fed.outputs)
-            yield fed
-        if not left:
-            return
-        still = left
+def _vary(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> Fed | None:
+    """Change each size of a choice that runs, as far as the model takes others.
 
-
-def _stronger(problem: Problem, fits: Choice, number: int) -> Iterator[Choice]:
-    """Other numbers, larger ones, the sizes that there are for integers that may be lengths, and larger sizes."""
-    varied = replace(fits, seed=fits.seed + number)
-    yield from (replace(varied, scale=scale) for scale in _SCALES)
-    yield from _lengths(problem, varied, problem.draw(varied))
-    inner = [dim for dim, places in problem.open_dims().items() if any(axis for _, axis in places)]
-    for size in _LONG if inner else ():
-        larger = replace(varied, sizes={**fits.sizes, **dict.fromkeys(inner, size)})
-        try:
-            given = problem.draw(larger, _ROOM)
-        except EngineError:  # too large
-            return
-        yield larger
-        yield from _lengths(problem, larger, given)
-
-
-def _lengths(problem: Problem, choice: Choice, given: Feeds) -> Iterator[Choice]:
-    """The same with each integer being one of the sizes."""
-    sizes = sorted({size for value in given.values() for size in getattr(value, "shape", ())} - {0, 1}, reverse=True)
-    for name in problem.numbers():
-        if given[name].dtype.kind in "iu":
-            yield from (replace(choice, fills={**choice.fills, name: size}) for size in sizes[:_SIZES])
-
-
-def problem_of(model: ModelProto, wanted: Asked) -> Problem:
-    taken = required(model)
-    return Problem(model, taken, meanings(model, taken), wanted)
-
-
-def _tries(choice: Choice) -> Iterator[Choice]:
-    return (replace(choice, fallback=fallback) for fallback in FALLBACKS)
-
-
-def _varied(problem: Problem, base: Choice, number: int, seed: int) -> Iterator[Choice]:
-    """What runs, varied: another of the numbers that an input is compared with, and another size of some dimensions.
-
-    Dimensions of one size are changed together before each is changed alone; at last only the numbers are others.
+    Dimensions of one role and size are changed together, and each alone if that fails.
     """
-    base = replace(base, turn=number, seed=seed, wide=True)
+    usual = list(plan.sizes(number))[1 if number else 0]
     compared = problem.meanings.compared
     turned = replace(base, fills={name: fill for name, fill in base.fills.items() if not compared.get(name)})
-    held = {dim: base.sizes.get(dim, base.size) for dim in problem.open_dims()}
-    alike = [[dim for dim in held if held[dim] == size] for size in dict.fromkeys(held.values())]
-    groups = [group for group in alike if len(group) > 1] + [[dim] for dim in held]
-    for way in (turned, base)[turned == base :]:
-        for group in groups:
-            size = held[group[0]]
-            for other in (SIZES[number % len(SIZES)], 2, size + number, 2 * size):
-                if other != size:
-                    yield replace(way, sizes={**base.sizes, **dict.fromkeys(group, other)})
-    yield from (turned, base, replace(base, turn=0))
+    best, _ = _try(problem, run, [turned, base, replace(base, turn=0)])
+    if best is None:
+        return None
+    groups: dict[Any, list[str]] = {}
+    for dim, size in best.choice.sizes.items():
+        groups.setdefault((plan.roles.get(dim, ""), size), []).append(dim)
+    for group in groups.values():
+        size = best.choice.sizes[group[0]]
+        for dims in [group, *([dim] for dim in group)] if len(group) > 1 else [group]:
+            for other in dict.fromkeys((usual.get(dims[0], size), 2 * size, size + number, 3 * size)):
+                if best.choice.sizes[dims[0]] != size or other == size:
+                    continue
+                choice = replace(best.choice, sizes={**best.choice.sizes, **dict.fromkeys(dims, other)})
+                best = _try(problem, run, [choice])[0] or best
+    return best
 
 
-def _first_that_runs(problem: Problem, run: Run, choices: Iterator[Choice]) -> tuple[Fed | None, str]:
-    why = ""
+def _distinct(choices: Sequence[Choice]) -> Iterator[Choice]:
+    return (choice for number, choice in enumerate(choices) if choice not in choices[:number])
+
+
+def _try(problem: Problem, run: Run, choices: Iterable[Choice]) -> tuple[Fed | None, str]:
+    """Run choices until outputs hold numbers; return the first that ran if none does, and the first error."""
+    without, why = list[Fed](), ""
     for choice in islice(choices, _ATTEMPTS):
         try:
             given = problem.draw(choice)
             fed = Fed(given, run(given), choice)
-            if choice.wide and not _is_finite(fed.outputs):  # too large for what is computed of them
-                choice = replace(choice, wide=False)
-                given = problem.draw(choice)
-                fed = Fed(given, run(given), choice)
-            return fed, ""
         except EngineError as error:
             why = why or str(error)
-            if choice.wide and problem.meanings.is_any:  # they may be too large for what is done with them
-                found, _ = _first_that_runs(problem, run, iter([replace(choice, wide=False)]))
-                if found is not None:
-                    return found, ""
-    return None, why
+            continue
+        if not _has_no_number(fed.outputs):
+            return fed, ""
+        without.append(fed)
+        if len(without) == _WITHOUT:
+            break
+    return next(iter(without), None), why
 
 
-def _is_finite(values: Sequence[Any]) -> bool:
-    """Whether no float is NaN or infinite, as far as these are arrays."""
+def _has_no_number(values: Sequence[Any]) -> bool:
+    """Tell whether there are floats, and all of them are NaN or infinite."""
     import numpy as np
 
-    arrays = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind in "fc"]
-    return all(np.isfinite(value).all() for value in arrays)
+    floats = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.size]
+    return bool(floats) and not any(np.isfinite(value).any() for value in floats)
 
 
-def _searched(side: Side, problem: Problem, first: Choice, run: Run | None = None) -> Choice | None:
-    """A choice that fits, looked for in a process of its own: what is tried may end it.
-
-    Of inputs that are only numbers to compute with, the next sizes are as harmless as the first ones were.
-    """
-    if run is not None and not problem.numbers() and not problem.meanings.is_any and names(side.model):
-        near = Search(problem, side, run=run, tries=_NEAR).find(first)
-        if near is not None:
-            return near
+def _search_apart(side: Side, problem: Problem, first: Choice) -> Choice | None:
+    """Search for a choice that runs in a process of its own, as a try may end it."""
     with scratch() as folder:
         log, deadly = os.path.join(folder, "tries"), set[int]()
         for _ in range(_ENDS):
             try:
-                return isolation.call(_search, side, problem, first, log, deadly, run)
+                return isolation.call(_search, side, problem, first, log, deadly)
             except isolation.Ended as ended:
-                run = None  # a copy that is stuck is begun afresh, where nothing is open
                 if not os.path.exists(log):
                     break
                 if not ended.late:
@@ -270,8 +250,6 @@ def _searched(side: Side, problem: Problem, first: Choice, run: Run | None = Non
     return None
 
 
-def _search(
-    side: Side, problem: Problem, first: Choice, log: str, deadly: Container[int], run: Run | None = None
-) -> Choice | None:
+def _search(side: Side, problem: Problem, first: Choice, log: str, deadly: Container[int]) -> Choice | None:
     isolation.end_after(_LONGEST)
-    return Search(problem, side, log, deadly, run).find(first)
+    return Search(problem, side, log, deadly).find(first)

@@ -1,13 +1,14 @@
-"""What the integers that a model is given mean to it: indices, axes, lengths, or one of a few numbers."""
+"""Find out what inputs mean: indices, axes, lengths, masks, or one of a few numbers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
-from opshift.passes.model.traversal import Body, with_nested
+from opshift.passes.model.traversal import Body, integer, with_nested
 from opshift.passes.records import dataclass, field
 from opshift.passes.specialization.interface import tensor
 
@@ -38,68 +39,100 @@ _MEANING = {
     ("Div", 1): "divisor",
     ("Mod", 1): "divisor",
 }
+# The table that an input is an index of, by operator and position, as onnxruntime writes it.
+_TABLES = {("EmbedLayerNormalization", 0): 2, ("EmbedLayerNormalization", 1): 4, ("GatherBlockQuantized", 1): 0}
+# Patterns for the name of an input, and its meaning where nodes tell none.
+_NAMED = ((r"mask", "mask"), (r"(^|_)(len|lens|lengths?)($|_)", "length"), (r"token_type|segment_id", "type"))
 # Operators whose result holds the numbers that they are given first.
 _PASSING = frozenset(["Cast", "Identity", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Transpose", "Expand"])
+_SELECTING = _PASSING | {"Slice", "Gather", "GatherND", "Tile"}
 # Operators that compute with numbers, whatever they are.
 _COMPUTING = _PASSING | {"Abs", "Add", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Clip", "Max"}
 _COMPUTING |= {"Concat", "MatMulInteger", "Mean", "Min", "Mul", "Neg", "ReduceMax", "ReduceMin", "ReduceSum", "Sign"}
 _COMPUTING |= {"Sub", "Sum", "Where", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
 _DIVIDING = frozenset(["Div", "Mod"])
 _COMPARING = frozenset(["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"])
+_LOW = -1000.0  # what masks are multiplied by, so that nothing is left of what they leave out
 INTEGERS = frozenset(getattr(TensorProto, f"{sign}INT{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64))
 
 
 @dataclass(frozen=True)
 class Meanings:
-    """What is known of integer inputs, by name.
+    """What is known of inputs, by name.
 
     Attributes:
-        of: what an input means to the first consumer that says so.
+        of: the meaning of an input to the first consumer that tells one, else by its name.
         below: the size of the smallest table that an input is an index of.
         compared: the constants that an input is compared with.
+        axes: the input and the axis that a length is one of.
         used: the inputs whose numbers may tell sizes, places or lengths, wherever they go.
         divided: the inputs whose numbers are divided, or divide: by 0, and the least of all by -1, processes end.
-        is_any: whether there are such inputs.
     """
 
     of: dict[str, str] = field(default_factory=dict)
     below: dict[str, int] = field(default_factory=dict)
     compared: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    axes: dict[str, tuple[str, int]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     divided: set[str] = field(default_factory=set)
-    is_any: bool = False
+
+
+def constants(model: ModelProto) -> dict[str, TensorProto]:
+    """Collect the tensors of a model by value, and by values that are casts of them."""
+    held: dict[str, TensorProto] = {}
+    for graph in with_nested([model.graph]):
+        held.update((tensor.name, tensor) for tensor in getattr(graph, "initializer", ()))
+        for node in graph.node:
+            if node.op_type == "Constant" and node.output:
+                held.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+            elif node.op_type in ("Identity", "Cast", "DequantizeLinear") and node.input[0] in held:
+                held[node.output[0]] = held[node.input[0]]
+    return held
 
 
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
-    """What the nodes of a model, subgraphs included, make of its integers; nothing is read where it takes none."""
-    origins = {name: name for name, kind in taken.items() if tensor(kind).elem_type in INTEGERS}
-    found = Meanings(is_any=bool(origins))
-    if origins:
-        reader = _Reader(found, origins)
-        for graph in with_nested([model.graph]):
-            reader.read(graph)
+    """Read the meanings of inputs from the nodes of a model, subgraphs included, and from their names."""
+    integers = {name for name, kind in taken.items() if tensor(kind).elem_type in INTEGERS}
+    found = Meanings()
+    reader = _Reader(found, integers, set(taken), constants(model))
+    for graph in with_nested([model.graph]):
+        reader.read(graph)
+    for name in (name for name in taken if found.of.get(name, "divisor") == "divisor"):
+        named = next((meaning for pattern, meaning in _NAMED if re.search(pattern, name.lower())), "")
+        compared = found.compared.get(name, ())
+        if name in reader.masks or named == "mask" or (compared and {0, 1}.issuperset(compared)):
+            found.of.setdefault(name, "mask")
+        elif named and name in integers:
+            found.of[name] = named
     return found
 
 
 class _Reader:
-    """Follows integers from the inputs through operators that leave them as they are."""
+    """Follows inputs through operators that leave their numbers as they are."""
 
-    def __init__(self, found: Meanings, origins: dict[str, str]):
-        self._found, self._origins = found, origins
-        self._held: dict[str, TensorProto] = {}
-        self._reached = {name: {name} for name in origins}
+    def __init__(self, found: Meanings, integers: set[str], taken: set[str], held: Mapping[str, TensorProto]):
+        self._found, self._held = found, held
+        self._origins = {name: name for name in integers}
+        self._chosen = {name: name for name in taken}  # through selections, and what is left of 1
+        self.masks: set[str] = set()
+        self._reached = {name: {name} for name in integers}
+        self._axes: dict[str, tuple[str, int]] = {name: (name, 0) for name in taken}  # where the first axis comes from
 
     def read(self, graph: Body) -> None:
-        self._held.update((tensor.name, tensor) for tensor in getattr(graph, "initializer", ()))
         for node in graph.node:
-            if node.op_type == "Constant":
-                self._held.update((node.output[0], a.t) for a in node.attribute if a.name == "value" and node.output)
-            elif not default_domain(node.domain):
+            if not self._chosen.keys().isdisjoint(node.input) and not default_domain(node.domain):
                 self._node(node)
-            self._follow(node)
+                self._masking(node)
+                self._first_axis(node)
+            for index, name in enumerate(node.input if node.domain == "com.microsoft" else ()):
+                if name in self._origins and (node.op_type, index) in _TABLES:
+                    self._found.of.setdefault(self._origins[name], "index")
+                    self._bound(node, self._origins[name], node.input[_TABLES[node.op_type, index]])
+            if self._reached:
+                self._follow(node)
 
     def _follow(self, node: NodeProto) -> None:
-        """Where numbers go, computed with or not."""
+        """Note which inputs may tell sizes, and which are divided."""
         for index, name in enumerate(node.input):
             reached = self._reached.get(name)
             if not reached:
@@ -122,24 +155,62 @@ class _Reader:
             if meaning:
                 self._found.of.setdefault(origin, meaning)
             if meaning == "index":
-                self._bound(node, origin)
+                self._bound(node, origin, node.input[0])
+            elif meaning == "length" and node.input[0] in self._axes:
+                of, first = self._axes[node.input[0]]
+                self._found.axes.setdefault(origin, (of, first + integer(node, "time_axis", 0)))
             elif node.op_type in _COMPARING:
                 self._compared(node.input, origin)
 
-    def _bound(self, node: NodeProto, origin: str) -> None:
-        table = self._held.get(node.input[0])
-        if table is None or not node.op_type.startswith("Gather") or node.op_type == "GatherND":
+    def _masking(self, node: NodeProto) -> None:
+        """Find masks: what is cast to truths, or multiplied by a very low number."""
+        name = next((name for name in node.input if name in self._chosen), None)
+        if name is None:
             return
-        axis = next((attribute_value(a) for a in node.attribute if a.name == "axis"), 0)
-        if -len(table.dims) <= axis < len(table.dims):
-            self._found.below[origin] = min(table.dims[axis], self._found.below.get(origin, table.dims[axis]))
+        origin = self._chosen[name]
+        if (node.op_type in _SELECTING and name == node.input[0]) or (
+            node.op_type == "Sub" and self._number(node.input[0]) == 1
+        ):
+            self._chosen.setdefault(node.output[0], origin)
+        is_truth = node.op_type == "Cast" and integer(node, "to", 0) == TensorProto.BOOL
+        if is_truth or (node.op_type == "Mul" and min(map(self._number, node.input)) <= _LOW):
+            self.masks.add(origin)
+
+    def _first_axis(self, node: NodeProto) -> None:
+        """Remember which axis of an input is the first one of what a node makes of it."""
+        held = self._axes.get(node.input[0]) if node.input else None
+        if held is None or node.op_type not in ("Cast", "Identity", "Transpose") or (held[1] and node.attribute):
+            return
+        perm = next((attribute_value(a) for a in node.attribute if a.name == "perm"), [0])
+        self._axes[node.output[0]] = held[0], held[1] + perm[0]
+
+    def _number(self, name: str) -> float:
+        """Read a constant of one element; 0 for anything else."""
+        held = self._held.get(name)
+        array = tensors.array(held) if held is not None and max(held.dims, default=1) == 1 else None
+        return float(array.item()) if array is not None and array.size == 1 and array.dtype.kind in "iuf" else 0.0
+
+    def _bound(self, node: NodeProto, origin: str, name: str) -> None:
+        """Note the size of the table that an input is an index of."""
+        table, size = self._held.get(name), 0
+        if node.op_type == "OneHot":
+            size = int(self._number(node.input[1]))
+        elif table is not None and not node.op_type.startswith("Scatter") and node.op_type != "GatherND":
+            axis = integer(node, "axis", 0)
+            size = table.dims[axis] if -len(table.dims) <= axis < len(table.dims) else 0
+        if size:
+            self._found.below[origin] = min(size, self._found.below.get(origin, size))
 
     def _compared(self, names: Iterable[str], origin: str) -> None:
-        for name in names:
-            tensor = self._held.get(name)
-            numbers = None if tensor is None or any(size != 1 for size in tensor.dims) else tensors.integers(tensor)
-            known = self._found.compared.get(origin, ())
-            self._found.compared[origin] = tuple(dict.fromkeys([*known, *(numbers or ())]))
+        """Remember the number that an input is compared with; several numbers are classes, which it is one of."""
+        known = self._found.compared.setdefault(origin, ())
+        for held in (self._held[name] for name in names if name in self._held):
+            numbers = tensors.integers(held) or []
+            if len(numbers) == 1:
+                self._found.compared[origin] = tuple(dict.fromkeys([*known, *numbers]))
+            elif numbers and min(numbers) == 0:
+                self._found.of.setdefault(origin, "index")
+                self._found.below.setdefault(origin, max(numbers) + 1)
 
 
 def _reduces(node: NodeProto) -> bool:

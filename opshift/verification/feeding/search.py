@@ -1,10 +1,10 @@
-"""Looks for inputs that a model takes, led by what the engine says where it cannot go on."""
+"""Search for inputs that a model runs on, led by the errors of the engine."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -14,31 +14,33 @@ from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.interface import tensor
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference
+from opshift.passes.specialization.sizes import terms
+from opshift.verification.engines import EngineError
 from opshift.verification.feeding import filling
 from opshift.verification.feeding.filling import Choice
-from opshift.verification.feeding.meanings import INTEGERS
-from opshift.verification.feeding.stops import Stop, Surroundings, before, crossings, marked, names, stop
+from opshift.verification.feeding.meanings import INTEGERS, constants
+from opshift.verification.feeding.sizes import place
+from opshift.verification.feeding.stops import LARGEST, Stop, causes, crossings, marked, stop
+from opshift.verification.feeding.windows import infer_shapes
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
     from opshift.verification.feeding.asked import Asked
     from opshift.verification.feeding.meanings import Meanings
 
-TYPICAL = (1, 2, 3, 8, 16, 32, 64, 128, 224, 256, 512, 640)
-RATES = (16000, 8000)  # of sound, where no constant tells
+_NUMBERS = (1, 0, 16000, 8000)  # of small inputs: flags, and rates of sound
+_SIZES = (8, 16, 32, 64, 128, 224, 256, 512, 640, 1, 2, 3)
 _TRIES = 300
 _BETTER = 30  # tries for a choice on which no output is empty, once there is one
 _SECONDS = 20.0
 _MOST = 1 << 21  # elements of an input
-Run = Callable[[dict[str, Any]], list[Any]]
 _FEW = 8  # elements of an input whose numbers are looked for
-_SAID = 12  # numbers of an engine, and of a node
+_SAID = 12  # numbers of an engine
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A model whose inputs are looked for."""
+    """A model, and what is known of its inputs."""
 
     model: ModelProto
     taken: Mapping[str, TypeProto]
@@ -46,20 +48,29 @@ class Problem:
     wanted: Asked
 
     def draw(self, choice: Choice, most: int = filling.MOST) -> dict[str, Any]:
-        """The inputs that a choice stands for, with those that were given in their place."""
+        """Draw the inputs of a choice; those that the user gave stay."""
         return filling.draw(self.taken, self.meanings, self.wanted, choice, most)
 
     def open_dims(self) -> dict[str, list[tuple[str, int]]]:
-        """Where each size that can be chosen occurs: inputs and axes by symbol, or by place."""
+        """Find the inputs and axes of each size that can be chosen, by symbol or by place."""
         found: dict[str, list[tuple[str, int]]] = {}
         for name, kind in self.taken.items():
             for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(kind).shape.dim):
-                if not is_fixed(dim) and symbol(dim) not in self.wanted.sizes:
-                    found.setdefault(symbol(dim) or filling.place(name, axis), []).append((name, axis))
+                key = symbol(dim) or place(name, axis)
+                if not is_fixed(dim) and key not in self.wanted.sizes:
+                    found.setdefault(key, []).append((name, axis))
         return found
 
+    def free_dims(self) -> dict[str, list[tuple[str, int]]]:
+        """Leave out dimensions that follow from others, as `past + 1`."""
+        return {dim: places for dim, places in self.open_dims().items() if terms(dim) is None}
+
+    def shape_of(self, name: str, sizes: Mapping[str, int]) -> list[int]:
+        """Compute the shape of an input from the sizes of dimensions."""
+        return filling.shape_of(name, self.taken[name], self.wanted, Choice(sizes=sizes))
+
     def numbers(self) -> list[str]:
-        """The inputs of few numbers, which may be lengths, rates, or what else a model does not take any value of."""
+        """Find inputs of few numbers: a model may run on some lengths or rates only."""
         return [
             name
             for name, kind in self.taken.items()
@@ -72,57 +83,30 @@ class Problem:
         ]
 
 
-@dataclass(frozen=True)
-class _State:
-    """A choice that was tried, by how far it went."""
-
-    rank: tuple[tuple[int, ...], int]
-    choice: Choice
-    stop: Stop
-
-    def __lt__(self, other: _State) -> bool:
-        return self.rank < other.rank
-
-
 class Search:
     """Best first: from the choice that went farthest, one step at a time."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        side: Side,
-        log: str = "",
-        deadly: Container[int] = (),
-        run: Run | None = None,
-        tries: int = _TRIES,
-    ):
-        """`log` is the file that is told the number of each try before it, `deadly` the tries that end the process.
-
-        `run` is what a session does that is open already: it is enough where nodes have names that tell them apart.
-        Where there are fewer `tries` than a search takes, only what fits well is found.
-        """
+    def __init__(self, problem: Problem, side: Side, log: str = "", deadly: Container[int] = ()):
+        """Write the number of each try to the file `log`, and leave out `deadly` ones, which end the process."""
         self._problem, self._side, self._log, self._deadly = problem, side, log, deadly
-        self._named = names(side.model) if run is not None and side.engine is OnnxRuntime else None
-        self._model = side.model if self._named else marked(side.model)
-        self._run = run if run is not None and self._named else self._opened(self._model)
-        self._parts: dict[int, Run | None] = {}
-        self._around = Surroundings(problem.model, as_written=side.engine is Reference)
+        self._run = replace(side, model=marked(side.model)).open().run
+        self._causes, self._held = causes(problem.model, problem.taken), constants(problem.model)
         self._dims, self._fillable = problem.open_dims(), problem.numbers()
         self._told: dict[tuple[Any, ...], Stop | None] = {}
-        self._left = self._most = tries
+        self._left = _TRIES
         self._empty: Choice | None = None
         self._until = perf_counter() + _SECONDS
 
     def find(self, first: Choice) -> Choice | None:
-        """A choice that the model runs on; None where none was found in reasonable time."""
+        """Find a choice that the model runs on; None where time or tries are over."""
         order = count()
         begun = self._tell(first)
         if begun is None:
             return first
-        states = [_State((self._rank(begun), next(order)), first, begun)]
+        states = [(-begun.reached, next(order), first, begun)]
         while states and not self._over():
             state = heapq.heappop(states)
-            for choice in self._next(state):
+            for choice in self._next(state[2], state[3]):
                 if self._over():
                     break
                 tried = len(self._told)
@@ -131,112 +115,94 @@ class Search:
                     return choice
                 if len(self._told) == tried:
                     continue
-                heapq.heappush(states, _State((self._rank(found), next(order)), choice, found))
-                if self._rank(found) < state.rank[0]:  # from where it went farther, first
+                heapq.heappush(states, (-found.reached, next(order), choice, found))
+                if -found.reached < state[0]:  # from where it went farther, first
                     heapq.heappush(states, state)
                     break
-        return self._empty if self._most == _TRIES else None
-
-    def _rank(self, stopped: Stop) -> tuple[int, ...]:
-        """The less, the farther a run went."""
-        return tuple(-place for place in self._around.progress(stopped.reached)) or (1,)
+        return self._empty
 
     def _over(self) -> bool:
         return len(self._told) >= self._left or perf_counter() > self._until
 
     def _tell(self, choice: Choice) -> Stop | None:
-        """Where a run on a choice stops; None where it does not."""
-        key = (choice.size, *sorted(choice.sizes.items()), "", *sorted(choice.fills.items()), choice.fallback)
+        """Find where a run stops; None where it does not."""
+        key = (*sorted(choice.sizes.items()), "", *sorted(choice.fills.items()))
         if key not in self._told:
-            self._told[key] = self._stop(choice) if self._is_survived(len(self._told)) else Stop(-1, (), "the end")
+            number = len(self._told)
+            if self._log:
+                Path(self._log).write_text(str(number), encoding="ascii")
+            self._told[key] = Stop(-1, (), "the end") if number in self._deadly else self._stop(choice)
         return self._told[key]
-
-    def _is_survived(self, number: int) -> bool:
-        if self._log:
-            Path(self._log).write_text(str(number), encoding="ascii")
-        return number not in self._deadly
 
     def _stop(self, choice: Choice) -> Stop | None:
         try:
-            given = self._problem.draw(choice, _MOST)
+            outputs = self._run(self._problem.draw(choice, _MOST))
         except EngineError as error:
-            return stop(error, self._named)
-        try:
-            outputs = self._run(given)
-        except EngineError as error:
-            found = stop(error, self._named)
-            return found if found.numbers else replace(found, numbers=self._sizes(found.reached, given))
+            found = stop(error)
+            return found if found.numbers else replace(found, numbers=self._sizes(found.reached, choice))
         if all(getattr(value, "size", 1) for value in outputs):
             return None
         self._empty = self._empty or choice
         self._left = min(self._left, len(self._told) + _BETTER)
         return Stop(-1, (), "an output is empty")
 
-    def _opened(self, model: ModelProto) -> Run:
-        return replace(self._side, model=model).open().run
-
-    def _sizes(self, number: int, given: dict[str, Any]) -> tuple[int, ...]:
-        """The sizes of what a node is given, where the engine says nothing of them."""
-        if number not in self._parts:
-            part = before(self._model, number)
-            try:
-                self._parts[number] = None if part is None else self._opened(part)
-            except EngineError:
-                self._parts[number] = None
-        run = self._parts[number]
-        try:
-            values = [] if run is None else run(given)
-        except EngineError:
+    def _sizes(self, number: int, choice: Choice) -> tuple[int, ...]:
+        """Infer the sizes of a node's inputs, for errors that name none."""
+        if not 0 <= number < len(self._causes):
             return ()
-        return tuple(size for value in values for size in getattr(value, "shape", ())) + self._around.held(number)
+        shapes = {name: self._problem.shape_of(name, choice.sizes) for name in self._problem.taken}
+        names = list(self._problem.model.graph.node[number].input)
+        known = infer_shapes(self._problem.model, self._side.folder, shapes, names)
+        held = [list(self._held[name].dims) for name in names if name in self._held]
+        return tuple(size for shape in (*known.values(), *held) for size in shape if isinstance(size, int))
 
-    def _next(self, state: _State) -> Iterator[Choice]:
-        """The choices next to one, the likeliest first; each is a step of one size, of several, or of a number."""
-        causes = self._around.causes(state.stop.reached, self._problem.taken)
-        dims = [dim for dim, places in self._dims.items() if any(name in causes for name, _ in places)]
+    def _next(self, choice: Choice, stopped: Stop) -> Iterator[Choice]:
+        """Yield the choices next to one, the likeliest first, in which sizes or a number differ."""
+        number, taken = stopped.reached, self._problem.taken
+        behind = (self._causes[number] if 0 <= number < len(self._causes) else ()) or taken
+        dims = [dim for dim, places in self._dims.items() if any(name in behind for name, _ in places)]
         dims.sort(key=lambda dim: not any(axis for _, axis in self._dims[dim]))  # those of batches last
         later = [dim for dim in dims if any(axis for _, axis in self._dims[dim])] or dims
-        fills = [name for name in self._fillable if name in causes]
-        said = [n for n in dict.fromkeys(state.stop.numbers) if 0 < n <= 1 << 16][:_SAID]
-        held = self._around.numbers(state.stop.reached)[:_SAID]
-        beside = [d.dim_value for name in causes for d in tensor(self._problem.taken[name]).shape.dim][:_SAID]
-        near = [n for n in dict.fromkeys([*said, *held, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
+        fills = [name for name in self._fillable if name in behind]
+        said = [n for n in dict.fromkeys(stopped.numbers) if 0 < n <= LARGEST][:_SAID]
+        beside = [d.dim_value for name in taken if name in behind for d in tensor(taken[name]).shape.dim][:_SAID]
+        near = [n for n in dict.fromkeys([*said, *sorted(beside), *(n + 1 for n in said)]) if n > 1]
         square = tuple(dim for dim in dims if all(self._is_spatial(*place) for place in self._dims[dim]))
         for together in dict.fromkeys([square, *((dim,) for dim in dims)]):
-            yield from self._meeting(state, together)
+            yield from self._meeting(choice, stopped, together)
         for name in fills:
             for number in self._problem.meanings.compared.get(name, ()):
-                yield _filled(state.choice, name, number)
+                yield _filled(choice, name, number)
         for number in near:
             for dim in dims:
-                yield _sized(state.choice, [dim], number)
-            yield _sized(state.choice, later, number)
+                yield _sized(choice, [dim], number)
+            yield _sized(choice, later, number)
         for name in fills:
-            for number in (1, 0, *said, *(n - 1 for n in said), *RATES, *TYPICAL):
-                yield _filled(state.choice, name, number)
-        for number in dict.fromkeys([*TYPICAL[3:], *self._around.written[:_SAID], *TYPICAL[:3]]):
-            yield _sized(state.choice, later, number)
+            for number in (*_NUMBERS, *said, *(n - 1 for n in said), *_SIZES):
+                yield _filled(choice, name, number)
+        for number in _SIZES:
+            yield _sized(choice, later, number)
             for dim in dims:
-                yield _sized(state.choice, [dim], number)
-            yield _sized(state.choice, dims, number)
+                yield _sized(choice, [dim], number)
+            yield _sized(choice, dims, number)
 
     def _is_spatial(self, name: str, axis: int) -> bool:
-        """Whether an axis is one of an image's, which are changed together."""
+        """Tell whether an axis is one of an image's, which are changed together."""
         return axis > 1 and len(tensor(self._problem.taken[name]).shape.dim) > 3
 
-    def _meeting(self, state: _State, dims: Sequence[str]) -> Iterator[Choice]:
-        """Sizes at which what the engine complains of would meet what it asks for."""
+    def _meeting(self, choice: Choice, stopped: Stop, dims: Sequence[str]) -> Iterator[Choice]:
+        """Try two sizes, and yield those at which the numbers of the errors would meet."""
         if not dims:
             return
-        now = state.choice.sizes.get(dims[0], state.choice.size)
+        now = choice.sizes.get(dims[0], choice.size)
         for other in (2 * now, 64, 512):
-            step = _sized(state.choice, dims, other)
+            step = _sized(choice, dims, other)
             found = self._tell(step)
             if found is None:
                 yield step
                 return
-            for size in crossings(now, state.stop, other, found, len(dims)):
-                yield _sized(state.choice, dims, size)
+            for size in crossings(now, stopped, other, found, len(dims)):
+                yield _sized(choice, dims, size)
 
 
 def _sized(choice: Choice, dims: Sequence[str], size: int) -> Choice:

@@ -116,7 +116,7 @@ def test_weights_that_were_left_behind_are_told(here, capsys):
     code, out, _ = told(capsys, "convert far.onnx out.onnx --opset 13")
     assert code == 3
     assert out.splitlines()[-1] == (
-        "not written: its weights are not there; bring their file, or try --no-verify, which writes a model that nobody has run"
+        "not written: bring the file of its weights, or try --no-verify, which writes a model that nobody has run"
     )
 
 

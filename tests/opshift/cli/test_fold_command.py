@@ -48,7 +48,7 @@ def test_fold_writes_what_it_proved(spelled, tmp_path, capsys):
     assert "from Mul, ReduceSum, Sqrt" in printed
     assert "nodes: 3 -> 1" in printed
     assert "grade: " in printed
-    assert "equal (onnxruntime, 3 runs" in printed
+    assert "equal: the same " in printed
 
 
 def test_a_model_without_anything_to_fold_is_written_all_the_same(tmp_path, capsys):
@@ -95,7 +95,7 @@ def test_usage_errors(spelled, tmp_path, capsys, arguments, complaint):
 def test_an_opset_is_reached_before(spelled, tmp_path, command, capsys):
     assert cli.main([*command, spelled, "--opset", "18"]) == 0
     assert show(onnx.load(tmp_path / "in.opset18.onnx")) == "y = ReduceL2<keepdims=1>(x, [1])"
-    assert "equal (onnxruntime, 3 runs" in capsys.readouterr().out
+    assert "equal: the same " in capsys.readouterr().out
 
 
 def test_an_operator_may_come_with_the_opset_that_is_asked_for(spelled, capsys):
@@ -218,3 +218,18 @@ def test_a_defect_of_the_engine_is_no_usage_error(spelled, monkeypatch, capsys):
     monkeypatch.setattr(fold, "attempt", broken)
     assert cli.main(["fold", spelled]) == exit_codes.DEFECT
     assert "a defect of opshift: RuntimeError: not enough values" in capsys.readouterr().err
+
+
+def test_stages_are_shown_where_somebody_asks(spelled, tmp_path, capsys):
+    for asked in ([], ["-v"], ["--dry-run"]):
+        assert (
+            cli.main(["fold", spelled, str(tmp_path / f"{len(asked)}.onnx"), "--optimize", "--no-verify", *asked]) == 0
+        )
+        lines = [line.rpartition(",")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("stage ")]
+        assert len(lines) == (4 if asked else 0)
+    assert lines[0] == "stage 1: fold: 1 change"
+    assert lines[3] == "stage 4: optimize: nothing to change"
+    assert cli.main(["fold", spelled, "--optimize", "--dry-run", "--format", "json"]) == 0
+    stages = json.loads(capsys.readouterr().out)["stages"]
+    assert [(stage["name"], stage["changes"]) for stage in stages][:1] == [("fold", 1)]
+    assert all(stage["seconds"] >= 0 for stage in stages)

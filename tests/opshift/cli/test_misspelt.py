@@ -205,7 +205,6 @@ def test_convert_for_a_target_is_inline_for_it(here):
         (lambda: opshift.inline(rows(), target="rknnn"), "did you mean rknn"),
         (lambda: opshift.plan(rows(), ops=["ReduceL22"]), "did you mean ReduceL2"),
         (lambda: opshift.fold(rows(), "Gellu"), "did you mean Gelu"),
-        (lambda: opshift.verify(rows(), rows(), grade="exakt"), "did you mean exact"),
         (lambda: opshift.convert_files(["in.onnx"], "out", None), "name what to convert to"),
         (lambda: opshift.convert_files(["in.onnx"], "out", 13, external_data="kep"), "did you mean keep"),
         (lambda: ConvertVersionPass(None)(onnx_ir.from_proto(rows())), "name what to convert to"),

@@ -8,8 +8,7 @@ import pytest
 
 from opshift.cli import main as cli
 from opshift.cli.drawing import Box, drawing
-from opshift.verification.places.between import region
-from opshift.verification.places.pieces import Pieces
+from opshift.verification.pieces import Pieces, find_counterparts
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -55,10 +54,18 @@ def page(tmp_path, *arguments):
     return code, text, Balanced(text)
 
 
+def test_stages_are_listed_with_what_they_changed(source, tmp_path):
+    _, text, _ = page(tmp_path, "convert", source, tmp_path / "out.onnx", "--opset", "17", "--modernize", "--optimize")
+    table = text.partition("<h2>Stages</h2>")[2].partition("</table>")[0]
+    rows = [re.findall("<td>(.*?)</td>", row)[:2] for row in table.split("<tr>")[2:]]
+    assert [name for name, _ in rows] == ["convert to opset 17", "fold", "optimize", "fold", "optimize"]
+    assert rows[1] == ["fold", "1"]
+
+
 def test_a_conversion(source, tmp_path):
     code, text, _ = page(tmp_path, "fold", source, tmp_path / "out.onnx", "--op", "ReduceL1")
     assert code == 0
-    assert "equal (onnxruntime" in text
+    assert "equal: the same " in text
     assert f"<pre>opshift fold {source}" in text, "what was typed, not what Python was started with"
     assert "ReduceL1 from Abs, ReduceSum" in text
     before, after = re.findall(r'<svg[^>]*aria-label="([^"]*)"', text)[-2:]
@@ -85,7 +92,7 @@ def test_a_refusal(tmp_path):
 def test_two_models(source, tmp_path):
     code, text, _ = page(tmp_path, "verify", source, source)
     assert code == 0
-    assert "equal (onnxruntime" in text
+    assert "equal: the same " in text
     other = onnx.load(source)
     other.graph.node[0].op_type = "Sin"
     onnx.save(other, tmp_path / "other.onnx")
@@ -137,7 +144,9 @@ def test_what_is_below_stands_below():
 
 
 def regions(before, after, name, outputs="float[3] y"):
-    found = region(*(Pieces(model(text, 20, inputs="float[3] x", outputs=outputs)) for text in (before, after)), name)
+    found = find_counterparts(
+        *(Pieces(model(text, 20, inputs="float[3] x", outputs=outputs)) for text in (before, after)), name
+    )
     return found and tuple([node.op_type for node in nodes] for nodes in found)
 
 
@@ -149,14 +158,18 @@ def test_regions():
     assert regions("a = Abs(x) y = Neg(x)", "y = Neg(x)", "a") is None, "it leads to nothing that both have"
 
 
-def test_what_is_asked_of_outputs_alone_is_shown(tmp_path):
-    """Numbers that the forms were given by force are none; without twins, one question is not asked."""
-    for name, body in (("a", "m = Add(x, x) y = Relu(m)"), ("b", "m = Mul(x, two) y = Relu(m)")):
-        of = model(body, 17, inputs="float[N,3] x", outputs="float[N,3] y", constants="float two = {2}")
-        onnx.save(of, tmp_path / f"{name}.onnx")
-    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
-    code, text, _ = page(tmp_path, "verify", *paths, "--close", "--val-range", "x:[1,2]")
+def test_changed_parts_and_outputs_are_shown_with_their_bounds(tmp_path):
+    bodies = {"in": "a = Mul(x, k) y = Exp(a)", "other": "a = Div(x, q) y = Exp(a)"}
+    for name, body in bodies.items():
+        held = "float k = {0.3}, float q = {3.3333333}"
+        onnx.save(model(body, 17, constants=held, inputs="float[9] x", outputs="float[9] y"), tmp_path / f"{name}.onnx")
+    code, text, _ = page(tmp_path, "verify", tmp_path / "in.onnx", tmp_path / "other.onnx")
     assert code == 0
-    assert re.findall('<td data-of="output">(.*?)</td>', text) == ["y"]
-    code, text, _ = page(tmp_path, "verify", *paths, "--rtol", "0.1")
-    assert re.findall('<td data-of="the same function\\?">(.*?)</td>', text) == ["not asked"]
+    (bar,) = re.findall(r'<td data-of="difference"><svg[^>]*aria-label="([^"]*)".*?<td data-of="verdict">agrees', text)
+    difference, allowed = map(float, bar.split(" of "))
+    assert 0 < difference < allowed
+    (change,) = re.findall(r'<td data-of="change">(.*?)</td>', text)
+    assert change == "Mul → Div"
+    assert re.findall(r'<td data-of="places">(.*?)</td>', text) == ["1"]
+    (ran,) = re.findall(r'<td data-of="tested on">(.*?)</td>', text)
+    assert re.fullmatch(r"\d+ inputs", ran)

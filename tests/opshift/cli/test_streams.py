@@ -132,8 +132,8 @@ def test_a_wide_table_breaks_what_is_too_long_and_cuts_nothing_off(capsys, monke
 
 
 def test_models_of_unlike_outputs_are_not_said_to_have_been_run(here, capsys):
-    onnx.save(model("z = Relu(x)", 18, inputs="float[N,3] x", outputs="float[N,3] z"), "other.onnx")
+    onnx.save(model("z = Shape(x)", 18, inputs="float[N,3] x", outputs="int64[2] z"), "other.onnx")
     assert cli.main(["verify", "in.onnx", "other.onnx"]) == 4
-    assert capsys.readouterr().out.startswith("DIFFERENT (neither was run): the outputs are ['z'] instead of ['y']")
+    assert capsys.readouterr().out.startswith("DIFFERENT: the outputs are ['z'] instead of ['y']")
     assert cli.main(["verify", "in.onnx", "other.onnx", "--format", "json"]) == 4
     assert json.loads(capsys.readouterr().out)["status"] == "different"

@@ -33,13 +33,13 @@ def test_verbose_says_what_is_done(source, tmp_path, capsys):
     said = capsys.readouterr().err.splitlines()
     first = [
         "read in.onnx",
-        "convert",
+        "convert to opset 18",
         "write",
-        "run the first form, on inputs that fit",
-        "run the second form (1 of 3)",
+        "run the first model",
+        "run the second model (1 of 3)",
     ]
     assert said[:5] == [f"opshift: {line}" for line in first]
-    assert said[-1] == "opshift: try special numbers and sizes"
+    assert said[-1] == "opshift: try drawn values on changed parts (1 of 1)"
     assert not logging.getLogger("opshift").handlers
     assert logging.getLogger("opshift").level == logging.NOTSET
 
@@ -63,7 +63,7 @@ def test_loggers_and_callbacks_hear_the_same(source, caplog):
     heard = []
     with caplog.at_level(logging.INFO, "opshift"):
         assert opshift.verify(source, source, progress=lambda *what: heard.append(what))
-    assert ("run the second form", 3, 3) in heard
+    assert ("run the second model", 3, 3) in heard
     assert [record.getMessage() for record in caplog.records if record.name == "opshift"] == [
         f"{what} ({place} of {count})" if count else what for what, place, count in heard
     ]
@@ -72,7 +72,7 @@ def test_loggers_and_callbacks_hear_the_same(source, caplog):
 def test_many_models_are_heard_of(source, tmp_path):
     heard = []
     opshift.convert_files([source], tmp_path / "all", 18, progress=lambda *what: heard.append(what[0]))
-    assert heard[:3] == ["read in.onnx", "convert", "write"]
+    assert heard[:3] == ["read in.onnx", "convert to opset 18", "write"]
 
 
 def test_users_hear_nothing_unless_they_ask(source, caplog):
@@ -99,7 +99,7 @@ def test_a_terminal_gets_a_bar_once_it_takes_a_while(source, tmp_path, soon):
         said = ""
     os.close(ours)
     assert out.decode().startswith("equal")
-    assert ("run the second form" in said) is (soon == 0)
+    assert ("run the second model" in said) is (soon == 0)
 
 
 def test_no_thread_is_there_when_a_bar_is_drawn(monkeypatch):
@@ -118,19 +118,19 @@ def test_no_thread_is_there_when_a_bar_is_drawn(monkeypatch):
 
 
 REWRITES = {
-    "convert_version": (lambda model, **told: opshift.convert_version(model, 18, **told), ["convert"]),
+    "convert_version": (lambda model, **told: opshift.convert_version(model, 18, **told), ["convert to opset 18"]),
     "modernize": (
         lambda model, **told: opshift.convert_version(model, 18, modernize=True, **told),
-        ["convert", "fold"],
+        ["convert to opset 18", "fold"],
     ),
-    "inline": (lambda model, **told: opshift.inline(model, ["Softplus"], **told), ["convert"]),
+    "inline": (lambda model, **told: opshift.inline(model, ["Softplus"], **told), ["replace Softplus"]),
     "fold": (lambda model, **told: opshift.fold(model, **told), ["fold"]),
     "optimize": (lambda model, **told: opshift.optimize(model, **told), ["optimize"]),
     "fix": (
         lambda model, **told: opshift.convert_version(model, 18, fix_shape={"N": 2}, annotate=True, **told),
-        ["fix sizes and inputs", "convert", "annotate"],
+        ["fix sizes and inputs", "convert to opset 18", "compute what follows of fixed sizes", "annotate"],
     ),
-    "plan": (lambda model, **told: opshift.plan(model, 18, **told), ["convert"]),
+    "plan": (lambda model, **told: opshift.plan(model, 18, **told), ["convert to opset 18"]),
 }
 
 
@@ -169,7 +169,7 @@ def test_a_large_graph_tells_how_far_it_is():
     large = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 12)], ir_version=7)
     heard = []
     opshift.convert_version(large, 13, progress=lambda *what: heard.append(what))
-    assert heard == [("convert", 0, 0), ("convert", 5_000, 12_000), ("convert", 10_000, 12_000)]
+    assert heard == [("convert to opset 13", 0, 0), ("convert", 5_000, 12_000), ("convert", 10_000, 12_000)]
 
 
 def test_what_a_callback_raises_ends_the_work(source):

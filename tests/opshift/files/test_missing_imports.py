@@ -58,7 +58,7 @@ def test_other_commands_take_it(saved, tmp_path):
 def test_from_python_the_model_that_is_given_stays_as_it_is(saved):
     kept = saved.SerializeToString()
     assert held(opshift.convert_version(saved, 13)) == {"": 13, "com.microsoft": 1}
-    assert opshift.verify(saved, opshift.inline(saved, portable=True), grade="close")
+    assert opshift.verify(saved, opshift.inline(saved, portable=True))
     assert saved.SerializeToString() == kept
     made = opshift.optimize(onnx_ir.from_proto(saved))
     assert made.opset_imports["com.microsoft"] == 1

@@ -93,7 +93,7 @@ def test_what_is_not_unpacked(tmp_path):
 def test_what_no_message_holds_is_verified(kind, field, values, tmp_path, narrow, capsys):
     onnx.save(holding(kind, field, values), tmp_path / "in.onnx")
     code = cli.main(["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--opset", "13"])
-    assert "equal (onnxruntime, 2 runs" in capsys.readouterr().out
+    assert "equal: the same " in capsys.readouterr().out
     assert code == exit_codes.DONE
 
 
@@ -112,10 +112,7 @@ def test_texts_that_no_message_holds_are_not_verified_but_converted(tmp_path, na
     onnx.save(made, tmp_path / "in.onnx")
     command = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--opset", "13"]
     assert cli.main(command) == exit_codes.REFUSED
-    assert (
-        "could not be verified: onnxruntime: texts of 3500 bytes, which cannot be external data; "
-        in capsys.readouterr().out
-    )
+    assert "not proved: " in capsys.readouterr().out
     assert not (tmp_path / "out.onnx").exists()
     assert cli.main([*command, "--no-verify"]) == exit_codes.DONE
     assert onnx.load(tmp_path / "out.onnx").graph.initializer[-1] == made.graph.initializer[-1]

@@ -13,9 +13,9 @@ class Deadly(Goal):
 
     out: str = ""
 
-    def attempt(self, source, folder):
+    def run(self, source, folder=None, allowance=None):
         if source.graph.name == "deadly":
             Path(self.out, f".deadly.onnx.{'0' * 12}.part").touch()
             Path(self.out).with_name("note").write_text(folder)
             os._exit(7)
-        return super().attempt(source, folder)
+        return super().run(source, folder, allowance)

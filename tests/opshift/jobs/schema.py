@@ -26,7 +26,7 @@ from opshift.jobs.fates import Fate
 from opshift.jobs.outcome import Facts, Outcome, Prospect
 from opshift.jobs.yielding import TakenBack
 from opshift.trying.tried import Tried
-from opshift.verification.judgement import Verification
+from opshift.verification.verdict import Verification
 
 FILES = (documents.schema_file(), Path(__file__).parents[3] / "docs" / "schema" / documents.schema_file().name)
 _LATER = {"TakenBack": TakenBack, "Tried": Tried, "Verification": Verification}

@@ -9,6 +9,8 @@ from opshift.passes.backends import target_files
 from opshift.cli import main as cli
 from opshift.trying import trial
 from opshift.verification import adapters
+from opshift.verification.feeding.asked import DRAWN
+from opshift.verification.side import Side
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("quick_workers", "in_this_process")
@@ -48,6 +50,18 @@ def test_what_runs_stays_as_it_is(here, capsys):
     assert (code, ops()) == (0, ["Abs", "Elu"])
     assert "and agrees with the source (1 try)" in out
     assert out.splitlines()[-1] == "written to out.onnx"
+
+
+def test_it_is_run_on_one_sample_of_sizes_that_users_feed(here):
+    source = model("y = Relu(x)", 17, inputs="float[N,3,H,W] x", outputs="float[N,3,H,W] y")
+    held = trial.expected(Side(source), DRAWN)
+    assert [feeds["x"].shape for feeds in held.feeds] == [(1, 3, 64, 96), (1, 3, 96, 64), (1, 3, 37, 53)]
+
+
+def test_what_runs_at_once_keeps_its_sizes_open(here, capsys):
+    code, out = tried(capsys, "a = Abs(x) y = Elu(a)")
+    assert (code, "fixed" in out) == (0, False)
+    assert onnx.load("out.onnx").graph.input[0].type.tensor_type.shape.dim[0].dim_param == "N"
 
 
 def test_without_being_asked_it_is_not_tried(here, capsys):

@@ -4,10 +4,10 @@ import pytest
 from onnx import ModelProto, TensorProto
 
 import opshift
+from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
-from opshift.verification.verify import verify_sides
 from tests import pairs
-from tests.opshift.verification.mutants import GRADES, MODELS, PRECISIONS, plain
+from tests.lab.proof.mutants import GRADES, MODELS, PRECISIONS, plain
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

@@ -20,21 +20,21 @@ def operators(of):
 
 
 def fitted(source, **facts):
-    result = fit.attempt(source, Backend("npu-1", **facts))
+    result = fit.convert_for_backend(source, Backend("npu-1", **facts))
     assert not result.refusals, "\n".join(map(str, result.refusals))
     onnx.checker.check_model(result.model, full_check=True)
     return result.model
 
 
 def at(source, opset, **facts):
-    result = fit.at_opset(source, {"": opset}, Backend("npu-1", **facts))
+    result = fit.convert_to_opset(source, {"": opset}, Backend("npu-1", **facts))
     assert not result.refusals, "\n".join(map(str, result.refusals))
     onnx.checker.check_model(result.model, full_check=True)
     return result.model
 
 
 def refusals(source, **facts):
-    result = fit.attempt(source, Backend("npu-1", **facts))
+    result = fit.convert_for_backend(source, Backend("npu-1", **facts))
     assert result.model is None, show(result.model)
     return [str(refusal) for refusal in result.refusals]
 
@@ -137,10 +137,30 @@ def test_what_takes_fewer_nodes_takes_the_place_of_what_is_lacked(body, own, rea
     check_values(source, after, rtol=1e-6, atol=1e-6)
 
 
+def test_what_is_refused_is_expanded_once():
+    """HardSwish is, but not HardSigmoid, which comes in for it: then the call of the user's own is named."""
+    limits = tuple(Limit(frozenset({("", op)}), ranks=frozenset({1})) for op in ("HardSwish", "HardSigmoid"))
+    source = model("y = HardSwish(x)", 18, inputs="float[2,4] x", outputs="float[2,4] y")
+    assert {text.partition(" ")[0] for text in refusals(source, opset=18, limits=limits)} == {"HardSwish"}
+    assert "HardSigmoid" in operators(fitted(source, opset=18, limits=limits[:1]))
+
+
+def test_the_attempt_that_was_taken_is_told():
+    source = model("y = LpNormalization(x)", 17, inputs="float[2,4] x", outputs="float[2,4] y")
+    made = fit.convert_to_opset(source, {"": 23}, Backend("npu-1", lacks={("", "LpNormalization"): 22}))
+    assert made.attempt == "at opset 21"
+    source = model("y = HardSwish(x)", 18, inputs="float[2,4] x", outputs="float[2,4] y")
+    made = fit.convert_to_opset(source, {"": 20}, Backend("npu-1", lacks={("", "HardSwish"): 1}))
+    assert made.attempt == "without HardSwish"
+    source = model("y = ReduceSum(x, a)", 13, **REDUCED)
+    made = fit.convert_for_backend(source, Backend("npu-1", opset=18, lacks={("", "ReduceSum"): 13}))
+    assert made.attempt == "at opset 12"
+
+
 def test_what_neither_goes_nor_is_read_below_is_refused_or_left_where_only_tests_say_so():
     source = model("y = MatMul(x, x)", 17, inputs="float[2,2] x", outputs="float[2,2] y")
     lacks = {("", "MatMul"): 1}
-    refused = fit.at_opset(source, {"": 22}, Backend("npu-1", lacks=lacks))
+    refused = fit.convert_to_opset(source, {"": 22}, Backend("npu-1", lacks=lacks))
     assert [str(refusal).partition(" it, and ")[0] for refusal in refused.refusals] == [
         'MatMul "y": npu-1 does not read'
     ]
@@ -166,12 +186,12 @@ def test_what_was_seen_to_fail_for_its_types_is_expanded_or_left_and_never_broug
 def test_for_a_backend_what_fails_for_its_types_is_expanded_or_refused():
     source = model("y = HardSwish(x)", 14, inputs="double[2,4] x", outputs="double[2,4] y")
     backend = Backend("npu-1", opset=22, **seen(HardSwish="any; T: float, not double"))
-    made = fit.attempt(source, backend)
+    made = fit.convert_for_backend(source, backend)
     assert made.model is not None
     assert "HardSwish" not in operators(made.model)
     product = model("y = MatMul(x, x)", 13, inputs="int32[2,2] x", outputs="int32[2,2] y")
     backend = Backend("npu-1", opset=22, **seen(MatMul="any; T: floats, not int32"))
-    assert [r.why for r in fit.attempt(product, backend).refusals] == ['"x" is int32, of which no call ran']
+    assert [r.why for r in fit.convert_for_backend(product, backend).refusals] == ['"x" is int32, of which no call ran']
 
 
 SAVED = {"inputs": "float[2,2] x", "outputs": "float[2,2] y", "domains": '"com.microsoft" : 1'}
@@ -184,7 +204,7 @@ def supported(*names):
 
 def vendors_at(source, **facts):
     backend = Backend("npu-1", **facts)
-    return fit.at_opset(source, {"": 20}, backend, ops=fit.vendors(source, backend, None))
+    return fit.convert_to_opset(source, {"": 20}, backend, ops=fit.find_vendor_operators(source, backend, None))
 
 
 def test_what_takes_the_place_of_a_vendors_operator_is_nothing_that_is_lacked():

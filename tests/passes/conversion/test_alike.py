@@ -37,7 +37,7 @@ def both(model, monkeypatch, *targets):
 def merged(model):
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    return alike.merge(copy, Survey(copy), {(f.domain, f.name) for f in copy.functions}), copy
+    return alike.merge_functions(copy, Survey(copy), {(f.domain, f.name) for f in copy.functions}), copy
 
 
 def test_all_calls_become_calls_of_one():

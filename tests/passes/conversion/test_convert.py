@@ -9,6 +9,7 @@ import onnx.parser
 import pytest
 from onnx import ModelProto
 from opshift.passes.conversion import convert
+from opshift.passes.conversion.attempts import Copies, plan_attempt
 from opshift.passes.errors import InvalidModel, Refusal, Refused
 from opshift.passes.records import replace
 from opshift.passes.rewrite import registry
@@ -280,13 +281,6 @@ def test_an_input_that_a_call_leaves_out_and_an_operator_needs_is_refused(node, 
     assert "left out" in refusal.why
 
 
-def test_functions_are_called_by_domain_and_name_where_it_is_said_where():
-    assert [convert._where(*op) for op in (("my", "F"), ("", "F"))] == ["function my::F", "function F"]
-    blamed = [Refusal("n", "Add", "", 7, True, "why", "function my::F")]
-    assert [convert._blames(blamed, op) for op in (("my", "F"), ("my", "G"), ("", "F"))] == [True, False, False]
-    assert not convert._blames([Refusal("n", "Add", "", 7, True, "why")], ("my", "F"))
-
-
 def test_overloads_are_inlined_each_by_its_own_body():
     source = onnx.parser.parse_model("""
         <ir_version: 10, opset_import: ["" : 18, "my" : 1]> g (float[2] x) => (float[2] y) { a = my.F(x) b = my.F(a) y = my.F(b) }
@@ -297,7 +291,7 @@ def test_overloads_are_inlined_each_by_its_own_body():
         source.functions[index].overload = source.graph.node[index].overload = overload
     survey = convert.Survey(source)
     model_ = ModelProto.FromString(source.SerializeToString())
-    taken = convert._taken_out(model_, source, survey, {("my", "F")})
+    taken = convert._take_out_functions(model_, source, survey, {("my", "F")})
     assert [function.overload for function in taken["my", "F"]] == ["", "second", "third"]
     assert (len(model_.functions), len(survey.functions)) == (0, 0)
     made = convert.attempt(source, {"": 18}, ops=[("my", "F")]).model
@@ -315,9 +309,9 @@ def test_graphs_of_training_stay_or_are_refused(op, opset, target, ops, refused)
     source.training_info.add().algorithm.node.add(
         op_type=op, domain="my" if op == "Thing" else "", input=["x"], output=["t"]
     )
-    found = [(r.node, r.op) for r in convert._training(source, {"": target}, set(ops))]
+    found = [(r.node, r.op) for r in convert._refuse_training_graphs(source, {"": target}, set(ops))]
     assert found == ([refused] if refused else [])
-    for refusal in convert._training(source, {"": target}, set(ops)):
+    for refusal in convert._refuse_training_graphs(source, {"": target}, set(ops)):
         assert (refusal.why, refusal.since, refusal.up) == ("nodes of training_info are not converted", 0, True)
 
 
@@ -325,30 +319,29 @@ def test_graphs_of_training_stay_or_are_refused(op, opset, target, ops, refused)
 def test_the_nearest_opset_that_a_model_reaches(opset, target, reached):
     source = model("y = ImageDecoder(x)", opset, inputs="uint8[2] x", outputs="uint8[A,B,C] y")
     refusals = convert.attempt(source, {"": target}).refusals
-    assert convert.nearest(source, refusals, {"": target}) == reached
-    assert convert.nearest(source, refusals, {"my": 1}) == opset
+    assert convert.find_nearest_opset(source, refusals, {"": target}) == reached
+    assert convert.find_nearest_opset(source, refusals, {"my": 1}) == opset
 
 
 def test_how_near_a_model_gets_is_found_with_its_files(monkeypatch):
     source = model("y = ImageDecoder(x)", 24, inputs="uint8[2] x", outputs="uint8[A,B,C] y")
     refusals = convert.attempt(source, {"": 7}).refusals
-    asked, attempt = [], convert.attempt
-    monkeypatch.setattr(convert, "attempt", lambda *given, **named: asked.append((given[1], named)) or attempt(*given))
-    assert convert.nearest(source, refusals, {"": 7}, "files") == 20
-    assert asked == [({"": 20}, {"folder": "files"})]
+    attempts, convert_once = [], convert.convert_once
+    monkeypatch.setattr(convert, "convert_once", lambda attempt: attempts.append(attempt) or convert_once(attempt))
+    assert convert.find_nearest_opset(source, refusals, {"": 7}, "files") == 20
+    assert [(attempt.targets, attempt.folder) for attempt in attempts] == [({"": 20}, "files")]
 
 
 def test_copies_of_functions_are_told_by_the_names_that_the_user_wrote():
     source = model("y = my.F(x)", 18, inputs="float[2] x", outputs="float[2] y", domains='"my" : 1')
+    attempt = replace(plan_attempt(source, {"": 17}), copies=Copies(source, (), {("my", "F_1"): "F"}))
     made = convert.Change("n", "F_1", "my", 1, 1, "how")
     kept = made._replace(op="G")
     refused = Refusal("n", "F_1", "my", 7, True, "why", "function my::F_1")
     other = Refusal("m", "Add", "", 7, True, "why", "function my::H")
-    told = convert._as_written(
-        convert.Result(None, (made, kept), (refused, other, refused)), {("my", "F_1"): "F"}, source
-    )
+    told = convert._tell_by_user_names(attempt, convert.Result(None, (made, kept), (refused, other, refused)))
     assert told.changes == (made._replace(op="F"), kept)
     assert told.refusals == (replace(refused, op="F", where="function my::F"), other), "each once"
     assert not told.before
-    told = convert._as_written(convert.Result(source, (), (), {("my", "F_1"): 1}), {("my", "F_1"): "F"}, source)
+    told = convert._tell_by_user_names(attempt, convert.Result(source, (), (), {("my", "F_1"): 1}))
     assert told.before == {("my", "F"): 1}

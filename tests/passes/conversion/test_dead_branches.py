@@ -103,16 +103,16 @@ def test_what_a_shape_tells_decides_in_the_graph_where_it_stands():
         constants="int64 six = {6}, int64[3] shape = {1, 2, 3}",
         **IO,
     )
-    made, decided = dead_branches.without_dead(source, 20, None)
+    made, decided = dead_branches.copy_live_branches(source, 20, None)
     assert [node.output[0] for node in decided] == ["a"]
     [nested] = [node for node in made.graph.node[1].attribute[0].g.node if node.op_type == "If"] or [None]
     assert nested is None or nested.attribute[0].g == nested.attribute[1].g
     assert (
-        dead_branches.without_dead(model("y = Relu(x)", 20, inputs="float[2] x", outputs="float[2] y"), 20, None)
+        dead_branches.copy_live_branches(model("y = Relu(x)", 20, inputs="float[2] x", outputs="float[2] y"), 20, None)
         is None
     )
     assert (
-        dead_branches.without_dead(
+        dead_branches.copy_live_branches(
             model(body("c", LIVE, LIVE), 20, constants="int64[3] shape = {1, 2, 3}", **IO), 20, None
         )
         is None
@@ -120,4 +120,4 @@ def test_what_a_shape_tells_decides_in_the_graph_where_it_stands():
     same = model(body("yes", "Identity(x)", "Identity(x)"), 20, constants="bool yes = {1}", **IO)
     branch = [attribute.g for attribute in same.graph.node[0].attribute]
     branch[1].CopyFrom(branch[0])
-    assert dead_branches.without_dead(same, 20, None) is None
+    assert dead_branches.copy_live_branches(same, 20, None) is None

@@ -30,15 +30,15 @@ def held(body="y = Relu(x)", opset=13, ir=8, **io):
     ],
 )  # fmt: skip
 def test_it_follows_from_opsets(opset, domains, targets, asked, wanted):
-    assert ir_versions.wanted(held(opset=opset, domains=domains), targets, asked) == wanted
+    assert ir_versions.choose_ir_version(held(opset=opset, domains=domains), targets, asked) == wanted
 
 
 def test_it_follows_from_domains_whose_operators_are_called():
     source = held("a = ai.onnx.ml.Scaler(x) y = Relu(a)", 7, domains='"ai.onnx.ml" : 5')
-    assert ir_versions.wanted(source, {"": 7}, None) == 10
+    assert ir_versions.choose_ir_version(source, {"": 7}, None) == 10
     del source.opset_import[:]
-    assert ir_versions.wanted(held("", 7), {"own": 3}, None) == 3
-    assert ir_versions.wanted(source, {"own": 3}, None) == 3
+    assert ir_versions.choose_ir_version(held("", 7), {"own": 3}, None) == 3
+    assert ir_versions.choose_ir_version(source, {"own": 3}, None) == 3
 
 
 def told(made, asked=None):

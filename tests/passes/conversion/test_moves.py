@@ -131,7 +131,7 @@ def test_a_domain_that_does_not_move_stays_where_it_is():
 def crossed(body, opset, edge, up, **more):
     work, scope = work_of(body, opset, **more)
     ledger = Ledger()
-    return moves.cross(work, scope, Cross(edge, up), Expander(), ledger), work, ledger, scope
+    return moves.cross_boundary(work, scope, Cross(edge, up), Expander(), ledger), work, ledger, scope
 
 
 def test_what_needs_nothing_stands_where_it_stood():
@@ -179,10 +179,10 @@ def test_what_a_boundary_does_not_take(body, opset, edge, up, why):
     work, scope = work_of(body, opset)
     work.proto.input[:] = ["" if name == "none" else name for name in work.proto.input]
     if why is None:
-        moves.cross(work, scope, Cross(edge, up), Expander(), Ledger())
+        moves.cross_boundary(work, scope, Cross(edge, up), Expander(), Ledger())
         return
     with pytest.raises(CannotConvert, match=why) as raised:
-        moves.cross(work, scope, Cross(edge, up), Expander(), Ledger())
+        moves.cross_boundary(work, scope, Cross(edge, up), Expander(), Ledger())
     assert (raised.value.edge, raised.value.up) == (edge, up)
 
 
@@ -200,7 +200,7 @@ def test_an_undecided_boundary_is_refused(monkeypatch):
 def inlined(body, opset, expander, definition=None, **more):
     work, scope = work_of(body, opset, **more)
     ledger = Ledger()
-    return moves.inline(work, scope, Inline(definition), expander, ledger), ledger
+    return moves.inline_call(work, scope, Inline(definition), expander, ledger), ledger
 
 
 def test_a_definition_takes_the_place_of_its_call():
@@ -302,7 +302,7 @@ def test_graphs_of_what_a_step_looked_at_are_counted_anew(edge, up, outdated):
     work, scope = work_of(body, edge - 1)
     layout = kinds.Layout()
     work.inner = [layout]
-    moves.cross(work, scope, Cross(edge, up), Expander(), Ledger())
+    moves.cross_boundary(work, scope, Cross(edge, up), Expander(), Ledger())
     pair = registry.step("", "Scan", edge)
     assert layout.outdated is (pair is not None and (pair.up if up else pair.down) is not None)
 

@@ -30,8 +30,10 @@ def source():
 
 @pytest.mark.parametrize("target", [12, 11, 9])
 def test_no_step_looks_at_a_tensor_that_the_target_takes(monkeypatch, target):
-    crossed, cross = [], moves.cross
-    monkeypatch.setattr(moves, "cross", lambda work, *args: (crossed.append(work.op[1]), cross(work, *args))[1])
+    crossed, cross = [], moves.cross_boundary
+    monkeypatch.setattr(
+        moves, "cross_boundary", lambda work, *args: (crossed.append(work.op[1]), cross(work, *args))[1]
+    )
     result = convert.attempt(source(), {"": target})
     assert not result.refusals
     assert "Constant" not in crossed

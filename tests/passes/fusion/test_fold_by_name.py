@@ -7,11 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 from onnx import ModelProto
-from opshift.passes import goals
 from opshift.passes.conversion import convert
 from opshift.passes.fusion import families, fold
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.traversal import Op
+from opshift.passes.stages import operator_names
 
 from opshift.catalog import definitions, lowest
 from tests.conformance.cases import Case, bound, installed
@@ -54,9 +54,9 @@ def test_what_is_asked_for_by_name_comes_back_or_is_a_usage_error(op):
     if families.family(op) is None:
         assert definitions.folds(*op) == "no"
         with pytest.raises(ValueError, match="its definition is no pattern"):
-            goals.recognisable(name)
+            operator_names.recognisable(name)
         return
-    assert goals.recognisable(name) == op
+    assert operator_names.recognisable(name) == op
     assert definitions.folds(*op) == ("yes" if op in families.FAMILIES else "by name")
     back = 0
     for call, case in calls(op):

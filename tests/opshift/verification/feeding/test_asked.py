@@ -82,7 +82,7 @@ def test_each_verb_that_verifies_takes_them(source, tmp_path, capsys, verb):
     command = [*verb, str(source), str(tmp_path / "out.onnx")]
     if verb[0] != "inline":
         assert cli.main([*command, "--input-shape", "batch=2,seq=5", "--runs", "1"]) == 0
-        assert "verified with image [2,5], ids [2]" in capsys.readouterr().out
+        assert "tested on 1 input: image 2x5, ids 2" in capsys.readouterr().out
     assert cli.main([*command, "--input-shape", "x:1"]) == 2
     assert "the model has no input 'x'; it has 'ids', 'image'" in capsys.readouterr().err
 
@@ -138,9 +138,9 @@ def test_test_data_of_onnx(source, tmp_path, capsys):
             (folder / f"input_{index}.pb").write_bytes(onnx.numpy_helper.from_array(value).SerializeToString())
         (folder / "output_0.pb").write_bytes(b"")
     assert run(source, "--inputs", tmp_path / "data") == 0
-    assert "2 runs" in capsys.readouterr().out
+    assert "tested on 2 inputs" in capsys.readouterr().out
     assert run(source, "--inputs", folder) == 0
-    assert "1 run;" in capsys.readouterr().out
+    assert "tested on 1 input:" in capsys.readouterr().out
     (folder / "input_2.pb").write_bytes((folder / "input_1.pb").read_bytes())
     assert run(source, "--inputs", folder) == 2
     assert "input_2.pb is one too many; the model has 2 inputs" in capsys.readouterr().err
@@ -154,7 +154,7 @@ def test_one_array_is_for_one_input(source, tmp_path, capsys):
     onnx.save(model("y = Relu(x)", 17, inputs="float[N] x", outputs="float[N] y"), single)
     np.save(tmp_path / "one.npy", np.ones(7, np.float32))
     assert run(single, "--inputs", tmp_path / "one.npy") == 0
-    assert "verified with x [7]" in capsys.readouterr().out
+    assert "tested on 1 input: x 7" in capsys.readouterr().out
     assert run(source, "--inputs", tmp_path / "one.npy") == 2
 
 
@@ -172,7 +172,11 @@ def test_what_was_saved_is_read_again(source, tmp_path, name):
     kept = tmp_path / name
     assert run(source, "--seed", "7", "--save-inputs", kept) == 0
     first = opshift.verify(str(source), str(source), inputs=kept)
-    assert first.inputs == ({"image": [3, 3], "ids": [3]}, {"image": [1, 1], "ids": [1]}, {"image": [4, 4], "ids": [4]})
+    assert first.inputs == (
+        {"image": [1, 16], "ids": [1]},
+        {"image": [2, 24], "ids": [2]},
+        {"image": [3, 1], "ids": [3]},
+    )
     assert run(source, "--inputs", kept, "--save-inputs", tmp_path / f"again-{name}") == 0
     files = sorted(kept.rglob("*.pb")) or [kept]
     for file in files:
@@ -193,7 +197,7 @@ def test_types_that_numpy_does_not_have_are_saved_too(opset, tmp_path, capsys):
     onnx.save(model("y = Identity(x) t = Identity(s)", opset, **io), path)
     assert run(path, "--save-inputs", kept, "--runs", "1") == 0
     assert run(path, "--inputs", kept) == 0
-    assert capsys.readouterr().out.count("equal (onnx.reference, ") == 2
+    assert capsys.readouterr().out.count("equal: the same values") == 2
 
 
 def test_a_sequence_has_no_place_in_an_npz(tmp_path):
@@ -219,7 +223,7 @@ def test_a_range_without_a_name_holds_for_all(given, equal):
     before, after = (
         model(f"y = {op}(x)", 17, inputs="float[64] x", outputs="float[64] y") for op in ("Abs", "Identity")
     )
-    assert opshift.verify(before, after, grade="close", val_range=given).equal == equal
+    assert opshift.verify(before, after, val_range=given).equal == equal
 
 
 @pytest.mark.parametrize(
@@ -248,7 +252,9 @@ def test_many_models(source, tmp_path, capsys):
     out = str(tmp_path / "out")
     command = ["convert", str(source), "--out-dir", out, "--opset", "13", "--format", "json"]
     assert cli.main([*command, "--input-shape", "batch=2", "--runs", "1"]) == 0
-    assert json.loads(capsys.readouterr().out)["models"][0]["verification"]["inputs"] == [{"image": [2, 3], "ids": [2]}]
+    assert json.loads(capsys.readouterr().out)["models"][0]["verification"]["inputs"] == [
+        {"image": [2, 16], "ids": [2]}
+    ]
     assert cli.main([*command, "--save-inputs", str(tmp_path / "used.npz")]) == 2
     (found,) = opshift.convert_files([source], tmp_path / "more", 13, input_shape={"bathc": 2})
     assert (found.code, "did you mean 'batch'?" in found.why) == (2, True)

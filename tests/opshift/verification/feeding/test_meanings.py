@@ -183,6 +183,87 @@ def test_what_is_divided_and_what_divides(op):
     assert (found.divided, found.used) == (set(), {"i"}), "no sum is kept from being 0"
 
 
-def test_whether_there_are_integers_to_mean_anything():
-    assert of_node("Neg", 0).is_any
-    assert not of("y = Gather(v, six)", "float[4] x").is_any
+# --- masks, lengths and classes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Cast<to=9>(m)",
+        "a = Unsqueeze(m, six) b = Slice(a, six, six) y = Cast<to=9>(b)",
+        "f = Cast<to=1>(m) c = Sub(one, f) y = Mul(c, low)",
+        "f = Cast<to=1>(m) y = Mul(low, f)",
+        "y = Equal(m, zero)",
+    ],
+)
+def test_masks_are_known_by_what_is_done_with_them(body):
+    held = "int64[1] six = {6}, float one = {1}, float low = {-10000}, int64 zero = {0}"
+    source = model(body, 17, inputs="int64[N,4] m", outputs="float y", constants=held)
+    assert meanings(source, required(source)).of["m"] == "mask"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("b = Cast<to=9>(m) y = Gather(v, m)", "index"),
+        ("f = Cast<to=1>(m) c = Sub(one, f) y = Mul(c, half)", ""),
+        ("f = Cast<to=1>(m) c = Sub(half, f) y = Mul(c, low)", ""),
+        ("y = Equal(m, six)", ""),
+    ],
+)
+def test_what_is_no_mask(body, expected):
+    held = "int64[1] six = {6}, float one = {1}, float low = {-10000}, float half = {0.5}, float[9] v"
+    source = model(body, 17, inputs="int64[N,4] m", outputs="float y", constants=held)
+    assert meanings(source, required(source)).of.get("m", "") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expected"),
+    [
+        ("attention_mask", "int64", "mask"),
+        ("decoder_attention_mask", "float", "mask"),
+        ("pad_mask", "bool", "mask"),
+        ("lengths", "int32", "length"),
+        ("x_len", "int64", "length"),
+        ("x_len", "float", ""),
+        ("token_type_ids", "int64", "type"),
+        ("lenses", "int64", ""),
+        ("x", "float", ""),
+    ],
+)
+def test_names_say_what_inputs_are(name, kind, expected):
+    source = model(f"y = Abs({name})", 17, inputs=f"{kind}[N,4] {name}", outputs="float y")
+    assert meanings(source, required(source)).of.get(name, "") == expected
+
+
+def test_a_name_says_more_than_a_division():
+    source = model("y = Div(n, x_len)", 17, inputs="int64[4] x_len, int64[4] n", outputs="int64 y")
+    assert meanings(source, required(source)).of == {"x_len": "length"}
+
+
+def test_several_numbers_that_an_input_is_compared_with_are_its_classes():
+    source = model("a = Unsqueeze(x, six) y = Equal(a, c)", 17, inputs="int64[N] x", outputs="bool y",
+                   constants="int64[1] six = {1}, int64[4] c = {0, 1, 2, 3}")  # fmt: skip
+    found = meanings(source, required(source))
+    assert (found.of, found.below) == ({"x": "index"}, {"x": 4})
+
+
+def test_a_class_is_below_the_depth_of_its_code():
+    source = model("y = OneHot(x, d, v)", 17, inputs="int64[N] x", outputs="float y",
+                   constants="int64 d = {9}, float[2] v = {0, 1}")  # fmt: skip
+    assert meanings(source, required(source)).below == {"x": 9}
+
+
+def test_a_table_may_be_quantized():
+    source = model("c = DequantizeLinear(t, s) y = Gather(c, x)", 17, inputs="int64[N] x", outputs="float y",
+                   constants="uint8[3,2] t = {1, 2, 3, 4, 5, 6}, float s = {1}")  # fmt: skip
+    assert meanings(source, required(source)).below == {"x": 3}
+
+
+def test_tables_of_onnxruntime():
+    body = "y, z = com.microsoft.EmbedLayerNormalization(x, t, w, p, k) u = com.microsoft.GatherBlockQuantized(q, v, s)"
+    source = model(body, 17, inputs="int32[N,4] x, int32[N,4] t, int64[N] v", outputs="float y", domains='"com.microsoft" : 1',
+                   constants="float[3,1] w = {1, 2, 3}, float p = {1}, float[2,1] k = {1, 2}, uint8[5,1] q = {1, 2, 3, 4, 5}, float s = {1}")  # fmt: skip
+    found = meanings(source, required(source))
+    assert found.of == {"x": "index", "t": "index", "v": "index"}
+    assert found.below == {"x": 3, "t": 2, "v": 5}

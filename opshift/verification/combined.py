@@ -1,0 +1,223 @@
+"""Combines what two whole models and each changed part of them tell: equal, different, or not proved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from time import perf_counter
+
+from opshift.files import external
+from opshift.passes import progress
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensor_data
+from opshift.passes.model.traversal import bodies
+from opshift.passes.records import replace
+from opshift.verification import interfaces
+from opshift.verification.bounds import FLIPS
+from opshift.verification.engines import EngineError
+from opshift.verification.feeding.asked import DRAWN, Asked
+from opshift.verification.proof import Failure, Manner, Prover
+from opshift.verification.regions import Body
+from opshift.verification.side import Side
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, UNVERIFIED, Finding, Verification
+from opshift.verification.whole import WholeRun, bound_loops, draw_inputs, run_whole, runnable_part
+
+_ROUNDS = 16
+"""How often names that turn out to mean other values are given up, and the parts around them compared as one."""
+
+
+def verify_sides(
+    before: Side,
+    after: Side,
+    *,
+    grade: str = "exact",
+    wanted: Asked = DRAWN,
+    plain: bool = True,
+    promise: bool = False,
+    sought: bool = False,
+) -> Verification:
+    """Compare two models; `grade` sets how far apart they may be (see `opshift.verification.bounds`).
+
+    Args:
+        before, after: the models.
+        grade: `exact` or `close`.
+        wanted: what the user says of inputs, engines and tolerances.
+        plain: whether nothing was folded or optimized, so that NaN and infinities decide where the grade is exact.
+        promise: whether values of one name are the same value, as in what opshift made; else names are proposals.
+        sought: whether inputs are looked for in other processes, as some end the one that runs them.
+    """
+    before, after = (replace(side, model=bound_loops(side.model)) for side in (before, after))
+    before, after, why, remarks = interfaces.match(before, after, wanted)
+    if why:
+        return Verification(DIFFERENT, why=why)
+    missing = _missing_weights(before, after)
+    if missing:
+        return Verification(UNVERIFIED, why=missing)
+    started = perf_counter()
+    whole = run_whole(before, after, grade, wanted, sought=sought)
+    if wanted.sets and not whole.engine and not whole.is_different:
+        return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
+    fails = whole.is_different and whole.why.startswith("the second model")
+    if before.network is not None and not whole.engine and not whole.is_different:
+        return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
+    if wanted.engines or wanted.tolerances or whole.cast or (fails and not promise):
+        return _without_regions(whole, remarks)
+    seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
+    manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges)
+    with suppress(EngineError):
+        return _with_regions(before, after, whole, manner, wanted, remarks, promise=promise)
+    return _without_regions(whole, remarks)
+
+
+_LEAST_SECONDS = 1.0
+"""What drawn values may take at least."""
+
+
+def _without_regions(whole: WholeRun, remarks: Sequence[str]) -> Verification:
+    """What the whole models alone tell."""
+    if whole.is_different:
+        return _told(whole, DIFFERENT, (), remarks)
+    if whole.engine:
+        return _told(whole, EQUAL, (), remarks)
+    return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks), cast=whole.cast)
+
+
+def _with_regions(
+    before: Side,
+    after: Side,
+    whole: WholeRun,
+    manner: Manner,
+    wanted: Asked,
+    remarks: Sequence[str],
+    *,
+    promise: bool,
+) -> Verification:
+    bodies, feeds, shown = (Body(before), Body(after)), whole.feeds, before
+    if not feeds and (part := runnable_part(before)) is not None:
+        shown, whole.why = part
+        feeds = draw_inputs(shown, wanted)
+    prover = Prover(*bodies, feeds, manner, shown=shown)
+    findings = prover.prove()
+    first = prover.failures
+    if not promise:
+        findings = _give_up_names(prover, findings, bodies[1].outputs)
+    failures = prover.failures
+    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks)]
+    if whole.empty and ((manner.special and manner.grade == "exact") or not promise):
+        whole.is_different, whole.why = True, whole.why or whole.empty
+    elif whole.empty:
+        remarks.append(whole.empty)
+    if whole.is_different and not failures and whole.part <= FLIPS and all(one.status == EQUAL for one in findings):
+        # every changed part is the same: rounding in front of a decision moved some elements to its other side
+        remarks.append(f'{whole.part:.2%} of "{whole.tensor}" fell otherwise by rounding: {whole.why}')
+        whole.is_different = not _decides(before)
+    if whole.is_different or failures:
+        found = _told(whole, DIFFERENT, findings, remarks)
+        return _placed(found, (failures and first) or failures or first, prover, before, after, wanted)
+    uncovered = [found for found in findings if found.status == UNCOVERED]
+    if not whole.engine and uncovered:
+        one = uncovered[0]
+        why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
+        return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
+    remarks += [f'"{found.values[0]}" was run as a part of the whole models only ({found.why})' for found in uncovered]
+    found = _told(whole, EQUAL, findings, remarks)
+    if not whole.engine and whole.why:
+        found = replace(found, why=whole.why)
+    return found
+
+
+_DECIDING = frozenset(
+    [
+        "ArgMax",
+        "ArgMin",
+        "Ceil",
+        "DynamicQuantizeLinear",
+        "Floor",
+        "NonMaxSuppression",
+        "QuantizeLinear",
+        "Round",
+        "TopK",
+    ]
+)
+
+
+def _decides(side: Side) -> bool:
+    """Whether a model holds operators that a rounding turns to another result."""
+    ops = {node.op_type for body in bodies(side.model) for node in body.node}
+    return not ops.isdisjoint(_DECIDING) or any(op.startswith("QLinear") for op in ops)
+
+
+def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[str]) -> list[Finding]:
+    """Compare parts around names that mean other values as one, until all agree or an output differs."""
+    rejected: set[str] = set()
+    for _ in range(_ROUNDS):
+        differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
+        differing = differing.difference(outputs)
+        if not differing:
+            break
+        rejected |= differing
+        findings = prover.prove(rejected)
+    return findings
+
+
+def _told(whole: WholeRun, status: str, findings: Sequence[Finding], remarks: Sequence[str]) -> Verification:
+    outputs = tuple(whole.outputs.values())
+    is_same = all(output.is_same for output in outputs) and all(found.is_same for found in findings)
+    return Verification(
+        status,
+        is_same and status == EQUAL,
+        whole.engine,
+        whole.runs,
+        whole.absolute,
+        whole.relative,
+        tuple(whole.shapes),
+        outputs,
+        tuple(findings),
+        whole.tensor if status == DIFFERENT else "",
+        whole.why if status != EQUAL else "",
+        cast=whole.cast,
+        remarks=tuple(remarks),
+    )
+
+
+def _placed(
+    found: Verification,
+    failures: Sequence[Failure],
+    prover: Prover,
+    before: Side,
+    after: Side,
+    wanted: Asked,
+) -> Verification:
+    """The verification with the first part that differs, and with what is written of it."""
+    if not failures:
+        return found
+    progress.tell("look for the first value that differs")
+    failure = failures[0]
+    blamed = tuple(dict.fromkeys(n for one in failures for n in (*one.nodes, *one.made, *one.region.outputs)))
+    found = replace(
+        found,
+        tensor=failure.region.outputs[0],
+        why=f"{failure.why}, on {failure.label}" if failure.label else failure.why,
+        node=failure.made[-1] if failure.made else "",
+        op=failure.op,
+        parts=failure.nodes,
+        blamed=blamed,
+        weights=failure.weights,
+    )
+    if wanted.repro is not None:
+        from opshift.verification import repro
+
+        if repro.write(wanted.repro, before, after, failure):
+            found = replace(found, repro=wanted.repro)
+    return found
+
+
+def _missing_weights(*sides: Side) -> str:
+    """Which file of weights is not there, so that nothing can run the model; empty where that is not so."""
+    for side in sides:
+        for location in external.locations(side.model) if side.folder is not None else ():
+            with suppress(InvalidModel):  # of what is no file
+                if not os.path.exists(tensor_data.path(side.folder or "", location)):
+                    return f"external data {location!r} are not there; that file belongs beside the model"
+    return ""

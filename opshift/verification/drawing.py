@@ -1,0 +1,426 @@
+"""Draws inputs for a region: where its operators decide, on both sides of every line and exactly on it.
+
+Captured values say how a region is used. Drawn ones say what it does elsewhere: ties, saturation, equal maxima, zeros,
+small numbers alone, both branches. The same inputs go to both forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from opshift.passes.model import tensors
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.traversal import bodies
+from opshift.passes.records import dataclass
+from opshift.verification.bounds import is_float
+
+Array = Any
+Feeds = Mapping[str, Any]
+Watch = Callable[[int, Sequence[str], Feeds], Mapping[str, Any]]
+"""Runs the part of the first (0) or second (1) model and yields inner values by name; raises `EngineError`."""
+
+_ON_LINES = "numbers on the lines"
+ORDINARY, FAR, SPECIAL = "ordinary", "far", "special"
+WHOLE_TABLES = "whole tables"
+"""A table is read as far as it goes: how far a user's lengths reach, no run can show."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Inputs of both forms.
+
+    Attributes:
+        label: what is tried, as a report says it.
+        feeds: by the name of an input.
+        how: `ordinary`; `far` beyond what the first form may be made for; `special` numbers, such as NaN.
+    """
+
+    label: str
+    feeds: dict[str, Any]
+    how: str = ORDINARY
+
+
+def draw(
+    parts: Sequence[ModelProto],
+    base: Feeds,
+    weights: Sequence[Feeds],
+    free: Sequence[str],
+    watch: Watch,
+    seed: int,
+) -> Iterator[Draw]:
+    """Draw inputs, those that find most first.
+
+    Args:
+        parts: the two models of a region, without types of inputs.
+        base: values of all inputs, as captured; what is drawn has their types, shapes and magnitude.
+        weights: the constants that either form is fed.
+        free: the inputs that may be varied; constants and shapes may not.
+        watch: runs either form, to see where inner values lie.
+        seed: of what is drawn.
+    """
+    rng = np.random.default_rng(seed)
+    places = _used_as_places(parts)
+    floats = [name for name in free if is_float(base[name]) and base[name].size]
+    whole = [name for name in free if name not in places and _kind(base[name]) in "iu" and base[name].size]
+    truths = [name for name in free if _kind(base[name]) == "b" and base[name].size]
+    indices = [name for name in free if name in places and _kind(base[name]) in "iu" and base[name].size > 1]
+
+    def varied(of_float: Callable[[Array], Array], of_whole: Callable[[Array], Array] | None = None) -> dict[str, Any]:
+        made = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
+        made |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
+        made |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
+        return {**base, **made, **{name: _shuffled(base[name]) for name in indices}}
+
+    def _shuffled(value: Array) -> Array:
+        return rng.permutation(value.reshape(-1)).reshape(value.shape)
+
+    def normal(value: Array) -> Array:
+        return rng.normal(size=value.shape) * _magnitude(value)
+
+    def in_range(value: Array) -> Array:
+        low, high = (int(end) for end in (value.min(), value.max()))
+        if value.dtype.itemsize == 1:
+            low, high = (int(end) for end in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
+        return rng.integers(low, high, value.shape, endpoint=True).astype(value.dtype)
+
+    for label, feeds in _places_in_tables(parts, base, weights, free):
+        yield Draw(label, feeds)
+    if not (floats or whole or truths or indices):
+        return
+    with np.errstate(all="ignore"):
+        yield Draw("random numbers", varied(normal, in_range))
+        lines = sorted(set(chain.from_iterable(map(_lines_of, parts))))
+        turns = _turns(base, floats, 5 * len(lines))
+        if floats:
+            yield Draw(_ON_LINES, varied(lambda value: _on_lines(value, lines, 0)))
+            yield Draw("small numbers", varied(lambda v: normal(v) * 2.0**-8, in_range))
+            yield Draw("whole numbers, many equal", varied(lambda v: rng.integers(-3, 4, v.shape)))
+            yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
+            yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negated))
+        for label, feeds in _solved(parts, varied(normal, in_range), floats, watch):
+            yield Draw(label, feeds)
+        for turn in range(1, turns):
+            yield Draw(_ON_LINES, varied(partial(_on_lines, lines=lines, turn=turn)))
+        if floats:
+            yield Draw("tiny numbers", varied(lambda v: normal(v) * 2.0**-13))
+            yield Draw("positive numbers", varied(lambda v: np.abs(normal(v))))
+            yield Draw("large numbers", varied(lambda v: normal(v) * 8, in_range))
+        elif whole:
+            yield Draw("negative integers", varied(normal, _negated))
+        equal = _all_equal(base, [*floats, *whole], rng)
+        if equal:
+            yield Draw("equal inputs", {**varied(normal), **equal})
+        if truths:
+            for truth in (False, True):
+                yield Draw(f"all {truth}", {**varied(normal), **{n: np.full_like(base[n], truth) for n in truths}})
+        yield Draw("zeros", varied(np.zeros_like, lambda value: value))
+        if floats:
+            yield Draw(
+                "numbers far away", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
+            )
+            for turn in range(2):
+                yield Draw("infinities, NaN and denormals", varied(partial(_special, turn=turn)), SPECIAL)
+        if whole:
+            yield Draw("the ends of integer types", varied(normal, lambda v: _ends(v, rng)), FAR)
+
+
+def _places_in_tables(
+    parts: Sequence[ModelProto], base: Feeds, weights: Sequence[Feeds], free: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Indices that reach the rows in which the tables of both forms differ, the ends, and places from the end."""
+    for node in parts[0].graph.node:
+        if default_domain(node.domain) or node.op_type not in ("Gather", "Slice") or len(node.input) < 2:
+            continue
+        table = weights[0].get(node.input[0], base.get(node.input[0]))
+        index = node.input[-1] if node.op_type == "Gather" else [*node.input, ""][2]
+        if table is None or index not in free or not table.ndim or not base[index].size:
+            continue
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+        size = table.shape[axis]
+        if node.op_type == "Slice":
+            yield WHOLE_TABLES, {**base, index: np.full_like(base[index], size)}
+            continue
+        others = [other for other in weights[1].values() if other.shape == table.shape and other.dtype == table.dtype]
+        rows = sorted({int(row) for other in others for row in _differing_rows(table, other, axis)})
+        for start in range(0, min(len(rows), 8 * base[index].size), base[index].size):
+            yield "rows that differ", {**base, index: _filled(base[index], rows[start:])}
+        if size:
+            yield "rows at both ends", {**base, index: _filled(base[index], [0, size - 1])}
+            yield "rows counted from the end", {**base, index: _filled(base[index], [-1, -size])}
+
+
+def _filled(value: Array, numbers: Sequence[int]) -> Array:
+    return np.resize(np.array(numbers), value.shape).astype(value.dtype)
+
+
+def _differing_rows(table: Array, other: Array, axis: int) -> Array:
+    rest = tuple(k for k in range(table.ndim) if k != axis % table.ndim)
+    return np.flatnonzero((table != other).any(axis=rest))
+
+
+def _kind(value: Any) -> str:
+    return str(getattr(getattr(value, "dtype", None), "kind", "O"))
+
+
+def _magnitude(value: Array) -> float:
+    """The spread of captured values; 1 where there is none."""
+    finite = value[np.isfinite(value)].astype(np.float64)
+    spread = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
+    return spread if 0 < spread < 1e6 else 1.0
+
+
+def _negated(value: Array) -> Array:
+    return -value if value.dtype.kind == "i" else value
+
+
+def _special(value: Array, turn: int) -> Array:
+    info = np.finfo(np.float32 if value.dtype.itemsize > 2 else np.float16)
+    numbers = [np.nan, np.inf, -np.inf, -0.0, 1.0, float(info.max), float(info.smallest_subnormal), -1.0, 0.0]
+    return np.resize(np.roll(numbers, -turn * max(1, value.size // 2)), value.shape)
+
+
+def _ends(value: Array, rng: np.random.Generator) -> Array:
+    info = np.iinfo(value.dtype)
+    return rng.choice(np.array([info.min, info.max, 1, info.max - 1], value.dtype), value.shape)
+
+
+def _all_equal(base: Feeds, names: Sequence[str], rng: np.random.Generator) -> dict[str, Any]:
+    """The same numbers for all inputs of one shape and type: what is compared with another value meets it."""
+    groups: dict[Any, list[str]] = {}
+    for name in names:
+        groups.setdefault((base[name].shape, base[name].dtype), []).append(name)
+    found: dict[str, Any] = {}
+    for alike in groups.values():
+        if len(alike) > 1:
+            value = base[alike[0]]
+            drawn = rng.normal(size=value.shape).astype(value.dtype) if is_float(value) else value
+            found |= dict.fromkeys(alike, drawn)
+    return found
+
+
+def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
+    """How often inputs are drawn until each of so many numbers had its turn, within reason."""
+    smallest = min((base[name].size for name in names), default=0)
+    return min(_MOST_TURNS, -(-count // smallest)) if smallest else 0
+
+
+_MOST_TURNS = 12
+
+
+def _on_lines(value: Array, lines: Sequence[float], turn: int) -> Array:
+    """Numbers on each line, and right beside it on both sides."""
+    with np.errstate(all="ignore"):
+        exact = np.array(lines, value.dtype)
+        if value.dtype.isbuiltin != 1:
+            places = exact
+        else:
+            up, down = (np.nextafter(exact, value.dtype.type(end)) for end in (np.inf, -np.inf))
+            places = np.concatenate([exact, up, down, exact * 2, -exact])
+    return np.resize(np.roll(places, -turn * value.size), value.size).reshape(value.shape)
+
+
+# --- where operators decide -----------------------------------------------------------------------------------
+
+_PLACES = {
+    "CenterCropPad": {1}, "Compress": {1}, "ConstantOfShape": {0}, "DFT": {1, 2}, "Expand": {1}, "Gather": {1},
+    "GatherElements": {1}, "GatherND": {1}, "Loop": {0}, "MaxUnpool": {1, 2}, "NonMaxSuppression": {2},
+    "OneHot": {0, 1},
+    "Pad": {1, 3}, "Range": {0, 1, 2}, "Reshape": {1}, "Resize": {1, 2, 3}, "RoiAlign": {2}, "ScatterElements": {1},
+    "ScatterND": {1}, "Slice": {1, 2, 3, 4}, "Split": {1}, "Squeeze": {1}, "STFT": {1, 3}, "Tile": {1}, "TopK": {1},
+    "Trilu": {1}, "Unsqueeze": {1}, "Upsample": {1}, "ReverseSequence": {1}, "GRU": {4}, "LSTM": {4}, "RNN": {4},
+    "Scatter": {1}, "SequenceAt": {1}, "SplitToSequence": {1}, "CumSum": {1}, "ReduceSum": {1},
+}  # fmt: skip
+"""Inputs that say where, how many or how large: a run with others is another run, or none."""
+
+
+def _used_as_places(parts: Sequence[ModelProto]) -> set[str]:
+    """The inputs that shapes, indices and counts are made of."""
+    found: set[str] = set()
+    for part in parts:
+        for body in bodies(part):
+            for node in reversed(body.node):
+                taken = _PLACES.get(node.op_type, set()) if not default_domain(node.domain) else set()
+                if node.op_type.startswith("Reduce"):
+                    taken = {1}
+                found.update(name for k, name in enumerate(node.input) if k in taken)
+                if node.op_type not in ("Shape", "Size") and found.intersection(node.output):
+                    found.update(node.input)
+    return found
+
+
+_FIXED_LINES: dict[str, tuple[float, ...]] = {
+    "HardSwish": (-3.0, 3.0),
+    "HardSigmoid": (-2.5, 2.5),
+    "Shrink": (-0.5, 0.5),
+    "ThresholdedRelu": (1.0,),
+    "Softplus": (20.0, -20.0),
+    "Gelu": (-4.0, 4.0),
+    "Erf": (-3.0, 3.0),
+    "Sigmoid": (-16.0, 16.0),
+    "Tanh": (-8.0, 8.0),
+    "Mish": (-15.0, 15.0),
+}
+_UNDECIDED = ("epsilon", "momentum", "p", "spatial_scale", "extrapolation_value", "cubic_coeff_a")
+
+
+def _lines_of(model: ModelProto) -> Iterator[float]:
+    """Numbers at which operators of a region may begin to compute something else."""
+    yield from (0.0, 0.5, 1.0, 1.5, 2.5)
+    for body in bodies(model):
+        held = (
+            [tensor for tensor in body.initializer if 0 < tensors.size(tensor) <= 64]
+            if isinstance(body, GraphProto)
+            else []
+        )
+        held += [t for node in body.node if node.op_type == "Constant" and (t := tensors.of_constant(node)) is not None]
+        for tensor in held:
+            values = tensors.array(tensor) if tensor.data_type in (TensorProto.FLOAT, TensorProto.DOUBLE) else None
+            if values is not None:
+                yield from (float(v) for v in values.reshape(-1)[:16] if np.isfinite(v) and abs(v) < 1e30)
+        for node in body.node:
+            yield from _FIXED_LINES.get(node.op_type, ())
+            for attribute in node.attribute:
+                if attribute.HasField("f") and attribute.name not in _UNDECIDED and abs(attribute.f) < 1e30:
+                    yield from (attribute.f, -attribute.f)
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """An inner value that a node decides by, and the numbers on its lines: some, or those of another value."""
+
+    value: str
+    lines: tuple[float, ...] = ()
+    other: str = ""
+    scale: str = ""
+
+
+_TWO = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min"])
+_TIES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -2.0, -1.0, 0.0, 1.0, 2.0)
+_STEPS = (*_TIES, 126.5, 127.0, 127.5, 128.5, -127.5, -128.0, -128.5, 254.5, 255.5, 300.0, -300.0)
+
+
+def _decisions(model: ModelProto) -> Iterator[_Decision]:
+    held = {tensor.name for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        op, reads = node.op_type, list(node.input)
+        if default_domain(node.domain) or not reads:
+            continue
+        if op in _TWO and len(reads) == 2:
+            first, second = reads if reads[0] not in held else reads[::-1]
+            yield _Decision(first, other=second)
+        elif op in ("Ceil", "Floor", "Round") or (op == "Cast" and _casts_to_whole(node)):
+            yield _Decision(reads[0], _TIES)
+        elif op == "QuantizeLinear":
+            yield _Decision(reads[0], _STEPS, scale=reads[1])
+        elif op in ("Abs", "Celu", "Elu", "LeakyRelu", "PRelu", "Relu", "Selu", "Sign", "NonZero", "Not"):
+            yield _Decision(reads[0], (0.0,))
+        elif op in _FIXED_LINES:
+            given = [abs(a.f) for a in node.attribute if a.HasField("f") and a.name in ("lambd", "alpha")]
+            yield _Decision(reads[0], (*_FIXED_LINES[op], *given, *(-line for line in given)))
+        elif op == "Clip":
+            for bound in reads[1:]:
+                if bound:
+                    yield _Decision(reads[0], other=bound)
+            ends = [attribute_value(a) for a in node.attribute if a.name in ("min", "max")]
+            if ends:
+                yield _Decision(reads[0], tuple(float(end) for end in ends if abs(end) < 1e30))
+
+
+def _casts_to_whole(node: NodeProto) -> bool:
+    floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+    return any(a.name == "to" and a.i not in (*floats, TensorProto.STRING) for a in node.attribute)
+
+
+def _solved(
+    parts: Sequence[ModelProto], start: Feeds, floats: Sequence[str], watch: Watch
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Inputs for which inner values lie on the lines at which nodes decide: two runs tell how they hang together."""
+    for which, part in enumerate(parts):
+        decisions = list(dict.fromkeys(_decisions(part)))[:_MOST]
+        made = {name for node in part.graph.node for name in node.output}
+        wanted = list(dict.fromkeys(n for d in decisions for n in (d.value, d.other, d.scale) if n in made))
+        step = {name: (start[name] * 1.0625 + 0.03125).astype(start[name].dtype) for name in floats}
+        try:
+            one = {**start, **watch(which, wanted, start)}
+            two = {**start, **step, **watch(which, wanted, {**start, **step})}
+        except RuntimeError:
+            continue
+        held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer}
+        for decision in decisions:
+            value = one.get(decision.value)
+            if not is_float(value) or not value.size:
+                continue
+            slots = 3 * len(decision.lines or [0])
+            for turn in range(min(_MOST_TURNS, -(-slots // value.size))):
+                lines = _lines_at(decision, value, one, held, turn)
+                for name in floats if lines is not None else ():
+                    solved = _solve(start[name], step[name], value, two[decision.value], lines)
+                    if solved is None:
+                        continue
+                    found = {**start, name: solved}
+                    with suppress(RuntimeError):  # once more from there: the first step was rounded
+                        there = watch(which, [decision.value], found)[decision.value]
+                        better = _solve(solved, start[name], there, value, lines)
+                        found[name] = solved if better is None else np.where(there == lines, solved, better)
+                    found[name] = _beside(found[name], len(decision.lines or [0]), turn)
+                    yield "numbers on the lines of inner values", found
+                    break
+
+
+_MOST = 12
+"""Decisions of a region that are looked at."""
+
+
+def _lines_at(decision: _Decision, value: Array, known: Feeds, held: Mapping[str, Any], turn: int) -> Array | None:
+    """The line that each element is to lie on."""
+    wide = np.float64
+    if decision.other:
+        other = known.get(decision.other, held.get(decision.other))
+        if other is None or not getattr(other, "size", 0):
+            return None
+        try:
+            return np.broadcast_to(other.astype(wide), value.shape).copy()
+        except ValueError:
+            return None
+    rolled = np.roll(np.array(decision.lines, wide), -turn * value.size)
+    lines = np.resize(rolled, value.size).reshape(value.shape)
+    if decision.scale:
+        scale = known.get(decision.scale, held.get(decision.scale))
+        if scale is None:
+            return None
+        if scale.size > 1:
+            fits = [axis for axis in range(value.ndim) if value.shape[axis] == scale.size]
+            if not fits:
+                return None
+            scale = scale.reshape([-1 if axis == fits[0] else 1 for axis in range(value.ndim)])
+        lines = lines * scale.astype(wide)
+    return lines
+
+
+def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Array) -> Array | None:
+    """The input at which each element of a value meets its line, if each hangs on one element of the input."""
+    if x.size != value.size or not is_float(value_moved):
+        return None
+    a, b, t, u = (one.astype(np.float64).reshape(-1) for one in (x, moved, value, value_moved))
+    with np.errstate(all="ignore"):
+        found = a + (lines.reshape(-1) - t) * (b - a) / (u - t)
+    if not np.isfinite(found).any():
+        return None
+    return np.where(np.isfinite(found), found, a).astype(x.dtype).reshape(x.shape)
+
+
+def _beside(x: Array, count: int, turn: int) -> Array:
+    """The numbers of some elements as they are, of others the next ones above and below, each line in turn."""
+    if x.dtype.isbuiltin != 1:
+        return x
+    ends = (np.asarray(end, x.dtype) for end in (np.inf, -np.inf))
+    beside = [x, *(np.nextafter(x, end) for end in ends)]
+    slots = (np.arange(x.size) + turn * x.size) // count % 3
+    return np.choose(slots.reshape(x.shape), beside)

@@ -1,0 +1,232 @@
+"""Choose sizes for dynamic dimensions as users feed them: one sample and several, small images, short texts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from opshift.passes.model.messages import TensorProto, TypeProto
+from opshift.passes.model.types import is_fixed, symbol
+from opshift.passes.specialization.interface import tensor
+from opshift.verification.engines import EngineError
+from opshift.verification.feeding.windows import Window, infer_shapes, steps, windows
+from opshift.verification.side import Side
+
+BATCH, HEIGHT, WIDTH, SEQUENCE, PAST, TOTAL = "batch", "height", "width", "sequence", "past", "total"
+# The size of a dimension in the first run, the second, and so on. The third sizes are odd or short.
+TYPICAL = {
+    BATCH: (1, 2, 3, 5),
+    HEIGHT: (64, 96, 37, 128),
+    WIDTH: (96, 64, 53, 160),
+    SEQUENCE: (16, 24, 1, 13),
+    PAST: (8, 12, 3, 1),
+    TOTAL: (24, 36, 4, 14),  # both
+    "count": (5, 8, 1, 3),
+}
+# Patterns for the name of a dimension, and its role; the first that fits counts.
+_NAMED = (
+    (r"total", TOTAL),
+    (r"past|cache", PAST),
+    (r"batch|bsz|^[nb]$", BATCH),
+    (r"height|^h$", HEIGHT),
+    (r"width|^w$", WIDTH),
+    (r"seq|len|time|token|frame|sample|audio|^[tls]$", SEQUENCE),
+    (r"num|count|box|class|point", "count"),
+)
+_NO_IMAGE = frozenset([TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL, TensorProto.STRING])
+_GROWTHS = 5  # how often sizes are made larger until windows are filled
+_ROOM = 1 << 20  # elements of an input that is made larger
+Places = Mapping[str, list[tuple[str, int]]]
+ShapeOf = Callable[[str, Mapping[str, int]], list[int]]
+
+
+def place(name: str, axis: int) -> str:
+    """Name a dimension that has no symbol, as no symbol is named."""
+    return f"{name}\n{axis}"
+
+
+def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
+    """Find the role of each dynamic dimension by its name, else by its place."""
+    found = {}
+    for dim, places in dims.items():
+        named = (role for pattern, role in _NAMED if "\n" not in dim and re.search(pattern, dim.lower()))
+        found[dim] = next(named, None) or _by_place(taken, *places[0])
+    return (
+        found if PAST in found.values() else {dim: SEQUENCE if role == TOTAL else role for dim, role in found.items()}
+    )
+
+
+def _by_place(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:
+    sizes = _sizes(taken[name])
+    spatial = _spatial(sizes, tensor(taken[name]).elem_type)
+    if axis in spatial[-2:]:
+        return WIDTH if axis == spatial[-1] else HEIGHT
+    if axis == 0:
+        return BATCH if len(sizes) > 1 or len(taken) > 1 else SEQUENCE
+    is_state = len(sizes) == 3 and axis == 1 and sizes[0] and sizes[2]  # of a recurrent layer
+    beside = (_sizes(kind) for other, kind in taken.items() if other != name)
+    return BATCH if is_state and any(other and not other[0] for other in beside) else SEQUENCE
+
+
+def _sizes(kind: TypeProto) -> list[int]:
+    """List the sizes of a tensor, 0 for dynamic ones."""
+    return [dim.dim_value if is_fixed(dim) else 0 for dim in tensor(kind).shape.dim]
+
+
+def _spatial(sizes: list[int], elem_type: int) -> list[int]:
+    """Find the spatial axes of an image, channels first or last; there are none in other inputs."""
+    if elem_type in _NO_IMAGE or len(sizes) < 3:
+        return []
+    if len(sizes) == 3:
+        return [1, 2] if sizes[0] in (1, 3, 4) and not any(sizes[1:]) else []
+    if sizes[-1] in (1, 3, 4) and not any(sizes[1:-1]):
+        return list(range(1, len(sizes) - 1))
+    return list(range(2, len(sizes))) if sizes[1] in (1, 3) or not any(sizes[2:]) else []
+
+
+def _moves(taken: Mapping[str, TypeProto], places: list[tuple[str, int]]) -> bool:
+    """Tell whether windows may move along a dimension: they do not along the first axis of several."""
+    return any(axis or len(tensor(taken[name]).shape.dim) == 1 for name, axis in places)
+
+
+class Plan:
+    """The sizes of each run."""
+
+    def __init__(self, side: Side, taken: Mapping[str, TypeProto], dims: Places, shape_of: ShapeOf):
+        """`shape_of` computes the shape of an input from the sizes of dimensions."""
+        self._side, self._taken, self._shape_of = side, taken, shape_of
+        self.roles = roles(taken, dims)
+        divided = dict(zip((SEQUENCE, HEIGHT, WIDTH), steps(side.model) if dims else (), strict=False))
+        self._steps = {dim: divided.get(role, 1) if _moves(taken, dims[dim]) else 1 for dim, role in self.roles.items()}
+        """Of which number the size of a dimension is a multiple."""
+
+    def sizes(self, number: int) -> Iterator[dict[str, int]]:
+        """Yield sizes for a run, the best ones first."""
+        first, usual = self._usual(0), self._usual(number)
+        filled = self._filled
+        if number == 0:
+            yield filled
+        elif number == 1:
+            usual = {dim: first[dim] if size == filled[dim] else size for dim, size in usual.items()}
+            yield {**usual, **self._apart(usual)}
+        else:
+            yield {dim: TYPICAL[role][number % 4] for dim, role in self.roles.items()}
+        yield usual
+        if number:  # a window may not fit into less
+            larger = {dim: size + max(self._steps[dim], 8) * (number % 2) for dim, size in filled.items()}
+            yield {dim: usual[dim] if self.roles[dim] == BATCH else size for dim, size in larger.items()}
+
+    def _usual(self, number: int) -> dict[str, int]:
+        """Take two sizes in turn, and more samples in each run."""
+        return {dim: self._size(dim, number if role == BATCH else number % 2) for dim, role in self.roles.items()}
+
+    def _size(self, dim: str, number: int) -> int:
+        role, step = self.roles[dim], self._steps[dim]
+        sizes = TYPICAL[role]
+        if self._side.is_large and role in (HEIGHT, WIDTH):  # a run may take minutes
+            sizes = sizes[0] // 2, sizes[1] // 2, sizes[2], sizes[3] // 2
+        if number < 2 and step > abs(sizes[0] - sizes[1]):
+            return step * (1 + (sizes[number] > sizes[1 - number]))
+        return -(-sizes[number % 4] // step) * step
+
+    def _apart(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Give sequences of another name another size, as a model may mix up two of them."""
+        names = [dim for dim, role in self.roles.items() if role == SEQUENCE and "\n" not in dim]
+        return {dim: sizes[dim] + max(self._steps[dim], 8) * k for k, dim in enumerate(names)}
+
+    @cached_property
+    def _filled(self) -> dict[str, int]:
+        """Enlarge the first sizes until each window is filled, within `_ROOM`; those of large models stay."""
+        sizes = self._usual(0)
+        seen = windows(self._side.model) if sizes and not self._side.is_large else []
+        lacking = self._lacking(sizes, seen)
+        for _ in range(_GROWTHS):
+            larger = self._larger(sizes, lacking)
+            left = self._lacking(larger, seen) if larger != sizes else lacking
+            if sum(map(max, left)) >= sum(map(max, lacking)):
+                break
+            sizes, lacking = larger, left
+        return sizes
+
+    def _lacking(self, sizes: Mapping[str, int], seen: list[Window]) -> list[list[float]]:
+        """Find how many times as large the map of each unfilled window would have to be."""
+        shapes = {name: self._shape_of(name, sizes) for name in self._taken} if seen else {}
+        known = (
+            infer_shapes(self._side.model, self._side.folder, shapes, [window.value for window in seen]) if seen else {}
+        )
+        return [lack for window in seen if (lack := window.lacking(known.get(window.value, ())))]
+
+    def _larger(self, sizes: dict[str, int], lacking: list[list[float]]) -> dict[str, int]:
+        """Multiply the sizes by what the windows lack, without the windows that lack too much."""
+        image = {HEIGHT, WIDTH} & {*self.roles.values()}
+        lacking = sorted(lacking, key=max)
+        while lacking:
+            factors = {SEQUENCE: 1 if image else max(lacking[-1]), HEIGHT: 1, WIDTH: 1}
+            for lack in lacking:
+                for role, ratio in zip((WIDTH, HEIGHT), reversed(lack), strict=False):
+                    factors[role] = max(factors[role], ratio)
+            larger = dict(sizes)
+            for dim, size in sizes.items():
+                larger[dim] = math.ceil(size * factors.get(self.roles[dim], 1) / self._steps[dim]) * self._steps[dim]
+                if self.roles[dim] == WIDTH and larger[dim] in (larger[d] for d in larger if self.roles[d] == HEIGHT):
+                    larger[dim] += max(self._steps[dim], 8)
+            if all(math.prod(self._shape_of(name, larger)) <= _ROOM for name in self._taken):
+                return larger
+            lacking = lacking[:-1]
+        return sizes
+
+
+def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
+    """Write the sizes that a second model has fixed into the inputs of the first; pair other names by their place.
+
+    Raises:
+        EngineError: the second one takes other sizes.
+    """
+    if len(taken) != len(others):
+        raise EngineError(f"the first model takes {len(taken)} inputs, the second model {len(others)}")
+    left = iter([kind for name, kind in others.items() if name not in taken])
+    same: dict[Any, Any] = {}  # what a dimension is equal to: a size, or a dimension of the first model
+
+    def known(dim: Any) -> Any:
+        while dim in same:
+            dim = same[dim]
+        return dim
+
+    for name, kind in taken.items():
+        dims, seconds = tensor(kind).shape.dim, tensor(others[name] if name in others else next(left)).shape.dim
+        if len(dims) != len(seconds):
+            raise EngineError(f'input "{name}" has {len(dims)} dimensions, in the second model {len(seconds)}')
+        for axis, (dim, second) in enumerate(zip(dims, seconds, strict=True)):
+            theirs = _key(second, name, axis)
+            one, other = known(_key(dim, name, axis)), known(theirs if is_fixed(second) else ("second", theirs))
+            if isinstance(one, int) and isinstance(other, int) and one != other:
+                raise EngineError(f'axis {axis} of input "{name}" is {one} long, in the second model {other}')
+            if one != other:
+                kept, gone = sorted((other, one), key=_worth)
+                same[gone] = kept
+    return {name: _resized(name, kind, known) for name, kind in taken.items()}
+
+
+def _key(dim: Any, name: str, axis: int) -> int | str:
+    return dim.dim_value if is_fixed(dim) else symbol(dim) or place(name, axis)
+
+
+def _worth(dim: Any) -> tuple[bool, bool, bool]:
+    """Sort sizes before names, and names of the first model before others."""
+    return not isinstance(dim, int), isinstance(dim, tuple), "\n" in str(dim)
+
+
+def _resized(name: str, kind: TypeProto, known: Callable[[Any], Any]) -> TypeProto:
+    """Write sizes that are known into a type, and one name for dimensions that are equal."""
+    made = TypeProto()
+    made.CopyFrom(kind)
+    for axis, dim in enumerate(tensor(made).shape.dim):
+        found = known(_key(dim, name, axis))
+        if isinstance(found, int):
+            dim.dim_value = found
+        elif found != place(name, axis):
+            dim.dim_param = found
+    return made

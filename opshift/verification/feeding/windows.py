@@ -1,0 +1,157 @@
+"""Find operators that move a window over a feature map, and the maps that are smaller than their window."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
+
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensors
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
+from opshift.passes.model.traversal import with_nested
+from opshift.passes.records import dataclass
+from opshift.verification.feeding.meanings import constants
+
+_WEIGHT = {"QLinearConv": 3, "QLinearConvTranspose": 3}  # where the kernel stands; elsewhere it is the second input
+_CONVOLUTIONS = frozenset(["Conv", "ConvInteger", "ConvTranspose", "DeformConv", "FusedConv", *_WEIGHT])
+_POOLS = frozenset(["MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"])
+_MOVING = _CONVOLUTIONS | _POOLS | {"Resize", "Upsample", "SpaceToDepth", "DepthToSpace"}
+_TAPS = {"cubic": 4, "linear": 2, "bilinear": 2}
+_LARGEST_STEP = 1 << 10
+_ONE = Fraction(1)
+_EVEN = [_ONE] * 3
+
+
+@dataclass(frozen=True)
+class Window:
+    """A node that reads `sizes` elements of `value` at once, along the axes from `axis` on."""
+
+    node: NodeProto
+    value: str
+    axis: int
+    sizes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f'{self.node.op_type} "{self.node.name or self.node.output[0]}"'
+
+    def lacking(self, shape: Sequence[Any]) -> list[float]:
+        """Divide the window by its map; empty where it is filled, or the shape is not known."""
+        seen = shape[self.axis :][: len(self.sizes)]
+        if len(seen) < len(self.sizes) or not all(isinstance(size, int) and size >= 0 for size in seen):
+            return []
+        ratios = [size / there if there else 2.0 for size, there in zip(self.sizes, seen, strict=True)]
+        return ratios if max(ratios) > 1 else []
+
+
+def windows(model: ModelProto) -> list[Window]:
+    """Find the windows of a model that are larger than one element."""
+    held = constants(model)
+    found = (_window(node, held) for graph in with_nested([model.graph]) for node in graph.node)
+    return [window for window in found if window is not None and max(window.sizes, default=0) > 1]
+
+
+def unfilled_windows(model: ModelProto, shapes_seen: Iterable[Mapping[str, Sequence[int]]]) -> list[str]:
+    """Name the operators whose window was larger than its feature map in each run, as `Conv "name"`.
+
+    `shapes_seen` has the shapes of values by name, for each run: those of `Window.value` for all `windows`.
+    """
+    runs = list(shapes_seen)
+    return [
+        str(window)
+        for window in windows(model)
+        if runs and all(window.value in shapes and window.lacking(shapes[window.value]) for shapes in runs)
+    ]
+
+
+def infer_shapes(
+    model: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]], names: Iterable[str]
+) -> dict[str, list[Any]]:
+    """Infer shapes of values from the shapes of inputs; empty where nothing is known."""
+    from opshift.passes.analysis.scope import inferred
+    from opshift.passes.specialization.fixing import sized
+    from opshift.passes.specialization.wanted import Wanted
+
+    with suppress(InvalidModel, ValueError):
+        scope = inferred(sized(model, Wanted(shapes={name: tuple(shape) for name, shape in shapes.items()})), folder)
+        return {name: scope.inferred_shape(name) or [] for name in names}
+    return {}
+
+
+def _attributes(node: NodeProto) -> dict[str, Any]:
+    return {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+
+
+def _window(node: NodeProto, held: Mapping[str, TensorProto]) -> Window | None:
+    op = node.op_type
+    if op in _CONVOLUTIONS or op in _POOLS:
+        given = _attributes(node)
+        weight = held.get(node.input[_WEIGHT.get(op, 1)]) if op in _CONVOLUTIONS else None
+        kernel = given.get("kernel_shape") or (weight.dims[2:] if weight is not None else ())
+        ones = [1] * len(kernel)
+        sizes = [(k - 1) * d + 1 for k, d in zip(kernel, given.get("dilations") or ones, strict=False)]
+        if op.endswith("Transpose"):
+            sizes = [-(-size // step) for size, step in zip(sizes, given.get("strides") or ones, strict=False)]
+        return Window(node, node.input[0], 2, tuple(sizes))
+    if op in ("Resize", "Upsample"):
+        taps = _TAPS.get(_attributes(node).get("mode", "nearest"), 1)
+        return Window(node, node.input[0], 2, (taps, taps))
+    if op == "STFT":
+        frame = held.get(node.input[3]) if len(node.input) > 3 else None
+        window = held.get(node.input[2]) if len(node.input) > 2 else None
+        frames = tensors.integers(frame) if frame is not None else list(window.dims) if window is not None else None
+        return Window(node, node.input[0], 1, tuple(frames[:1])) if frames else None
+    if op == "Pad" and _attributes(node).get("mode") in ("reflect", "wrap"):
+        pads = held.get(node.input[1]) if len(node.input) > 1 else None
+        added = (tensors.integers(pads) if pads is not None else _attributes(node).get("pads")) or []
+        rank = len(added) // 2
+        more = [max(pair) for pair in zip(added[:rank], added[rank:], strict=False)]
+        return Window(node, node.input[0], 0, tuple(pad + 1 if pad > 0 else 1 for pad in more))
+    return None
+
+
+def steps(model: ModelProto) -> tuple[int, int, int]:
+    """Compute by how much strides divide a sequence, a height and a width on the way through a model.
+
+    U-Nets take only multiples of this: they double what they halved, and add both.
+    """
+    held = constants(model)
+    scales: dict[str, list[Fraction]] = {}
+    found = [1, 1, 1]
+    for node in model.graph.node:
+        given = [scales[name] for name in node.input if name in scales]
+        if not given and node.op_type not in _MOVING:
+            continue
+        before = [max(ratios) for ratios in zip(*given, strict=True)] if given else _EVEN
+        step = _step(node, held)
+        after = [a * b for a, b in zip(before, step, strict=True)]
+        for axis, scale in enumerate(after):
+            common = math.lcm(found[axis], scale.numerator)
+            if step[axis] > 1 and scale.denominator == 1 and common <= _LARGEST_STEP:
+                found[axis] = common
+        scales.update(dict.fromkeys(node.output, after))
+    return found[0], found[1], found[2]
+
+
+def _step(node: NodeProto, held: Mapping[str, TensorProto]) -> list[Fraction]:
+    """Find the stride of a node along a sequence, a height and a width; below 1 where it enlarges its input."""
+    op = node.op_type
+    if op not in _MOVING:
+        return _EVEN
+    given = _attributes(node)
+    if op in _CONVOLUTIONS or op in _POOLS:
+        strides = list(map(Fraction, given.get("strides") or ()))
+        strides = [1 / stride for stride in strides] if op.endswith("Transpose") else strides
+        return [strides[0], _ONE, _ONE] if len(strides) == 1 else [_ONE, *(strides[-2:] or _EVEN[1:])]
+    if "blocksize" in given:
+        block = Fraction(given["blocksize"])
+        return [_ONE, *[block if op == "SpaceToDepth" else 1 / block] * 2]
+    written = next((held[name] for name in reversed(node.input) if name in held), None)
+    array = tensors.array(written) if written is not None else None
+    scales = given.get("scales") or (array.tolist() if array is not None and array.dtype.kind == "f" else [])
+    if len(scales) == 4 and min(scales) > 0:
+        return [_ONE, *(1 / Fraction(scale).limit_denominator(64) for scale in scales[2:])]
+    return _EVEN

@@ -1,0 +1,119 @@
+"""A model in float64: with rounding out of the way, two forms of one function are the same to 15 digits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from opshift.passes.model.messages import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+)
+from opshift.passes.model.traversal import bodies
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
+from opshift.verification.kernels import reference_kernels
+
+NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+_WINDOWS = ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
+_TYPES = {"Cast": "to", "EyeLike": "dtype", "SequenceEmpty": "dtype", **dict.fromkeys(_WINDOWS, "output_datatype")}
+"""Attributes that name the type of a result."""
+
+BLIND = frozenset(["Softmax", "LogSoftmax", "Hardmax", "Upsample", "RoiAlign", "BatchNormalization", "Dropout", "Scan"])
+"""Operators that onnx.reference runs as they are now, whatever version the model asks for."""
+
+
+def open_wide(model: ModelProto) -> Session | None:
+    """A session of a small model that computes in float64; None where no engine does.
+
+    onnxruntime runs it where it has the kernels in double, else onnx.reference, with convolutions and pools of ours,
+    as its own take minutes.
+    """
+    wide = widen(model)
+    try:
+        return OnnxRuntime(wide)
+    except EngineError:
+        pass
+    opsets = {default_domain(entry.domain): entry.version for entry in model.opset_import}
+    calls = {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node}
+    known = {f.name for f in model.functions}
+    if any(domain and op not in known for domain, op in calls):
+        return None
+    if opsets.get("", 1) < 13 and any(op in BLIND for _, op in calls):
+        return None
+    try:
+        return Reference(wide, kernels=reference_kernels())
+    except EngineError:
+        return None
+
+
+def widen(model: ModelProto) -> ModelProto:
+    """A copy in which everything that is a narrower float is double: constants, inputs, casts, functions."""
+    wide = ModelProto()
+    wide.CopyFrom(model)
+    for body in bodies(wide):
+        for node in body.node:
+            _widen_node(node)
+        if isinstance(body, GraphProto):
+            for tensor in body.initializer:
+                _widen_tensor(tensor)
+            for value in (*body.input, *body.output, *body.value_info):
+                _widen_type(value.type)
+    return wide
+
+
+def widen_feeds(feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs of a widened model."""
+    return {name: widen_value(value) for name, value in feeds.items()}
+
+
+def widen_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [widen_value(item) for item in value]
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or dtype.name not in ("float16", "float32", "bfloat16"):
+        return value
+    return value.astype(np.float64)
+
+
+def _widen_node(node: NodeProto) -> None:
+    if default_domain(node.domain):
+        return
+    for attribute in node.attribute:
+        if attribute.name == _TYPES.get(node.op_type) and attribute.i in NARROW:
+            attribute.i = TensorProto.DOUBLE
+        elif attribute.type == AttributeProto.TENSOR:
+            _widen_tensor(attribute.t)
+        elif node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
+            values = [attribute.f] if attribute.name == "value_float" else list(attribute.floats)
+            dims = [] if attribute.name == "value_float" else [len(values)]
+            tensor = TensorProto(data_type=TensorProto.DOUBLE, dims=dims, double_data=values)
+            attribute.CopyFrom(AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor))
+    if node.op_type in _WINDOWS and all(attribute.name != "output_datatype" for attribute in node.attribute):
+        node.attribute.add(name="output_datatype", type=AttributeProto.INT, i=TensorProto.DOUBLE)
+    if node.op_type == "ConstantOfShape" and not node.attribute:
+        zero = TensorProto(data_type=TensorProto.DOUBLE, dims=[1], double_data=[0])
+        node.attribute.add(name="value", type=AttributeProto.TENSOR, t=zero)
+
+
+def _widen_tensor(tensor: TensorProto) -> None:
+    from onnx import numpy_helper
+
+    if tensor.data_type in NARROW:
+        name, value = tensor.name, numpy_helper.to_array(tensor).astype(np.float64)
+        tensor.CopyFrom(numpy_helper.from_array(value, name))
+
+
+def _widen_type(kind: TypeProto) -> None:
+    held = kind
+    while held.HasField("sequence_type") or held.HasField("optional_type"):
+        held = held.sequence_type.elem_type if held.HasField("sequence_type") else held.optional_type.elem_type
+    if held.tensor_type.elem_type in NARROW:
+        held.tensor_type.elem_type = TensorProto.DOUBLE

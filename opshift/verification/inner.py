@@ -1,0 +1,219 @@
+"""Bodies of If, Loop, Scan and functions as models of their own, so that a branch that nobody takes is run, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.messages import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TypeProto,
+    default_domain,
+)
+from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.records import dataclass
+from opshift.verification.regions import Body, Comparison, Region
+from opshift.verification.side import Side
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class InnerPair:
+    """Two bodies that stand for each other.
+
+    Attributes:
+        label: where they stand, such as `then_branch of If "gate"`.
+        before, after: the bodies as models; what they read of the graph around them are inputs.
+        outer: the values of the graph around that are inputs.
+        node: the node of the first model that holds the body.
+        inputs: the names of the body's own inputs.
+    """
+
+    label: str
+    before: Side
+    after: Side
+    outer: tuple[str, ...]
+    node: NodeProto
+    inputs: tuple[str, ...]
+
+    @property
+    def reads(self) -> list[str]:
+        """The values of the first model that tell what the body is given."""
+        return list(dict.fromkeys(filter(None, [*self.outer, *self.node.input])))
+
+    def feeds(self, values: Values) -> dict[str, Any]:
+        """What the body is given in its first turn, going by a run of the first model."""
+        import numpy as np
+
+        given = [values.get(name) for name in self.node.input]
+        if self.node.op_type == "Loop" and not default_domain(self.node.domain):
+            given = [np.asarray(0, np.int64), np.asarray(True), *given[2:]]
+        elif self.node.op_type == "Scan" and not default_domain(self.node.domain):
+            given = _first_slices(self.node, given)
+        elif self.node.op_type == "If" and not default_domain(self.node.domain):
+            given = []
+        own = {name: value for name, value in zip(self.inputs, given, strict=False) if value is not None}
+        return {**{name: values[name] for name in self.outer if name in values}, **own}
+
+
+def _first_slices(node: NodeProto, given: Sequence[Any]) -> list[Any]:
+    import numpy as np
+
+    attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    count = int(attributes.get("num_scan_inputs", 0))
+    axes = list(attributes.get("scan_input_axes", [])) or [0] * count
+    states = len(given) - count
+    slices = [
+        np.take(value, 0, axis) if value is not None and value.shape[axis] else None
+        for value, axis in zip(given[states:], axes, strict=False)
+    ]
+    return [*given[:states], *slices]
+
+
+def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair]:
+    """The bodies in a region that both models have, where they read the same values of the graph around."""
+    ours, theirs = (
+        [body.pieces.nodes[index] for index in nodes if _holds(body, body.pieces.nodes[index])]
+        for body, nodes in ((before, region.before), (after, region.after))
+    )
+    for one, other in zip(ours, theirs, strict=False):
+        if (one.domain, one.op_type, len(one.output)) != (other.domain, other.op_type, len(other.output)):
+            return
+        key = default_domain(one.domain), one.op_type, one.overload
+        if key in before.functions and key in after.functions:
+            yield InnerPair(
+                f"function {one.op_type}",
+                Side(_of_function(before, before.functions[key], one), before.side.folder),
+                Side(_of_function(after, after.functions[key], other), after.side.folder),
+                (),
+                one,
+                tuple(before.functions[key].input),
+            )
+            continue
+        for (name, place, graph), (_, _, counterpart) in zip(subgraphs(one), subgraphs(other), strict=False):
+            outer = [_outer(graph, before), _outer(counterpart, after)]
+            if not all(map(comparison.is_shared, outer[0] | outer[1])) or len(graph.input) != len(counterpart.input):
+                continue
+            shared = sorted(n for n in outer[0] | outer[1] if n not in before.constants)
+            called = one.name or next(filter(None, one.output), "")
+            yield InnerPair(
+                f'{name}{place or ""} of {one.op_type} "{called}"',
+                Side(_of_graph(before, graph, shared), before.side.folder),
+                Side(_renamed_inputs(_of_graph(after, counterpart, shared), graph), after.side.folder),
+                tuple(shared),
+                one,
+                tuple(value.name for value in graph.input),
+            )
+
+
+def _holds(body: Body, node: NodeProto) -> bool:
+    key = default_domain(node.domain), node.op_type, node.overload
+    return key in body.functions or any(True for _ in subgraphs(node))
+
+
+def _outer(graph: GraphProto, body: Body) -> set[str]:
+    """The values of the main graph that a graph inside of it reads."""
+    read: set[str] = set()
+    made: set[str] = set()
+    for inner in with_nested([graph]):
+        assert not isinstance(inner, FunctionProto)
+        read.update(value.name for value in inner.output)
+        made.update(value.name for value in inner.input)
+        made.update(tensor.name for tensor in inner.initializer)
+        for node in inner.node:
+            read.update(node.input)
+            made.update(node.output)
+    known = {*body.pieces.makers, *body.constants, *body.pieces.given}
+    return {name for name in read - made if name in known}
+
+
+def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto:
+    source = body.side.model
+    model = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import)
+    model.functions.extend(source.functions)
+    model.graph.CopyFrom(graph)
+    model.graph.name = graph.name or "body"
+    for name in outer:
+        model.graph.input.add(name=name)
+    known = {tensor.name for tensor in graph.initializer}
+    for name in sorted(_outer(graph, body)):
+        if name in body.constants and name not in known:
+            model.graph.initializer.add().CopyFrom(body.constants[name])
+            model.graph.initializer[-1].name = name
+    return model
+
+
+def _renamed_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
+    """The model with its first inputs called as in another one."""
+    names = {value.name: other.name for value, other in zip(model.graph.input, like.input, strict=False)}
+    names = {old: new for old, new in names.items() if old != new}
+    if names:
+        for value in model.graph.input[: len(like.input)]:
+            value.name = names.get(value.name, value.name)
+        for graph in with_nested([model.graph]):
+            assert not isinstance(graph, FunctionProto)
+            for node in graph.node:
+                node.input[:] = [names.get(name, name) for name in node.input]
+            for value in graph.output:
+                value.name = names.get(value.name, value.name)
+    for value, other in zip(model.graph.output, like.output, strict=False):
+        if value.name != other.name:
+            model.graph.node.add(op_type="Identity", input=[value.name], output=[other.name])
+            value.name = other.name
+    return model
+
+
+def _of_function(body: Body, function: FunctionProto, call: NodeProto) -> ModelProto:
+    """A function with the attributes of a call, as a model."""
+    source = body.side.model
+    model = ModelProto(ir_version=source.ir_version, opset_import=function.opset_import)
+    model.functions.extend(source.functions)
+    known = {entry.domain for entry in function.opset_import}
+    model.opset_import.extend(entry for entry in source.opset_import if entry.domain not in known)
+    graph = model.graph
+    graph.name = function.name
+    graph.node.extend(function.node)
+    given = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
+    for inner in with_nested([graph]):
+        for node in inner.node:
+            _bind_attributes(node, given)
+    for name in function.input:
+        graph.input.add(name=name)
+    for name in function.output:
+        graph.output.add(name=name)
+    return model
+
+
+def _bind_attributes(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
+    for index in reversed(range(len(node.attribute))):
+        attribute = node.attribute[index]
+        if attribute.ref_attr_name:
+            bound = given.get(attribute.ref_attr_name)
+            name = attribute.name
+            if bound is None:
+                del node.attribute[index]
+            else:
+                attribute.CopyFrom(bound)
+                attribute.name = name
+
+
+def with_types(side: Side, feeds: Values, types: Mapping[str, TypeProto]) -> Side:
+    """The body with types for the inputs that it does not declare."""
+    from opshift.verification.parts import type_of
+
+    model = ModelProto()
+    model.CopyFrom(side.model)
+    for value in model.graph.input:
+        if value.name in feeds:
+            value.type.CopyFrom(type_of(feeds[value.name]))
+        elif value.name in types and not value.type.ByteSize():
+            value.type.CopyFrom(types[value.name])
+    for value in model.graph.output:
+        value.ClearField("type")
+    return Side(model, side.folder)

@@ -1,0 +1,171 @@
+"""A region as two small models, with names of their own, so that regions alike but for names are one kind."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from opshift.passes.model.traversal import own_names, subgraphs
+from opshift.passes.model.types import tensor_type
+from opshift.passes.records import dataclass
+from opshift.verification.regions import Body, Region
+
+_INLINE = 4
+"""Elements of a float constant that is a part of the kind; larger ones are weights, which are fed."""
+_INLINE_INTEGERS = 64
+"""The same of integers: axes, shapes, pads."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one model computes in a region.
+
+    Attributes:
+        model: without types of its inputs, which are told when it is run.
+        weights: the constants that are fed, by the name of the input that takes them.
+    """
+
+    model: ModelProto
+    weights: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both parts of a region.
+
+    Attributes:
+        before, after: what either model computes; inputs `~x0`, `~x1`, ..., outputs `~y0`, `~y1`, ...
+        region: where it stands.
+    """
+
+    before: Part
+    after: Part
+    region: Region
+
+    @cached_property
+    def kind(self) -> bytes:
+        """A digest that regions alike but for names, weights and types share."""
+        parts = (part.model.SerializeToString(deterministic=True) for part in (self.before, self.after))
+        return hashlib.sha256(b"|".join(parts)).digest()
+
+    @property
+    def has_weights(self) -> bool:
+        return bool(self.before.weights or self.after.weights)
+
+    def typed(self, which: int, types: Mapping[str, TypeProto]) -> ModelProto:
+        """A part whose inputs have types."""
+        part = (self.before, self.after)[which]
+        model = ModelProto()
+        model.CopyFrom(part.model)
+        for value in model.graph.input:
+            value.type.CopyFrom(types[value.name])
+        return model
+
+
+def make_pair(before: Body, after: Body, region: Region) -> Pair:
+    """Cut a region out of both models."""
+    return Pair(_make_part(before, region, region.before, "a"), _make_part(after, region, region.after, "b"), region)
+
+
+def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> Part:
+    made = {name for index in nodes for name in body.pieces.nodes[index].output}
+    names = {name: f"~x{k}" for k, name in enumerate(region.inputs) if name not in made}
+    names = {name: new for name, new in names.items() if name not in body.constants}
+    names |= {name: f"~y{k}" for k, name in enumerate(region.outputs)}
+    model = ModelProto(ir_version=body.side.model.ir_version, opset_import=body.side.model.opset_import)
+    graph, weights = model.graph, dict[str, str]()
+    graph.name = "region"
+    reads = dict.fromkeys(name for index in nodes for name in body.pieces.reads(index))
+    for name in [*reads, *(name for name in region.outputs if name not in made)]:
+        if name in made or name in weights.values():
+            continue
+        if name in body.constants:
+            tensor = body.constants[name]
+            if name in region.outputs:
+                names[name] = f"~c{len(names)}"
+            if _is_inline(tensor):
+                names.setdefault(name, f"~c{len(names)}")
+                graph.initializer.add().CopyFrom(body.tensor(name))
+                graph.initializer[-1].name = names[name]
+            else:
+                names[name] = f"~{mark}{len(weights)}"
+                weights[names[name]] = name
+                dims = [dim if tensor.data_type == TensorProto.INT64 else None for dim in tensor.dims]
+                graph.input.add(name=names[name], type=tensor_type(tensor.data_type, dims))
+        elif name in body.pieces.sparse:
+            graph.sparse_initializer.add().CopyFrom(body.pieces.sparse[name])
+            names[name] = name
+    reached = {name for name in reads if name in names and names[name].startswith("~x")}
+    for name in region.inputs:
+        if name in reached or (name in region.outputs and name not in made):
+            graph.input.add(name=names[name])
+    for index in nodes:
+        graph.node.add().CopyFrom(body.pieces.nodes[index])
+        graph.node[-1].name = graph.node[-1].doc_string = ""
+        del graph.node[-1].metadata_props[:]
+        for name in graph.node[-1].output:
+            if name:
+                names.setdefault(name, f"~t{len(names)}")
+        rename(graph.node[-1], names)
+    for k, name in enumerate(region.outputs):
+        if name not in made:  # a constant, or an input, stands for it
+            graph.node.add(op_type="Identity", input=[names[name]], output=[f"~y{k}"])
+        graph.output.add(name=f"~y{k}")
+    calls = {(node.domain, node.op_type) for node in graph.node}
+    if body.functions and calls.intersection((f.domain, f.name) for f in body.side.model.functions):
+        model.functions.extend(body.side.model.functions)
+    return Part(model, weights)
+
+
+def _is_inline(tensor: TensorProto) -> bool:
+    """Whether a constant belongs to what a region computes, as axes and epsilons do, and not to its weights."""
+    count = prod(tensor.dims)
+    floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+    if tensor.data_type in floats:
+        return count <= _INLINE
+    plain = (TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.BOOL)
+    return tensor.data_type not in plain or count <= _INLINE_INTEGERS
+
+
+def rename(node: NodeProto, names: Mapping[str, str]) -> None:
+    """Give the values that a node reads and makes other names, in its graphs, too."""
+    for held in (node.input, node.output):
+        for index, name in enumerate(held):
+            if name in names:
+                held[index] = names[name]
+    for _, _, graph in subgraphs(node) if node.attribute else ():
+        _rename_inside(graph, {name: new for name, new in names.items() if name not in own_names(graph)})
+
+
+def _rename_inside(graph: GraphProto, names: Mapping[str, str]) -> None:
+    for node in graph.node:
+        rename(node, names)
+    for value in graph.output:
+        value.name = names.get(value.name, value.name)
+
+
+def type_of(value: Any) -> TypeProto:
+    """The type of a value that an engine yielded, sizes left open; raises `ValueError` for what has none."""
+    from onnx import helper
+
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise ValueError("an empty sequence does not say of what")
+        return TypeProto(sequence_type=TypeProto.Sequence(elem_type=type_of(value[0])))
+    if value is None:
+        raise ValueError("an optional value that holds nothing does not say of what")
+    elem_type = TensorProto.STRING if value.dtype.kind in "OSU" else helper.np_dtype_to_tensor_dtype(value.dtype)
+    return tensor_type(elem_type, [None] * value.ndim)
+
+
+def with_outputs(model: ModelProto, names: Sequence[str]) -> ModelProto:
+    """A copy that yields more values."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    known = {value.name for value in made.graph.output}
+    made.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in known)
+    return made

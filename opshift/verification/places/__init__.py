@@ -1,1 +1,0 @@
-"""Where two models part: the first value that differs, what computes it, and the smallest pair that shows it."""

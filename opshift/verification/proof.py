@@ -1,0 +1,790 @@
+"""Proves regions one by one: both parts run on captured and on drawn values, and have to agree.
+
+If each region of the second model makes of the first model's values what the first model makes of them, the second
+model makes the same outputs: its nodes can be followed one after the other, and what is identical needs no run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from time import process_time  # what else the machine does decides nothing
+from typing import Any
+
+from onnx import numpy_helper
+
+from opshift.passes import progress
+from opshift.passes.model import imports, schemas, tensors
+from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.traversal import bodies
+from opshift.passes.model.types import tensor_type
+from opshift.passes.records import dataclass, field, replace
+from opshift.verification import inner, random_operators
+from opshift.verification.bounds import SAME, Closeness, Runs, half_unit, is_float, judge, move_by_rounding
+from opshift.verification.compare import identical
+from opshift.verification.drawing import ORDINARY, SPECIAL, WHOLE_TABLES, Draw, draw
+from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session, time_limit
+from opshift.verification.float64 import BLIND, open_wide, widen_feeds
+from opshift.verification.parts import Pair, make_pair, type_of, with_outputs
+from opshift.verification.precision import as_written
+from opshift.verification.regions import Body, Comparison, Region, names_of
+from opshift.verification.side import Side
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, Finding
+
+Feeds = Mapping[str, Any]
+
+CAPTURED = "captured values"
+_LEAST = 12
+"""Sets of drawn values that each kind is run on, whatever time it takes."""
+_BATCH = 1 << 28
+"""Bytes of captured values that are held at a time."""
+_CAPTURED = 2
+"""Runs of the first model whose values are captured; they differ in every dynamic size."""
+_ALIKE = 8
+"""Places of one kind, without weights of their own, that are run for each combination of shapes."""
+_SMALL = 1 << 18
+"""Elements that a part reads, up to which it is run in float64 by onnx.reference."""
+_SLOW = 2.0
+"""Seconds for one run of both parts, from which on they are run no oftener than there is time."""
+_PATIENCE = 20.0
+"""Seconds that a part has in onnx.reference, which is slow."""
+_WIDENED = 64
+"""Steps by which a region is widened at most."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A region whose two forms differ.
+
+    Attributes:
+        region: where.
+        label: on which inputs.
+        why: how.
+        nodes, made: the nodes of the first model there, and of the second, by name or first output.
+        op: the operator that makes the value in the second model.
+        weights: constants of one name that these read in both models, with other values.
+        values: what both were given, by name.
+        is_other: whether the two are other values altogether, on values of the models' own run.
+    """
+
+    region: Region
+    label: str
+    why: str
+    nodes: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    op: str = ""
+    weights: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    is_other: bool = False
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How regions are judged.
+
+    Attributes:
+        grade: of the changes: `exact` or `close`.
+        special: whether NaN and infinities decide, as they do where nothing but exact changes were made.
+        seconds: that drawn values have, in all.
+        seed: of what is drawn.
+        ranges: the least and the largest number that the user says an input has, by name; without one, of all.
+    """
+
+    grade: str = "exact"
+    special: bool = False
+    seconds: float = 2.0
+    seed: int = 0
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass
+class _Kind:
+    """Regions that are alike but for names, weights and types."""
+
+    pair: Pair
+    places: list[Pair] = field(default_factory=list)
+    shapes: dict[Any, int] = field(default_factory=dict)
+    sessions: dict[Any, Session | None] = field(default_factory=dict)
+    base: dict[str, Any] | None = None
+    closeness: Closeness = SAME
+    runs: int = 0
+    captured: bool = False
+    failures: list[Failure] = field(default_factory=list)
+    why: str = ""
+    engines: set[str] = field(default_factory=set)
+    slowest: float = 0.0
+
+
+class Prover:
+    """Proves what two models differ in.
+
+    Args:
+        before, after: the models.
+        runs: inputs of the first model, of different sizes; none where it cannot be run.
+        manner: how regions are judged.
+        shown: the first model without what no engine runs, whose values are captured.
+        depth: of bodies in bodies.
+    """
+
+    def __init__(
+        self,
+        before: Body,
+        after: Body,
+        runs: Sequence[Feeds],
+        manner: Manner,
+        depth: int = 0,
+        shown: Side | None = None,
+    ):
+        self._bodies = (before, after)
+        self._runs = _of_different_sizes(runs)
+        self._manner = manner
+        self._depth = depth
+        self._shown = shown or before.side
+        self._fixed: set[str] | None = None
+        self._read: list[Any] = [None, None]  # the weights of the pair that was run last
+        self.remarks: list[str] = []
+        self.failures: list[Failure] = []
+        """What differs, in the order of the second model."""
+
+    def prove(self, rejected: Collection[str] = ()) -> list[Finding]:
+        """What was found of each kind of region; names that are `rejected` mean other values in the two models."""
+        self._comparison = Comparison(*self._bodies, rejected)
+        self.failures = []
+        regions = self._comparison.regions()
+        kinds: dict[bytes, _Kind] = {}
+        pairs = []
+        for region in regions:
+            pair = make_pair(*self._bodies, region)
+            kind = kinds.setdefault(pair.kind, _Kind(pair))
+            kind.places.append(pair)
+            pairs.append((pair, kind))
+        if not pairs:
+            return []
+        progress.tell("run changed parts", 0, len(kinds))
+        for number, run in enumerate(self._runs):
+            for pair, kind, values in self._captured(pairs, run):
+                self._run_place(pair, kind, values, number)
+        bodies_found, doubts = list[Finding](), dict[tuple[str, ...], list[Failure]]()
+        for pair, _ in pairs:
+            for found, failures in self._prove_inner(pair.region):
+                bodies_found += found
+                doubts.setdefault(pair.region.outputs, []).extend(failures)
+        drawable = [
+            kind
+            for kind in kinds.values()
+            if not kind.failures and doubts.get(kind.pair.region.outputs, True)  # else its bodies were drawn for
+        ]
+        until = process_time() + self._manner.seconds
+        for number, kind in enumerate(drawable):
+            progress.tell("try drawn values on changed parts", number + 1, len(drawable))
+            share = max(0.05, (until - process_time()) / (len(drawable) - number))
+            self._draw_for(kind, share, doubts.get(kind.pair.region.outputs, []))
+        found = [self._finding(kind) for kind in kinds.values()]
+        failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
+        order = {region.outputs: place for place, region in enumerate(regions)}
+        self.failures = sorted([*failures, *self.failures], key=lambda one: order[one.region.outputs])
+        return [*found, *bodies_found]
+
+    # --- bodies ---------------------------------------------------------------------------------------------
+
+    def _prove_inner(self, region: Region) -> Iterator[tuple[list[Finding], list[Failure]]]:
+        """Prove the bodies of If, Loop, Scan and functions in a region as models of their own.
+
+        Yields what was found of each, and what differs on values that the model itself may never have.
+        """
+        if self._depth >= _DEEPEST:
+            return
+        for pair in inner.pair_bodies(*self._bodies, region, self._comparison):
+            runs = [pair.feeds(values) for values in self._values(pair.reads)]
+            sides = [inner.with_types(side, runs[0] if runs else {}, self._types) for side in (pair.before, pair.after)]
+            whole = [run for run in runs if all(value.name in run for value in sides[0].model.graph.input)]
+            prover = Prover(Body(sides[0]), Body(sides[1]), whole, self._manner, self._depth + 1)
+            found = [replace(one, values=region.outputs, why=_inside(pair.label, one.why)) for one in prover.prove()]
+            failures = [
+                (one, self._failure(region, one.label, _inside(pair.label, one.why), {})) for one in prover.failures
+            ]
+            is_run = pair.node.op_type != "If"
+            self.failures += [outer for one, outer in failures if is_run and one.label == CAPTURED]
+            self.remarks += prover.remarks
+            yield found, [outer for one, outer in failures if not (is_run and one.label == CAPTURED)]
+
+    def _values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Values of the first model in each run."""
+        body = self._bodies[0]
+        session, known = _open_capture(self._shown, [name for name in names if name in body.pieces.makers])
+        for run in self._runs:
+            values = {name: run[name] for name in names if name in run}
+            made = [name for name in names if name in known]
+            if session is not None:
+                with suppress(EngineError):
+                    values.update(zip(made, session.values(run, made), strict=True))  # type: ignore[attr-defined]
+            for name in names:
+                if name in body.constants and name not in values:
+                    values[name] = numpy_helper.to_array(body.tensor(name))
+            yield values
+
+    @cached_property
+    def _types(self) -> Mapping[str, TypeProto]:
+        """What onnx infers of the first model's values, where no run shows them."""
+        return _infer_types(self._bodies[0].side.model)
+
+    # --- captured values ------------------------------------------------------------------------------------
+
+    def _captured(
+        self, pairs: Sequence[tuple[Pair, _Kind]], run: Feeds
+    ) -> Iterator[tuple[Pair, _Kind, dict[str, Any]]]:
+        """Each region with what it reads in a run of the first model, a batch at a time."""
+        body = self._bodies[0]
+        wanted = {name for pair, _ in pairs for name in pair.region.inputs if name not in run}
+        session, known = _open_capture(self._shown, sorted(name for name in wanted if name in body.pieces.makers))
+        start, count = 0, 32
+        while start < len(pairs):
+            batch = pairs[start : start + count]
+            names = sorted({n for pair, _ in batch for n in pair.region.inputs if n not in run and n in known})
+            values = dict(run)
+            if names and session is not None:
+                try:
+                    values.update(zip(names, session.values(run, names), strict=True))  # type: ignore[attr-defined]
+                except EngineError:
+                    session = None
+            for pair, kind in batch:
+                if all(name in values for name in pair.region.inputs):
+                    yield pair, kind, {f"~x{k}": values[name] for k, name in enumerate(pair.region.inputs)}
+            start += len(batch)
+            size = sum(getattr(values[name], "nbytes", 0) for name in names if name in values)
+            count = max(1, min(4096, _BATCH * len(batch) // (2 * size + 1)))
+
+    def _run_place(self, pair: Pair, kind: _Kind, values: dict[str, Any], number: int) -> None:
+        """Run both parts on what was captured, unless enough places alike were run."""
+        shapes = tuple((name, str(getattr(v, "dtype", "")), getattr(v, "shape", None)) for name, v in values.items())
+        kind.shapes[shapes] = kind.shapes.get(shapes, 0) + 1
+        if (kind.shapes[shapes] > _ALIKE and not pair.has_weights) or (kind.captured and kind.slowest > _SLOW):
+            return
+        if kind.base is None or _size(values) < _size(kind.base):
+            kind.base, kind.pair = dict(values), pair
+        first = kind.shapes[shapes] == 1
+        found = self._judged(pair, kind, values, wide=first or number == 0, label=CAPTURED)
+        if found is not None:
+            kind.captured = True
+            if found.why:
+                failure = self._failure(pair.region, CAPTURED, found.why, values)
+                kind.failures.append(replace(failure, is_other=found.is_other))
+
+    # --- drawn values ---------------------------------------------------------------------------------------
+
+    def _draw_for(self, kind: _Kind, seconds: float, doubts: Sequence[Failure]) -> None:
+        """Run both parts on drawn values; where only these differ, the region may be too narrow to say so.
+
+        `doubts` are differences of bodies, on values that they may never be given.
+        """
+        base = kind.base if kind.base is not None else self._inferred(kind.pair)
+        if base is None:
+            kind.why = kind.why or "the types or sizes of what it reads are not known"
+            return
+        small = _cropped(base)
+        failure = self._first_difference(kind.pair, kind, small, seconds)
+        if not kind.runs and small is not base:
+            failure = self._first_difference(kind.pair, kind, base, seconds)
+        for other in _of_other_sizes(base) if not kind.runs else ():
+            failure = self._first_difference(kind.pair, kind, other, seconds)
+            if kind.runs:
+                break
+        if failure is None:
+            kind.failures += doubts
+            return
+        region = kind.pair.region
+        wider = self._widened(region) if failure[0] != WHOLE_TABLES else None
+        if wider is not None and self._runs:
+            again = _Kind(make_pair(*self._bodies, wider))
+            for _, _, values in self._captured([(again.pair, again)], self._runs[0]):
+                there = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
+                if there is None and again.runs:
+                    places = ", ".join(kind.pair.region.outputs[:2])
+                    self.remarks.append(f'"{places}" differs on values that the nodes before it never yield')
+                    return
+                if there is not None:
+                    region, failure = wider, there
+        kind.failures.append(self._failure(region, *failure))
+
+    def _first_difference(
+        self, pair: Pair, kind: _Kind, base: dict[str, Any], seconds: float, least: int = _LEAST
+    ) -> tuple[str, str, Feeds] | None:
+        """The first drawn values on which the parts differ: how they are called, what differs, and these."""
+        until, done = process_time() + seconds, 0
+        for drawn in self._draws(pair, kind, base):
+            if process_time() > until and (done >= least or kind.slowest > _SLOW):
+                break
+            decides = self._manner.special and self._manner.grade == "exact" and len(kind.engines) < 2
+            if drawn.how == SPECIAL and not decides:
+                continue
+            found = self._judged(pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how)
+            if found is not None:
+                done += 1
+                if found.why:
+                    return drawn.label, found.why, drawn.feeds
+        return None
+
+    def _draws(self, pair: Pair, kind: _Kind, base: dict[str, Any]) -> Iterator[Draw]:
+        free = [
+            f"~x{k}"
+            for k, name in enumerate(pair.region.inputs)
+            if name not in self._unvarying() and hasattr(base.get(f"~x{k}"), "dtype")
+        ]
+
+        def watch(which: int, names: Sequence[str], feeds: Feeds) -> Mapping[str, Any]:
+            model = with_outputs(pair.typed(which, _types(pair, which, feeds)), names)
+            session = _open_part(model)
+            given = {**feeds, **self._weights(pair, which)}
+            found = dict(zip([v.name for v in model.graph.output], session.run(given), strict=True))
+            return {name: found[name] for name in names}
+
+        weights = [self._weights(pair, which) for which in range(2)]
+        for drawn in draw([pair.before.model, pair.after.model], base, weights, free, watch, self._manner.seed):
+            yield self._within_ranges(pair, drawn)
+
+    def _within_ranges(self, pair: Pair, drawn: Draw) -> Draw:
+        """Inputs of the model within the ranges that the user gave."""
+        ranges, given = self._manner.ranges, self._bodies[0].pieces.given
+        if not ranges:
+            return drawn
+        feeds = dict(drawn.feeds)
+        for k, name in enumerate(pair.region.inputs):
+            bounds = ranges.get(name, ranges.get(""))
+            if name in given and bounds is not None and hasattr(feeds[f"~x{k}"], "clip"):
+                feeds[f"~x{k}"] = feeds[f"~x{k}"].clip(*bounds).astype(feeds[f"~x{k}"].dtype)
+        return replace(drawn, feeds=feeds)
+
+    def _unvarying(self) -> set[str]:
+        """The values that are constants, or made of constants alone, in either model."""
+        if self._fixed is None:
+            given = [set(body.pieces.given) for body in self._bodies]
+            self._fixed = self._bodies[0].unvarying | self._bodies[1].unvarying | (given[0] ^ given[1])
+        return self._fixed
+
+    def _inferred(self, pair: Pair) -> dict[str, Any] | None:
+        """Values of the types and sizes that inference tells."""
+        import numpy as np
+        from onnx import helper
+
+        rng = np.random.default_rng(self._manner.seed)
+        found: dict[str, Any] = {}
+        for k, name in enumerate(pair.region.inputs):
+            kind = self._types.get(name, TypeProto())
+            if kind.WhichOneof("value") not in (None, "tensor_type"):
+                return None
+            dims = kind.tensor_type.shape.dim
+            shape = [dim.dim_value if dim.HasField("dim_value") else 2 + axis for axis, dim in enumerate(dims)]
+            shape = shape if kind.tensor_type.HasField("shape") else [2, 3]  # other ranks are tried where it fails
+            if math.prod(shape) > _BATCH // 8:
+                return None
+            dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type or TensorProto.FLOAT)
+            if dtype.kind == "O":
+                return None
+            value = rng.normal(size=shape) if dtype.kind in "fV" else rng.integers(0, 2, shape)
+            found[f"~x{k}"] = value.astype(dtype)
+        return found
+
+    def _widened(self, region: Region) -> Region | None:
+        """The region from values that are free: none hangs on another, and each may be any number.
+
+        None where the region begins with such values already.
+        """
+        pieces = self._bodies[0].pieces
+        ends = [name for name in region.inputs if name in pieces.makers]
+        first, given = set(ends), [name for name in region.inputs if name not in pieces.makers]
+        for _ in range(_WIDENED):
+            bound = [name for name in ends if not self._is_free(name, [*ends, *given])]
+            if not bound:
+                break
+            for name in bound:
+                ends.remove(name)
+                reads = pieces.reads(pieces.makers[name])
+                ends += [r for r in reads if r in pieces.makers and r not in ends and r not in self._unvarying()]
+            ends = [name for name in ends if name in self._comparison.landmarks]
+        if set(ends) == first:
+            return None
+        return self._comparison.region(region.outputs, {*ends, *(self._unvarying() & self._comparison.landmarks)})
+
+    def _is_free(self, name: str, ends: Sequence[str]) -> bool:
+        """Whether a value may be any number, whatever the other ends are."""
+        pieces = self._bodies[0].pieces
+        node = pieces.nodes[pieces.makers[name]]
+        while node.op_type in _MOVING and node.input[0] in pieces.makers:
+            node = pieces.nodes[pieces.makers[node.input[0]]]
+        if self._manner.ranges or default_domain(node.domain) or node.op_type not in _ANY:
+            return False
+        if len(set(node.input)) < len(node.input):
+            return False
+        inside, reached = pieces.between([name], ())
+        above = {*reached, *(made for index in inside for made in pieces.nodes[index].output)} - {name}
+        return above.isdisjoint(ends)
+
+    def _failure(self, region: Region, label: str, why: str, values: Feeds) -> Failure:
+        before, after = self._bodies
+        last = after.pieces.nodes[region.after[-1]].op_type if region.after else ""
+        return Failure(
+            region,
+            label,
+            why,
+            names_of(before, region.before),
+            names_of(after, region.after),
+            last,
+            self._changed_weights(region),
+            {name: values[f"~x{k}"] for k, name in enumerate(region.inputs) if f"~x{k}" in values},
+        )
+
+    def _changed_weights(self, region: Region) -> tuple[str, ...]:
+        """Constants that both parts of a region read under one name, with other values."""
+        one, other = (
+            {name for index in nodes for name in body.pieces.reads(index) if name in body.constants}
+            for body, nodes in zip(self._bodies, (region.before, region.after), strict=True)
+        )
+        return tuple(sorted(name for name in one & other if not self._comparison.is_shared(name)))
+
+    # --- running --------------------------------------------------------------------------------------------
+
+    def _judged(
+        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str = ORDINARY
+    ) -> Closeness | None:
+        """Run both parts, and compare; None where the first part does not run on these values."""
+        started = process_time()
+        try:
+            return self._compared(pair, kind, values, wide=wide, label=label, how=how)
+        finally:
+            kind.slowest = max(kind.slowest, process_time() - started)
+
+    def _compared(
+        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str
+    ) -> Closeness | None:
+        weights = [self._weights(pair, which) for which in range(2)]
+        feeds = [{**values, **held} for held in weights]
+        try:
+            expected = self._run(pair, kind, 0, feeds[0])
+        except EngineError as error:
+            kind.why = kind.why or str(error)
+            return None
+        try:
+            actual = self._run(pair, kind, 1, feeds[1])
+        except EngineError as error:
+            if label == CAPTURED and (1, "none") in kind.sessions:
+                kind.why = kind.why or str(error)
+                return None
+            return Closeness(f"the second model fails: {error}", is_same=False) if how == ORDINARY else None
+        kind.runs += 1
+        if _draws_numbers(pair):
+            return self._judge_samples(pair, kind, feeds)
+        found = SAME
+        if all(map(identical, expected, actual)):
+            return found
+        doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
+        moved: list[Sequence[Any]] | None = None
+        step = _step(pair, feeds)
+        for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
+            x, y = (run[place] if run is not None else None for run in doubles)
+            if how != ORDINARY and self._manner.grade != "exact":
+                a, b, x, y = _where_finite(a, b, x, y)
+            runs = Runs(
+                a,
+                b,
+                x,
+                y,
+                step=step,
+                floor=_floor(pair),
+                magnitude=_magnitude(values),
+                drawn=label != CAPTURED,
+                narrow=_narrowest(values),
+            )
+            grade = self._grade(kind)
+            one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
+            if one.why and label == CAPTURED:
+                moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
+                one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
+            found = found.worse(one)
+        kind.closeness = kind.closeness.worse(replace(found, why=""))
+        return found
+
+    def _grade(self, kind: _Kind) -> str:
+        return self._manner.grade if len(kind.engines) < 2 else "close"
+
+    def _moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
+        """What the first part makes of inputs and weights that are moved by a rounding."""
+        found: list[Sequence[Any]] = []
+        for seed in range(2):
+            moved = {name: move_by_rounding(value, seed) for name, value in feeds.items()}
+            with suppress(EngineError):
+                found.append(self._run(pair, kind, 0, moved))
+        return found
+
+    def _judge_samples(self, pair: Pair, kind: _Kind, feeds: Sequence[Mapping[str, Any]]) -> Closeness:
+        """Whether random numbers are drawn alike: the same types and shapes, the same distribution."""
+        samples = []
+        for which in range(2):
+            model = random_operators.unseeded(pair.typed(which, _types(pair, which, feeds[which])))
+            try:
+                samples.append(random_operators.sampled(_open_part(model), feeds[which], 0))
+            except EngineError as error:
+                return Closeness(f"cannot be run again: {error}", is_same=False)
+        for one, other in zip(*samples, strict=True):
+            if one.dtype != other.dtype:
+                return Closeness("another type is drawn", is_same=False)
+            if one.dtype.kind in "biuf" and (why := random_operators.unlike(one, other)):
+                return Closeness(why, is_same=False)
+        return Closeness(is_same=False)
+
+    def _run(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any]:
+        key = which, _signature(feeds)
+        if key not in kind.sessions:
+            kind.sessions[key] = None
+            kind.sessions[key] = _open_part(pair.typed(which, _types(pair, which, feeds)))
+        session = kind.sessions[key]
+        if session is None:
+            raise EngineError(kind.why or "no engine runs it")
+        kind.engines.add(session.engine)
+        with time_limit(_PATIENCE if session.engine == Reference.engine else math.inf):
+            return session.run(feeds)
+
+    def _run_wide(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any] | None:
+        key = which, "wide", _signature(feeds)
+        if key not in kind.sessions:
+            kind.sessions[key] = open_wide(pair.typed(which, _types(pair, which, feeds)))
+        session = kind.sessions[key]
+        if session is None or (session.engine == Reference.engine and _size(feeds) > _SMALL):
+            return None
+        with suppress(EngineError), time_limit(_PATIENCE):
+            return session.run(widen_feeds(feeds))
+        return None
+
+    def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
+        """The constants that a part is fed."""
+        if self._read[which] is None or self._read[which][0] is not pair:
+            self._read[which] = pair, self._read_weights(pair, which)
+        found: dict[str, Any] = self._read[which][1]
+        return found
+
+    def _read_weights(self, pair: Pair, which: int) -> dict[str, Any]:
+        part, body = (pair.before, pair.after)[which], self._bodies[which]
+        return {name: numpy_helper.to_array(body.tensor(of)) for name, of in part.weights.items()}
+
+    def _finding(self, kind: _Kind) -> Finding:
+        region = kind.pair.region if not kind.failures else kind.failures[0].region
+        found = Finding(
+            _operators(kind.pair.before.model),
+            _operators(kind.pair.after.model),
+            region.outputs,
+            names_of(self._bodies[0], region.before),
+            names_of(self._bodies[1], region.after),
+            len(kind.places),
+            EQUAL if kind.runs else UNCOVERED,
+            kind.runs,
+            kind.captured,
+            kind.closeness.difference,
+            kind.closeness.allowed,
+            kind.closeness.is_same,
+            why="" if kind.runs else kind.why,
+            engines=" and ".join(sorted(kind.engines)),
+        )
+        if not kind.failures:
+            return found
+        label, why = kind.failures[0].label, kind.failures[0].why
+        if _is_blind(kind):
+            why = f"onnx.reference runs some older operators as they are now ({why})"
+            return replace(found, status=UNCOVERED, why=why)
+        return replace(found, status=DIFFERENT, label=label, why=why)
+
+
+_DEEPEST = 8
+"""Bodies in bodies that are looked into."""
+_ANY = frozenset(
+    (
+        *("Add", "BatchNormalization", "Conv", "ConvTranspose", "Div", "Gather", "Gemm", "GroupNormalization"),
+        *("InstanceNormalization", "LayerNormalization", "MatMul", "Mul", "Neg", "RMSNormalization", "Sub", "Sum"),
+    )
+)
+"""Operators whose results may be any number."""
+_MOVING = frozenset(["Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
+"""Operators that only move elements."""
+
+
+def _open_part(model: ModelProto) -> Session:
+    """A session of a small model: onnxruntime, or onnx.reference for what it does not load; raises `EngineError`."""
+    try:
+        return OnnxRuntime(as_written(model))
+    except EngineError as error:
+        try:
+            return Reference(model)
+        except EngineError:
+            raise error from None
+
+
+def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set[str]]:
+    """A session of the first model that yields any of these values, and which of them it has."""
+    made = {name for node in side.model.graph.node for name in node.output}
+    known = made.intersection(names)
+    outputs = [value.name for value in side.model.graph.output]
+    for engine in (OnnxRuntime, Reference) if known else ():
+        with suppress(EngineError):
+            return replace(side, engine=engine).open((), [n for n in sorted(known) if n not in outputs]), known
+    return None, known
+
+
+def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
+    """Types by onnx's shape inference; large weights, which it does not read, are left out."""
+    import onnx.shape_inference
+
+    small = ModelProto()
+    small.CopyFrom(model)
+    for tensor in small.graph.initializer:
+        if len(tensor.raw_data) > 1024:
+            small.graph.input.add(name=tensor.name, type=tensor_type(tensor.data_type, list(tensor.dims)))
+            tensor.name = f"{tensor.name}~"
+            tensor.ClearField("raw_data")
+    names = [k for k, tensor in enumerate(small.graph.initializer) if tensor.name.endswith("~")]
+    for index in reversed(names):
+        del small.graph.initializer[index]
+    try:
+        graph = onnx.shape_inference.infer_shapes(small, data_prop=True).graph
+    except Exception:  # whatever is wrong with the model, other judges say so
+        graph = small.graph
+    return {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
+
+
+def _inside(label: str, why: str) -> str:
+    """A reason with the innermost body that it speaks of."""
+    return why if not why or why.startswith("in ") else f"in {label}: {why}"
+
+
+def _cropped(base: dict[str, Any]) -> dict[str, Any]:
+    """Images cut down to a corner, where they are large: what decides in them does so in a corner, too."""
+    images = {name: value for name, value in base.items() if getattr(value, "ndim", 0) == 4}
+    if sum(value.size for value in images.values()) < _SMALL:
+        return base
+    return {**base, **{name: value[:2, :, :48, :64] for name, value in images.items()}}
+
+
+def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Inputs with one element along some dimension, as a branch may ask for; then of other ranks."""
+    import numpy as np
+
+    tensors = {name: value for name, value in base.items() if getattr(value, "ndim", 0) and value.size}
+    for name, value in tensors.items():
+        for axis in range(value.ndim):
+            yield {**base, name: value.take([0], axis)}
+    yield {**base, **{name: value[(slice(1),) * value.ndim] for name, value in tensors.items()}}
+    for rank in range(1, 5):
+        yield {**base, **{name: np.resize(value, (2,) * rank) for name, value in tensors.items()}}
+
+
+def _types(pair: Pair, which: int, feeds: Feeds) -> dict[str, TypeProto]:
+    part = (pair.before, pair.after)[which]
+    try:
+        return {value.name: type_of(feeds[value.name]) for value in part.model.graph.input}
+    except (ValueError, KeyError) as error:
+        raise EngineError(f"an input has no type: {error}") from None
+
+
+def _signature(feeds: Feeds) -> tuple[Any, ...]:
+    return tuple((name, str(getattr(v, "dtype", type(v))), getattr(v, "ndim", -1)) for name, v in feeds.items())
+
+
+def _of_different_sizes(runs: Sequence[Feeds]) -> list[Feeds]:
+    """The first runs, of different sizes; of two whose inputs have the same sizes, one tells as much."""
+    found: dict[Any, Feeds] = {}
+    for run in runs:
+        found.setdefault(tuple(getattr(value, "shape", None) for value in run.values()), run)
+    return list(found.values())[:_CAPTURED]
+
+
+def _size(values: Mapping[str, Any]) -> int:
+    return sum(getattr(value, "size", 0) for value in values.values())
+
+
+def _operators(model: ModelProto) -> tuple[str, ...]:
+    return tuple(node.op_type for node in model.graph.node)
+
+
+def _draws_numbers(pair: Pair) -> bool:
+    """Whether a part holds a random generator; a Dropout is one where it is told to train."""
+    nodes = [node for part in (pair.before, pair.after) for body in bodies(part.model) for node in body.node]
+    return any(
+        node.op_type in random_operators.GENERATORS
+        and (node.op_type != "Dropout" or any(node.input[2:]) or any(a.name == "seed" for a in node.attribute))
+        for node in nodes
+    )
+
+
+_APPROXIMATED = frozenset(["Erf", "Gelu", "GRU", "LSTM", "QuickGelu", "Sigmoid", "Swish", "Tanh"])
+
+
+def _floor(pair: Pair) -> float:
+    """What kernels are off in functions that they compute to an absolute error."""
+    parts = (pair.before.model, pair.after.model)
+    return 2.0**-24 if any(node.op_type in _APPROXIMATED for part in parts for node in part.graph.node) else 0.0
+
+
+def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
+    """The step of integers that a region quantizes to, if its forms quantize at different places."""
+    import numpy as np
+
+    counts = []
+    for part in (pair.before, pair.after):
+        ops = [node.op_type for node in part.model.graph.node]
+        counts.append(
+            [op for op in ops if "QuantizeLinear" in op or op.startswith("QLinear") or op in ("QGemm", "QMoE")]
+        )
+    if not any(counts) or counts[0] == counts[1]:
+        return 0.0
+    found = []
+    for part, given in zip((pair.before, pair.after), feeds, strict=True):
+        held = {tensor.name: tensor for tensor in part.model.graph.initializer}
+        for node in part.model.graph.node:
+            for name in node.input[1:] if "Q" in node.op_type or node.op_type == "DequantizeLinear" else ():
+                value = given.get(name)
+                if value is None and name in held:
+                    value = tensors.array(held[name])
+                if is_float(value) and value.size:
+                    found.append(float(np.abs(value.astype(np.float64)).max()))
+    return max(found, default=0.0)
+
+
+def _narrowest(values: Mapping[str, Any]) -> Any:
+    """The narrowest float among what a region is given; None where there is none."""
+    kinds = [value.dtype for value in values.values() if is_float(value) and value.dtype.kind != "c"]
+    return max(kinds, key=half_unit, default=None)
+
+
+def _magnitude(values: Mapping[str, Any]) -> float:
+    """The spread of the largest of a region's inputs."""
+    import numpy as np
+
+    floats = [value for value in values.values() if is_float(value) and value.size and value.dtype.kind == "f"]
+    with np.errstate(all="ignore"):
+        spreads = [float(np.sqrt(np.mean(np.square(value, dtype=np.float64)))) for value in floats]
+    return max((spread for spread in spreads if math.isfinite(spread)), default=0.0)
+
+
+def _where_finite(*values: Any) -> tuple[Any, ...]:
+    """The values with 0 wherever the first one is not finite: beyond its range another form may be better."""
+    import numpy as np
+
+    first = values[0]
+    if not is_float(first):
+        return values
+    finite = np.isfinite(first.astype(np.float64))
+    return tuple(
+        np.where(finite, value, value.dtype.type(0)) if getattr(value, "shape", None) == first.shape else value
+        for value in values
+    )
+
+
+def _is_blind(kind: _Kind) -> bool:
+    """Whether onnx.reference ran a version of an operator that it may not know."""
+    if Reference.engine not in kind.engines:
+        return False
+    versions: list[set[Any]] = []
+    for part in (kind.pair.before.model, kind.pair.after.model):
+        opset = imports.opsets(part).get("", 1)
+        ops = {node.op_type for node in part.graph.node if not default_domain(node.domain)}
+        versions.append({(op, schemas.since("", op, opset)) for op in ops & BLIND})
+    return versions[0] != versions[1] or (len(kind.engines) > 1 and bool(versions[0]))

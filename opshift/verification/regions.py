@@ -1,0 +1,289 @@
+"""Finds regions: the nodes by which two models differ, between values that both have (landmarks).
+
+Nodes that are the same in both models, on the same inputs, prove nothing and are not run. Everything else lies in a
+region: what makes a landmark in one model, from the landmarks before it, and what makes it in the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import imports, schemas, tensor_data, tensors
+from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.traversal import subgraphs
+from opshift.passes.records import dataclass
+from opshift.verification.pieces import Pieces
+from opshift.verification.random_operators import GENERATORS
+from opshift.verification.side import Side
+
+_CHUNK = 1 << 24
+"""Bytes of two weights in files that are compared at a time."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes of two models that compute the same values.
+
+    Attributes:
+        outputs: the landmarks that they compute.
+        inputs: the landmarks and graph inputs that either of them reads.
+        before, after: the nodes, by their place in the main graph; none where a model holds the values as constants.
+    """
+
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+class Body:
+    """One of the two models: its nodes by the values they make, and its constants wherever they are written."""
+
+    def __init__(self, side: Side):
+        self.side = side
+        self.pieces = Pieces(side.model)
+        self.opsets: Mapping[str, int] = imports.opsets(side.model)
+        self.functions = {(default_domain(f.domain), f.name, f.overload): f for f in side.model.functions}
+        self.outputs = [value.name for value in side.model.graph.output]
+
+    @cached_property
+    def constants(self) -> dict[str, TensorProto]:
+        """Initializers, and what Constant nodes hold, by name."""
+        found = dict(self.pieces.held)
+        for node in self.pieces.nodes:
+            if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
+                tensor = tensors.of_constant(node)
+                if tensor is not None:
+                    found[node.output[0]] = tensor
+        return found
+
+    @cached_property
+    def needed(self) -> set[str]:
+        """The values that outputs hang on, constants and inputs aside."""
+        inside, _ = self.pieces.between(self.outputs, ())
+        return {name for index in inside for name in self.pieces.nodes[index].output if name}
+
+    @cached_property
+    def unvarying(self) -> set[str]:
+        """The values that hang on no input: whatever is fed, they are the same."""
+        found = set(self.constants) | set(self.pieces.sparse)
+        for index, node in enumerate(self.pieces.nodes):
+            if node.op_type not in GENERATORS and found.issuperset(self.pieces.reads(index)):
+                found.update(filter(None, node.output))
+        return found
+
+    def makes(self, name: str) -> bool:
+        """Whether nodes that outputs hang on compute a value."""
+        return name in self.needed and name not in self.constants
+
+    def since(self, node: NodeProto, opsets: Mapping[str, int]) -> int | None:
+        """The version that a node's operator is at."""
+        domain = default_domain(node.domain)
+        opset = opsets.get(domain, 0)
+        return schemas.since(domain, node.op_type, opset) or opset
+
+    def tensor(self, name: str) -> TensorProto:
+        """A constant with its bytes, wherever they lie; raises `InvalidModel` where they cannot be had."""
+        held = self.constants[name]
+        return tensor_data.loaded(held, self.side.folder) if tensor_data.is_stored(held) else held
+
+
+class Comparison:
+    """What two models have in common.
+
+    Values of one name are taken to be the same value, but for names that were `rejected`: a run showed that the two
+    models use them for different things.
+    """
+
+    def __init__(self, before: Body, after: Body, rejected: Collection[str] = ()):
+        self.before, self.after, self.rejected = before, after, rejected
+        self._equal: dict[str, bool] = {}
+        self._identical: dict[tuple[int, int], bool] = {}
+
+    @cached_property
+    def landmarks(self) -> set[str]:
+        """The values that both models have, as far as outputs hang on them in either."""
+        one, other = (
+            {name for name in (*body.needed, *body.constants) if name not in self.rejected}
+            for body in (self.before, self.after)
+        )
+        found = one & other
+        given = set(self.before.pieces.given) & set(self.after.pieces.given)
+        return {name for name in found if self.before.makes(name) or self.after.makes(name)} | given
+
+    def is_shared(self, name: str) -> bool:
+        """Whether a name stands for the same value in both models."""
+        if not name or name in self.landmarks:
+            return True
+        if name not in self._equal:
+            one, other = self.before.constants.get(name), self.after.constants.get(name)
+            self._equal[name] = (
+                one is not None and other is not None and same_tensor(one, self.before.side, other, self.after.side)
+            )
+        return self._equal[name]
+
+    def is_identical(self, name: str) -> bool:
+        """Whether the same operator makes a value of the same inputs in both models."""
+        one, other = (body.pieces.makers.get(name) for body in (self.before, self.after))
+        if one is None or other is None:
+            return False
+        if (one, other) not in self._identical:
+            self._identical[one, other] = self._is_same_node(one, other)
+        nodes = self.before.pieces.nodes[one], self.after.pieces.nodes[other]
+        places = (list(node.output).index(name) for node in nodes)
+        return self._identical[one, other] and len(set(places)) == 1
+
+    def _is_same_node(self, one: int, other: int) -> bool:
+        a, b = self.before.pieces.nodes[one], self.after.pieces.nodes[other]
+        if not self._is_same_operator(a, b, self.before.opsets, self.after.opsets):
+            return False
+        reads = [list(body.pieces.reads(k)) for body, k in ((self.before, one), (self.after, other))]
+        return list(a.input) == list(b.input) and all(map(self.is_shared, {*a.input, *reads[0], *reads[1]}))
+
+    def _is_same_operator(
+        self, a: NodeProto, b: NodeProto, opsets: Mapping[str, int], others: Mapping[str, int]
+    ) -> bool:
+        """The same operator at the same version, with the same attributes, graphs and functions included."""
+        if (a.op_type, a.overload, len(a.output)) != (b.op_type, b.overload, len(b.output)):
+            return False
+        if default_domain(a.domain) != default_domain(b.domain) or _attributes(a) != _attributes(b):
+            return False
+        key = default_domain(a.domain), a.op_type, a.overload
+        function, other = self.before.functions.get(key), self.after.functions.get(key)
+        if function is not None or other is not None:
+            if function is None or other is None:
+                return False
+            return function.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+        if self.before.since(a, opsets) != self.after.since(b, others):
+            return False
+        inner = zip(subgraphs(a), subgraphs(b), strict=True) if a.attribute else ()
+        return all(
+            self._is_same_operator(x, y, opsets, others)
+            for (_, _, one), (_, _, two) in inner
+            for x, y in zip(one.node, two.node, strict=True)
+        )
+
+    def regions(self) -> list[Region]:
+        """What differs, in the order of the second model."""
+        groups = _Groups()
+        for name in self.landmarks:
+            if name in self.before.pieces.given and name in self.after.pieces.given:
+                continue
+            if not self.is_identical(name):
+                groups.join(
+                    name,
+                    ("before", self.before.pieces.makers.get(name) if self.before.makes(name) else None),
+                    ("after", self.after.pieces.makers.get(name) if self.after.makes(name) else None),
+                )
+        found = [self.region(names) for names in groups]
+        return sorted(found, key=lambda region: (region.after[-1:] or (-1,), region.outputs))
+
+    def region(self, outputs: Iterable[str], inputs: Collection[str] | None = None) -> Region:
+        """The region that computes some landmarks from `inputs`; from the nearest landmarks where none are told."""
+        outputs = tuple(sorted(outputs))
+        ends = (self.landmarks if inputs is None else set(inputs)) - set(outputs)
+        parts, reads = [], dict[str, None]()
+        for body in (self.before, self.after):
+            wanted = [name for name in outputs if body.makes(name)]
+            inside, reached = body.pieces.between(wanted, ends)
+            parts.append(tuple(index for index in inside if not _is_constant(body, index)))
+            reads.update(dict.fromkeys(name for name in reached if name not in body.constants))
+        return Region(outputs, tuple(reads), parts[0], parts[1])
+
+
+class _Groups:
+    """Landmarks that one node makes together, in either model."""
+
+    def __init__(self) -> None:
+        self._parents: dict[object, object] = {}
+        self._names: list[str] = []
+
+    def join(self, name: str, *makers: tuple[str, int | None]) -> None:
+        self._names.append(name)
+        self._parents.setdefault(name, name)
+        for maker in makers:
+            if maker[1] is not None:
+                self._parents.setdefault(maker, maker)
+                self._parents[self._root(maker)] = self._root(name)
+
+    def _root(self, of: object) -> object:
+        while self._parents[of] != of:
+            self._parents[of] = self._parents[self._parents[of]]
+            of = self._parents[of]
+        return of
+
+    def __iter__(self) -> Iterator[list[str]]:
+        groups: dict[object, list[str]] = {}
+        for name in self._names:
+            groups.setdefault(self._root(name), []).append(name)
+        return iter(groups.values())
+
+
+def _is_constant(body: Body, index: int) -> bool:
+    return any(name in body.constants for name in body.pieces.nodes[index].output)
+
+
+def _attributes(node: NodeProto) -> list[bytes]:
+    return sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
+
+
+def same_tensor(a: TensorProto, one: Side, b: TensorProto, other: Side) -> bool:
+    """Whether two constants are the same, bit for bit; weights in files are compared in pieces, where they lie."""
+    if a is b:
+        return True
+    if a.data_type != b.data_type or list(a.dims) != list(b.dims):
+        return False
+    if tensor_data.is_stored(a) and tensor_data.is_stored(b):
+        with suppress(InvalidModel, OSError):
+            return _is_same_place(a, one.folder, b, other.folder) or _is_same_file(a, one.folder, b, other.folder)
+    try:
+        a, b = (
+            tensor_data.loaded(tensor, side.folder) if tensor_data.is_stored(tensor) else tensor
+            for tensor, side in ((a, one), (b, other))
+        )
+    except (InvalidModel, OSError):
+        return False
+    if a.HasField("raw_data") and b.HasField("raw_data"):
+        return a.raw_data == b.raw_data
+    return _content(a) == _content(b)
+
+
+def _is_same_place(a: TensorProto, folder: str | None, b: TensorProto, other: str | None) -> bool:
+    one, two = tensor_data.place(a), tensor_data.place(b)
+    if folder is None or other is None or (one.offset, one.fields) != (two.offset, two.fields):
+        return False
+    return tensor_data.path(folder, one.location) == tensor_data.path(other, two.location)
+
+
+def _is_same_file(a: TensorProto, folder: str | None, b: TensorProto, other: str | None) -> bool:
+    """Compare the bytes of two weights where they lie; raises `InvalidModel` for what has no bytes of its own there."""
+    places = tensor_data.place(a), tensor_data.place(b)
+    if folder is None or other is None or any(not place.offset and place.fields for place in places):
+        raise InvalidModel("no bytes of its own")
+    rest = tensor_data.nbytes(a)
+    with tensor_data.opened(folder, places[0]) as first, tensor_data.opened(other, places[1]) as second:
+        first.seek(places[0].offset)
+        second.seek(places[1].offset)
+        while rest > 0:
+            step = min(rest, _CHUNK)
+            if first.read(step) != second.read(step):
+                return False
+            rest -= step
+    return True
+
+
+def _content(tensor: TensorProto) -> object:
+    from onnx import numpy_helper
+
+    value = numpy_helper.to_array(tensor)
+    return value.tolist() if value.dtype.kind in "OSU" else value.tobytes()
+
+
+def names_of(body: Body, nodes: Sequence[int]) -> tuple[str, ...]:
+    """How a report calls nodes: by name, or by their first output where they have none."""
+    return tuple(
+        body.pieces.nodes[index].name or next(filter(None, body.pieces.nodes[index].output), "") for index in nodes
+    )

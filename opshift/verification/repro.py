@@ -1,0 +1,91 @@
+"""The smallest pair of models that still differ, written to a folder with inputs, both outputs and a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opshift.files import external
+from opshift.files.writing import writing
+from opshift.passes.model.messages import TypeProto
+from opshift.passes.model.types import tensor_type
+from opshift.passes.records import replace
+from opshift.verification.engines import EngineError
+from opshift.verification.pieces import Pieces
+from opshift.verification.proof import Failure
+from opshift.verification.side import Side
+
+COMMAND = "opshift verify before.onnx after.onnx"
+GIVEN = "--inputs inputs"
+
+
+def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
+    """Write `before.onnx`, `after.onnx`, `inputs/`, if any, `outputs-before/`, `outputs-after/`, and `command.txt`.
+
+    The models hold the nodes by which the two compute other values from the same ones.
+
+    Returns:
+        Whether both ran, so that there was something to write.
+
+    Raises:
+        CannotWrite: the folder cannot be written.
+    """
+    place, tensor = Path(folder), failure.region.outputs[0]
+    try:
+        types = {name: _type_of(value) for name, value in failure.values.items()}
+        sides = [_cut(side, tensor, types) for side in (before, after)]
+        outputs = [side.open().run(failure.values)[0] for side in sides]
+    except EngineError:
+        return False
+    if any(value is None for value in outputs):  # has no type that a model could declare
+        return False
+    for side, value in zip(sides, outputs, strict=True):
+        side.model.graph.output[0].type.CopyFrom(_type_of(value))
+    read = {value.name for side in sides for value in side.model.graph.input}
+    given = {name: value for name, value in failure.values.items() if name in read}
+    with writing(place):
+        place.mkdir(parents=True, exist_ok=True)
+        if given:  # what differs may be a constant
+            write_tensors(place / "inputs", "input", given)
+        for side, name, value in zip(sides, ("before", "after"), outputs, strict=True):
+            (place / f"{name}.onnx").write_bytes(side.model.SerializeToString())
+            write_tensors(place / f"outputs-{name}", "output", {tensor: value})
+        command = f"{COMMAND} {GIVEN}" if given else COMMAND
+        (place / "command.txt").write_text(f"{command}\n", encoding="utf-8", newline="\n")
+    return True
+
+
+def _cut(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
+    """What computes a value from others, weights embedded."""
+    pieces = Pieces(side.model)
+    read = set(pieces.between([tensor], types)[1])
+    model = pieces.cut([tensor], {name: kind for name, kind in types.items() if name in read})
+    if side.folder is not None:
+        model = external.runnable(model, side.folder, embedded=True)
+    return replace(side, model=model, folder=None)
+
+
+def _type_of(value: Any) -> TypeProto:
+    from onnx import helper
+
+    if value is None:  # an optional value that holds nothing; of what, nobody knows
+        raise EngineError("a value that is absent cannot be given")
+    if isinstance(value, (list, tuple)):
+        element = _type_of(value[0]) if value else tensor_type(1)
+        return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))
+    return tensor_type(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+
+def write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:
+    """As published test data are laid out: `input_0.pb`, one tensor a file."""
+    from onnx import numpy_helper
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for index, (tensor, value) in enumerate(values.items()):
+        made = (
+            numpy_helper.from_list(list(value), tensor)
+            if isinstance(value, (list, tuple))
+            else numpy_helper.from_array(value, tensor)
+        )
+        (folder / f"{name}_{index}.pb").write_bytes(made.SerializeToString())

@@ -1,1 +1,0 @@
-"""The same model in float64, node after node: what it computes with rounding out of the way."""

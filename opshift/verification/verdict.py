@@ -1,0 +1,154 @@
+"""What verification found, as it is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from opshift.passes.records import dataclass
+
+EQUAL, DIFFERENT, UNVERIFIED = "equal", "different", "unverified"
+UNCOVERED = "not covered"
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """How near an output of both models is, at the element that is nearest to what is allowed.
+
+    Attributes:
+        output: its name.
+        difference: how far apart the two are.
+        allowed: how far apart they may be.
+        is_same: whether they were the same in all runs, bit for bit.
+        is_random: whether only types and shapes were compared, as the first model does not repeat its numbers.
+        by_user: whether the user said what is allowed.
+        part: of the elements that is wrong.
+        why: what is wrong; empty where nothing is.
+    """
+
+    output: str
+    difference: float = 0.0
+    allowed: float = 0.0
+    is_same: bool = True
+    is_random: bool = False
+    by_user: bool = False
+    part: float = 0.0
+    why: str = ""
+
+    @property
+    def share(self) -> float:
+        """How much of what is allowed is used up."""
+        return self.difference / self.allowed if self.allowed else float(self.difference > 0)
+
+    def worse(self, other: OutputReport) -> OutputReport:
+        """Of two runs, the one that is wrong, or nearer to what is allowed."""
+        worst = self if self.why or (self.share >= other.share and not other.why) else other
+        return OutputReport(
+            worst.output,
+            worst.difference,
+            worst.allowed,
+            self.is_same and other.is_same,
+            self.is_random or other.is_random,
+            worst.by_user,
+            max(self.part, other.part),
+            worst.why,
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one kind of region: nodes by which the two models compute the same values.
+
+    Attributes:
+        before, after: the operators of both forms, such as `LayerNormalization`.
+        values: the values that one place of the kind computes.
+        nodes: the nodes of the first model there, by name or first output.
+        made: the nodes of the second model there.
+        places: how many places are of this kind.
+        status: `equal`, `different`, or `not covered`.
+        runs: on how many sets of inputs both ran, captured and drawn.
+        captured: whether values of the models' own runs were among these.
+        difference, allowed: at the element that is nearest to its bound.
+        is_same: whether all results were the same, bit for bit.
+        label: which inputs tell a difference.
+        why: what differs, or why nothing was run.
+        engines: what ran them.
+    """
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    values: tuple[str, ...]
+    nodes: tuple[str, ...]
+    made: tuple[str, ...]
+    places: int = 1
+    status: str = EQUAL
+    runs: int = 0
+    captured: bool = False
+    difference: float = 0.0
+    allowed: float = 0.0
+    is_same: bool = True
+    label: str = ""
+    why: str = ""
+    engines: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of comparing two models.
+
+    Attributes:
+        status: `equal`, `different`, or `unverified` where a changed part could not be run.
+        is_same: whether all that was compared was the same, bit for bit.
+        engine: what ran the whole models, such as `onnxruntime`; empty where nothing did.
+        runs: on how many sets of inputs the whole models ran.
+        absolute, relative: the largest difference of any output, and the largest as a part of the value.
+        inputs: the shape of each input, run by run; of a single integer, its value.
+        outputs: how near each output is.
+        regions: what was found of each kind of changed part.
+        tensor: the first value that differs.
+        why: what differs there, or why nothing could be run.
+        node, op: what makes it in the second model.
+        parts: the nodes of the first model that compute it, by name or first output.
+        blamed: the nodes of all parts that differ.
+        weights: constants of one name that these read in both models, with other values.
+        cast: inputs and outputs of another precision in one of the models, which were cast.
+        repro: where the smallest models that differ were written.
+        remarks: what was seen and does not decide, and what was not covered.
+    """
+
+    status: str
+    is_same: bool = False
+    engine: str = ""
+    runs: int = 0
+    absolute: float = 0.0
+    relative: float = 0.0
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    outputs: tuple[OutputReport, ...] = ()
+    regions: tuple[Finding, ...] = ()
+    tensor: str = ""
+    why: str = ""
+    node: str = ""
+    op: str = ""
+    parts: tuple[str, ...] = ()
+    blamed: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    cast: tuple[str, ...] = ()
+    repro: str = ""
+    remarks: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+    @property
+    def equal(self) -> bool:
+        return self.status == EQUAL
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The outputs whose numbers are random, of which only types and shapes were compared."""
+        return tuple(output.output for output in self.outputs if output.is_random)
+
+    @property
+    def worst(self) -> OutputReport | None:
+        """The output that is nearest to what is allowed; None where no output moved at all."""
+        return max((o for o in self.outputs if o.difference), key=lambda output: output.share, default=None)

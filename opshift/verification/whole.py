@@ -1,0 +1,457 @@
+"""Runs two whole models on inputs as users have them, and compares their outputs: only that tells how far they move."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from time import perf_counter
+from typing import Any
+
+from opshift.passes import progress
+from opshift.passes.model import schemas, tensor_data
+from opshift.passes.model.messages import GraphProto, ModelProto, TensorProto, default_domain
+from opshift.passes.model.traversal import bodies
+from opshift.passes.records import dataclass, field, replace
+from opshift.verification import adapters, bounds, interfaces, isolation, random_operators
+from opshift.verification.compare import compare, identical
+from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, time_limit
+from opshift.verification.feeding import inputs as feeding
+from opshift.verification.feeding import responding, windows
+from opshift.verification.feeding.asked import Asked
+from opshift.verification.side import Side
+from opshift.verification.tolerances import Tolerances
+from opshift.verification.verdict import OutputReport
+
+Run = Callable[[Mapping[str, Any]], list[Any]]
+
+MOST = 1 << 30
+"""Bytes of weights up to which whole models are run without being asked to."""
+TURNS = 1000
+"""Turns after which a Loop without a trip count ends, in both models alike."""
+_PATIENCE = 15.0
+"""Seconds that onnx.reference has for the first run of a whole model, and for all of them."""
+
+# onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
+# agree say as much as one. The reference alone comes last, because it is blind to some version differences.
+_PAIRS: tuple[tuple[type[OnnxRuntime | Reference], type[OnnxRuntime | Reference]], ...] = (
+    (OnnxRuntime, OnnxRuntime),
+    (OnnxRuntime, Reference),
+    (Reference, OnnxRuntime),
+    (Reference, Reference),
+)
+
+
+@dataclass
+class WholeRun:
+    """What came of running both models.
+
+    Attributes:
+        feeds: inputs that the first model runs on.
+        shapes: of these, as a report shows them.
+        outputs: how near the outputs are.
+        engine: what ran both; empty where they were not compared.
+        runs: how many sets of inputs both ran on.
+        absolute, relative: the largest differences of outputs.
+        tensor, why: the first output that differs, and how; or why nothing was compared.
+        is_different: whether outputs differ.
+        cast: inputs and outputs of another precision in one of the models.
+        part: of the elements of an output that differs, the largest.
+        empty: how outputs differ at sizes of 0.
+        remarks: what was seen and does not decide.
+    """
+
+    feeds: list[dict[str, Any]] = field(default_factory=list)
+    shapes: list[dict[str, Any]] = field(default_factory=list)
+    outputs: dict[str, OutputReport] = field(default_factory=dict)
+    engine: str = ""
+    runs: int = 0
+    absolute: float = 0.0
+    relative: float = 0.0
+    tensor: str = ""
+    why: str = ""
+    is_different: bool = False
+    cast: tuple[str, ...] = ()
+    part: float = 0.0
+    empty: str = ""
+    remarks: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool = False) -> WholeRun:
+    """Run both models on the same inputs and compare, in the first pair of engines that runs both.
+
+    Inputs are `sought` in other processes where some are known to end the one that runs them.
+    """
+    size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in (before, after))
+    if size > MOST and not (wanted.runs or wanted.sets or wanted.engines):
+        return WholeRun(why=f"{size >> 20} MB of weights; --runs 1 runs the whole models as well")
+    reasons: list[str] = []
+    best = WholeRun()
+    named = [tuple(adapters.JUDGES[name] for name in wanted.engines)] if wanted.engines else _PAIRS
+    for first, second in dict.fromkeys((before.in_place_of(a), after.in_place_of(b)) for a, b in named):
+        one, other = replace(before, engine=first), replace(after, engine=second)
+        same = first is second and first in ENGINES  # others compute something else than what is written
+        try:
+            slow = Reference in (first, second)
+            with time_limit(_PATIENCE if slow and not wanted.engines else math.inf):
+                found = _run(one, other, grade if same else "close", wanted, sought=sought)
+        except EngineError as error:
+            reasons.append(str(error))
+            if TOO_LONG in reasons[-1]:  # another pair with that engine takes as long
+                break
+            continue
+        if found.engine and not found.is_different:
+            return found
+        if found.is_different and (first is second or wanted.engines or before.network or after.network):
+            return found
+        if found.is_different:
+            found = replace(found, is_different=False, engine="", why="the engines disagree on one and the same model")
+            if not _is_blind(one, other) and _agree(one, other, wanted):
+                return replace(found, is_different=True, engine=f"{one.named} and {other.named}")
+        best = found if len(found.feeds) > len(best.feeds) else best
+        reasons.append(found.why)
+    return replace(best, why="; ".join(dict.fromkeys(filter(None, reasons))))
+
+
+def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) -> WholeRun:
+    started = perf_counter()
+    cast = interfaces.casts(before.model, after.model)
+    found = WholeRun(cast=tuple(cast))
+    progress.tell("run the first model")
+    first = before.open()
+    runs = list(
+        feeding.running(
+            before,
+            lambda given: first.run(interfaces.rounded(given, cast)),
+            wanted,
+            sought=sought,
+            beside=after.model,
+        )
+    )
+    found.feeds = [interfaces.rounded(fed.given, cast) for fed in runs]
+    expected = [fed.outputs for fed in runs]
+    names = [value.name for value in before.model.graph.output]
+    for given in _second_steps(before.model, found.feeds, expected):
+        with suppress(EngineError):
+            expected.append(first.run(given))
+            found.feeds.append(given)
+    try:
+        second = after.open()
+    except EngineError as error:
+        found.why = str(error)
+        return found
+    found.engine = " and ".join(dict.fromkeys([before.named, after.named]))
+    judge = OutputJudge(before, grade, wanted.tolerances, names)
+    for number, (given, values) in enumerate(zip(found.feeds, expected, strict=True)):
+        progress.tell("run the second model", number + 1, len(found.feeds))
+        found.shapes.append({name: feeding.shape_of(value) for name, value in given.items()})
+        try:
+            actual = second.run(interfaces.as_second(given, cast))
+        except EngineError as error:
+            found.why = f"the second model fails: {error}"
+            if Reference in (before.engine, after.engine):  # which runs what is not valid, and not all that is
+                found.engine = ""
+                return found
+            found.is_different = True
+            return found
+        if "openvino" in (before.named, after.named):
+            values, actual = ([_as_computed(value) for value in run] for run in (values, actual))
+        found.runs += 1
+        for name, a, b in zip(names, values, actual, strict=True):
+            if name in cast:
+                a, b = interfaces.in_narrower(a, b)
+            report = judge.output(name, given, a, b)
+            found.outputs[name] = found.outputs[name].worse(report) if name in found.outputs else report
+            if not report.is_random:
+                seen = compare(a, b)
+                found.absolute, found.relative = max(found.absolute, seen.absolute), max(found.relative, seen.relative)
+            found.part = max(found.part, report.part)
+            if report.why and not found.is_different:
+                found.is_different, found.tensor, found.why = True, name, report.why
+        if found.is_different:
+            return found
+    if expected and all(map(_is_nothing, expected)):
+        found.engine, found.why = "", "all outputs were NaN in each run"
+        return found
+    found.remarks += responding.remarks(before.model, expected)
+    found.remarks += _unfilled(before, found.feeds)
+    if not (wanted.sets or wanted.runs or found.cast) and before.engine is after.engine is OnnxRuntime:
+        _try_small_sizes((before.model, after.model), first, second, found, judge)
+    found.seconds = perf_counter() - started
+    return found
+
+
+def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What no run could test: windows that were larger than what they see."""
+    wide = windows.windows(side.model)
+    largest = max(feeds, key=lambda given: sum(getattr(value, "size", 0) for value in given.values()))
+    sizes = {name: value.shape for name, value in largest.items() if hasattr(value, "shape")}
+    seen = windows.infer_shapes(side.model, side.folder, sizes, [window.value for window in wide]) if wide else {}
+    names = windows.unfilled_windows(side.model, [seen])
+    if not names:
+        return []
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [f"not filled, so not tested to their edges: {', '.join(names[:3])}{rest}; --input-shape sets larger sizes"]
+
+
+def _try_small_sizes(
+    models: Sequence[ModelProto], first: Session, second: Session, found: WholeRun, judge: OutputJudge
+) -> None:
+    """Run both at sizes 2, 1 and 0 of all dimensions that are dynamic in both, as far as the first one takes them.
+
+    Kernels may crash on these, so each runs in a process of its own.
+    """
+    dims = [{value.name: value.type.tensor_type.shape.dim for value in model.graph.input} for model in models]
+    fixed = {
+        name: [any(dim.dim_value for dim in pair) for pair in zip(shape, dims[1][name], strict=False)]
+        if name in dims[1]
+        else [True] * len(shape)  # the second model has a value in its place
+        for name, shape in dims[0].items()
+    }
+    if all(map(all, fixed.values())) or not isolation.forks():
+        return
+    for size in (2, 1, 0):
+        given = {name: _cut_down(value, fixed.get(name, ()), size) for name, value in found.feeds[0].items()}
+        with suppress(isolation.Ended):
+            name, why = isolation.call(_compare_once, first, second, given, judge)
+            if why and size:
+                found.is_different, found.tensor, found.why = True, name, f"{why}, at sizes of {size}"
+            elif why and name:
+                found.empty = f'"{name}" differs at sizes of 0: {why}'
+        if found.is_different:
+            return
+
+
+def _cut_down(value: Any, fixed: Sequence[bool], size: int) -> Any:
+    """The first elements of an input along the dimensions that are not fixed."""
+    if getattr(value, "ndim", None) != len(fixed):
+        return value
+    return value[tuple(slice(None) if is_fixed else slice(size) for is_fixed in fixed)]
+
+
+def _compare_once(first: Session, second: Session, given: Mapping[str, Any], judge: OutputJudge) -> tuple[str, str]:
+    """The first output that differs, and how; nothing where the first model does not take the inputs."""
+    isolation.end_after(math.ceil(_PATIENCE))
+    try:
+        expected = first.run(given)
+    except EngineError:
+        return "", ""
+    try:
+        actual = second.run(given)
+    except EngineError as error:
+        return "", f"the second model fails: {error}"
+    for name, a, b in zip(judge.names, expected, actual, strict=True):
+        report = judge.output(name, given, a, b)
+        if report.why:
+            return name, report.why
+    return "", ""
+
+
+class OutputJudge:
+    """Compares outputs, by what rounding does to them."""
+
+    def __init__(
+        self,
+        before: Side,
+        grade: str,
+        asked: Tolerances,
+        names: Sequence[str],
+        wrap: Callable[[Run], Run] = lambda run: run,
+    ):
+        """`asked` are tolerances of the user; `wrap` says how a session of the first model is run."""
+        self._before, self._grade, self._asked, self.names, self._wrap = before, grade, asked, names, wrap
+        self._moved: dict[int, list[tuple[Any, ...]]] = {}
+        self._forms: list[Run] | None = None
+
+    def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any) -> OutputReport:
+        asked = self._asked.get(name, self._asked.get(""))
+        if asked is not None:
+            found = bounds.judge_by_user(a, b, asked)
+            return OutputReport(name, found.difference, found.allowed, identical(a, b), by_user=True, why=found.why)
+        if identical(a, b):
+            return OutputReport(name)
+        found = bounds.judge_outputs(a, b, self._grade)
+        if found.why and random_operators.is_random(self._before, given, name, a, b, self._grade):
+            return OutputReport(name, is_same=False, is_random=True)
+        if found.why and getattr(a, "dtype", None) == getattr(b, "dtype", ()):
+            place = self.names.index(name)
+            found = bounds.judge_outputs(a, b, "close", tuple(run[place] for run in self._moved_runs(given)))
+        return OutputReport(name, found.difference, found.allowed, is_same=False, part=found.part, why=found.why)
+
+    def _moved_runs(self, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Outputs of the first model with its inputs and its weights moved by a rounding."""
+        if id(given) not in self._moved:
+            progress.tell("measure what rounding does")
+            found = []
+            if self._forms is None:
+                self._forms = []
+                for seed in range(2):
+                    with suppress(EngineError):
+                        self._forms.append(
+                            self._wrap(replace(self._before, model=_moved(self._before, seed)).open().run)
+                        )
+            for seed, run in enumerate(self._forms):
+                fed = {name: bounds.move_by_rounding(value, seed) for name, value in given.items()}
+                with suppress(EngineError):
+                    found.append(tuple(run(fed)))
+            self._moved[id(given)] = found
+        return self._moved[id(given)]
+
+
+_WIDEST = 1 << 26
+"""Elements of weights that are moved by a rounding, at most."""
+
+
+def _moved(side: Side, seed: int) -> ModelProto:
+    """The model with its float weights moved by a rounding each, as far as they lie in memory."""
+    from onnx import numpy_helper
+
+    model = ModelProto()
+    model.CopyFrom(side.model)
+    for body in bodies(model):
+        for tensor in body.initializer if isinstance(body, GraphProto) else ():
+            floats = (TensorProto.FLOAT, TensorProto.FLOAT16)
+            if (
+                tensor.data_type in floats
+                and not tensor_data.is_stored(tensor)
+                and 4 < math.prod(tensor.dims) < _WIDEST
+            ):
+                value = bounds.move_by_rounding(numpy_helper.to_array(tensor), seed)
+                tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    return model
+
+
+def _agree(one: Side, other: Side, wanted: Asked) -> bool:
+    """Whether two engines yield the same for one of the models, so that what differs is the models' doing."""
+    for side, engine in ((one, other.engine), (other, one.engine)):
+        with suppress(EngineError), time_limit(_PATIENCE):
+            return not _run(side, replace(side, engine=engine), "close", wanted, sought=False).is_different
+    return False
+
+
+def _is_blind(before: Side, after: Side) -> bool:
+    """Whether onnx.reference, which does not know of all old versions of operators, ran the older of two models."""
+    old, new = (
+        next((entry.version for entry in side.model.opset_import if not default_domain(entry.domain)), 0)
+        for side in (before, after)
+    )
+    return Reference in (before.engine, after.engine) and old != new
+
+
+def _is_nothing(values: Sequence[Any]) -> bool:
+    """Whether all float outputs of a run are NaN, and there are such."""
+    import numpy as np
+
+    floats = [value for value in values if bounds.is_float(value) and value.size]
+    return bool(floats) and all(bool(np.isnan(value.astype(np.complex128)).all()) for value in floats)
+
+
+def _as_computed(value: Any) -> Any:
+    """A value as exact as OpenVINO knows it, which computes double as float."""
+    return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
+
+
+# --- models that no engine runs -------------------------------------------------------------------------------
+
+
+def runnable_part(side: Side) -> tuple[Side, str] | None:
+    """The model without operators that no engine knows, and without what hangs on them, and what these are.
+
+    None where all are known, or nothing is left.
+    """
+    known = {"", "ai.onnx.ml", schemas.MICROSOFT, *(function.domain for function in side.model.functions)}
+    lost: set[str] = set()
+    kept, unknown = [], dict[str, None]()
+    for node in side.model.graph.node:
+        if default_domain(node.domain) not in known:
+            unknown[f"{node.domain}::{node.op_type}"] = None
+        elif not lost.intersection(node.input):
+            kept.append(node)
+            continue
+        lost.update(node.output)
+    if not unknown or not kept:
+        return None
+    model = ModelProto()
+    model.CopyFrom(side.model)
+    del model.graph.node[:], model.graph.output[:]
+    model.graph.node.extend(kept)
+    read = {name for node in kept for name in node.input}
+    for name in [name for node in kept for name in node.output if name and name not in read]:
+        model.graph.output.add(name=name)
+    return replace(side, model=model), f"no engine knows {', '.join(unknown)}"
+
+
+def draw_inputs(side: Side, wanted: Asked) -> list[dict[str, Any]]:
+    """Inputs that a model runs on; none where it does not run."""
+    with suppress(EngineError):
+        return [fed.given for fed in feeding.running(side, side.open().run, wanted)]
+    return []
+
+
+# --- states ---------------------------------------------------------------------------------------------------
+
+_STATE = re.compile(r"(present|past|new|next|prev(ious)?|out(put)?|in(put)?|state)|[^a-z0-9]+|n$|\d+$")
+
+
+def _second_steps(
+    model: ModelProto, feeds: Sequence[Mapping[str, Any]], outputs: Sequence[Sequence[Any]]
+) -> list[dict[str, Any]]:
+    """The first inputs again, with the states that the first run left: `stateN` for `state`, `present` for `past`."""
+    if not feeds:
+        return []
+    names = [value.name for value in model.graph.output]
+    given, made = feeds[0], dict(zip(names, outputs[0], strict=True))
+    states: dict[str, Any] = {}
+    for name, value in given.items():
+        for output, result in made.items():
+            alike = getattr(result, "dtype", None) == getattr(value, "dtype", ()) and result.ndim == value.ndim
+            if alike and bounds.is_float(value) and _is_state(name, output) and name not in states:
+                states[name] = result
+    return [{**given, **states}] if states else []
+
+
+def _is_state(given: str, made: str) -> bool:
+    """Whether an output's name says that it is the next value of an input."""
+    one, other = given.lower(), made.lower()
+    if not any(word in one + other for word in ("state", "past", "present", "prev", "cache", "hidden", "mem")):
+        plain = re.sub(r"_?(out(put)?|n|next|new)$", "", other)
+        return (
+            plain in ("h", "c", "hn", "cn")
+            and plain[:1] == re.sub(r"_?(in(put)?|0|prev)$", "", one)[:1]
+            and len(one) < 8
+        )
+    return _STATE.sub("", one) == _STATE.sub("", other) and _digits(one) == _digits(other)
+
+
+def _digits(name: str) -> list[str]:
+    return re.findall(r"\d+", name)
+
+
+# --- loops ----------------------------------------------------------------------------------------------------
+
+
+def bound_loops(model: ModelProto) -> ModelProto:
+    """A copy whose Loops without a trip count end after `TURNS` turns; the model itself where it has none."""
+    if not any(_is_endless(node) for body in bodies(model) for node in body.node):
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    number = 0
+    for body in list(bodies(made)):
+        for index in reversed([k for k, node in enumerate(body.node) if _is_endless(node)]):
+            held = list(body.node)
+            number += 1
+            name = f"~turns{number}"
+            trip = type(held[index])(op_type="Constant", output=[name])
+            trip.attribute.add(name="value", type=4, t=TensorProto(data_type=TensorProto.INT64, int64_data=[TURNS]))
+            held[index].input[0] = name
+            rest = [type(node).FromString(node.SerializeToString()) for node in [*held[:index], trip, *held[index:]]]
+            del body.node[:]
+            body.node.extend(rest)
+    return made
+
+
+def _is_endless(node: Any) -> bool:
+    return node.op_type == "Loop" and not default_domain(node.domain) and bool(node.input) and not node.input[0]

@@ -1,0 +1,210 @@
+"""The one place where a conversion is tried in more than one way.
+
+An attempt that fails for a known reason is repaired: another one takes its place. Alternatives stand beside it, such as
+another opset that a backend reads. Of those that succeed one is chosen: exact first, then of the fewest nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from opshift.passes.changes import Change, Result
+from opshift.passes.conversion import ir_versions
+from opshift.passes.model.imports import check_imports, opsets
+from opshift.passes.model.kinds import Survey
+from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
+from opshift.passes.model.traversal import Op
+from opshift.passes.records import dataclass, replace
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_FUNCTIONS_SINCE = 8  # the IR version that introduced model-local functions
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One way to convert a model.
+
+    Attributes:
+        source: the model, or what is left of it without dead branches.
+        targets: the opset to reach, by domain.
+        ir_version: the IR version to write; None for the one that follows.
+        folder: where external data lie.
+        expand: operators to replace by their definitions, wherever they occur.
+        inline: functions of the model to inline.
+        copies: functions of which there is a copy for each kind of call, if any.
+        merge: whether functions that differ in their names alone are inlined as one.
+        dropped: what is said of the Ifs in `source` of which a dead branch was dropped.
+        beside: whether it stands beside another attempt, at another opset or without what a backend lacks.
+        is_extended: whether more operators are expanded than at first, on the chance that this succeeds.
+        why: what is done otherwise than at first, as reports tell it.
+        survey: the nodes of `source` by kind; a conversion uses it up.
+    """
+
+    source: ModelProto
+    targets: Mapping[str, int]
+    ir_version: int | None = None
+    folder: str | None = None
+    expand: frozenset[Op] = frozenset()
+    inline: frozenset[Op] = frozenset()
+    copies: Copies | None = None
+    merge: bool = True
+    dropped: tuple[Change, ...] = ()
+    beside: bool = False
+    is_extended: bool = False
+    why: tuple[str, ...] = ()
+    survey: Survey | None = None
+
+    @property
+    def model(self) -> ModelProto:
+        """The model to convert."""
+        return self.source if self.copies is None else self.copies.model
+
+
+@dataclass(frozen=True)
+class Copies:
+    """A model in which functions have a copy for each kind of call, and the names that the user gave to these."""
+
+    model: ModelProto
+    changes: tuple[Change, ...]
+    names: Mapping[Op, str]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What came of an attempt.
+
+    Attributes:
+        attempt: with the copies of functions that it made.
+        result: the converted model, or the refusals.
+        blamed: functions of the model that cannot be converted where they stand.
+        merged: whether the refusals are about functions that were inlined as one.
+        repairable: whether a refusal may have to do with how the attempt was made.
+    """
+
+    attempt: Attempt
+    result: Result
+    blamed: frozenset[Op] = frozenset()
+    merged: bool = False
+    repairable: bool = True
+
+    @property
+    def is_refused(self) -> bool:
+        return self.result.model is None
+
+
+Repair = Callable[[Conversion], Attempt | None]
+"""The attempt that takes the place of one that failed; None where it knows none."""
+
+
+def try_attempts(
+    first: A,
+    carry_out: Callable[[A], R],
+    repairs: Sequence[Callable[[R], A | None]] = (),
+    alternatives: Sequence[Callable[[Sequence[R]], Sequence[A]]] = (),
+) -> list[R]:
+    """Carry out attempts until nobody knows another one; returns those that were not repaired, in order.
+
+    The first repair that has an attempt takes the place of what has just failed. Once no attempt waits, the first
+    alternative that has any is asked for more.
+    """
+    waiting, tried = [first], list[R]()
+    while waiting:
+        done = carry_out(waiting.pop(0))
+        repaired = next(filter(None, (repair(done) for repair in repairs)), None)
+        if repaired is not None:
+            waiting.insert(0, repaired)
+            continue
+        tried.append(done)
+        if not waiting:
+            waiting = list(next(filter(None, (find(tried) for find in alternatives)), ()))
+    return tried
+
+
+def choose(tried: Iterable[Conversion]) -> Conversion:
+    """The conversion that is exact, then that of the fewest nodes; of refusals the fewest."""
+    tried = list(tried)
+    done = [conversion for conversion in tried if not conversion.is_refused]
+    if done:
+        return min(done, key=lambda each: (each.result.grade == "close", sum((each.result.after or {}).values())))
+    return min(tried, key=lambda conversion: len(conversion.result.refusals))
+
+
+def plan_attempt(
+    source: ModelProto,
+    targets: Mapping[str, int],
+    expand: Iterable[Op] = (),
+    ir_version: int | None = None,
+    folder: str | None = None,
+    survey: Survey | None = None,
+) -> Attempt:
+    """The first attempt. Functions of the model stay, unless they are to be expanded, or below IR version 8.
+
+    Raises:
+        InvalidModel: the opset imports are missing, contradict each other or are unknown.
+        ValueError: the model imports no opset of a domain in `targets`.
+    """
+    if survey is None:
+        check_imports(source)
+    absent = sorted(set(targets) - set(opsets(source)) - {""})
+    if absent:
+        held = ", ".join(repr(domain or "ai.onnx") for domain in opsets(source))
+        raise ValueError(f"the model imports no opset of domain {absent[0]!r}; it imports {held}")
+    wanted, local = frozenset(expand), local_functions(source)
+    inline = local if ir_versions.choose_ir_version(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
+    return Attempt(source, targets, ir_version, folder, wanted, inline, survey=survey)
+
+
+def extend(attempt: Attempt, ops: Iterable[Op]) -> Attempt:
+    """The attempt with more operators to expand."""
+    more = frozenset(ops)
+    first = plan_attempt(attempt.source, attempt.targets, attempt.expand | more, attempt.ir_version, attempt.folder)
+    said = ", ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in more))
+    return replace(first, beside=attempt.beside, is_extended=True, why=(*attempt.why, f"expanded {said}"))
+
+
+def local_functions(model: ModelProto) -> frozenset[Op]:
+    """The functions of a model, by domain and name."""
+    return frozenset((default_domain(function.domain), function.name) for function in model.functions)
+
+
+def convert_functions_apart(failed: Conversion) -> Attempt | None:
+    """Inline functions that are alike each by itself: refusals tell the names of the functions."""
+    return replace(failed.attempt, merge=False, survey=None) if failed.merged else None
+
+
+def inline_functions(failed: Conversion) -> Attempt | None:
+    """Inline functions that cannot be converted where they stand, for want of what only their callers know."""
+    attempt, more = failed.attempt, failed.blamed - failed.attempt.inline
+    if not more:
+        return None
+    why = (*attempt.why, f"inlined {', '.join(sorted(name for _, name in more))}")
+    return replace(attempt, inline=attempt.inline | more, merge=True, why=why, survey=None)
+
+
+def drop_dead_branches(failed: Conversion) -> Attempt | None:
+    """Begin again with a source in which branches that a constant condition never takes are the other branch."""
+    attempt = failed.attempt
+    if not failed.is_refused or not failed.repairable or attempt.dropped:
+        return None
+    from opshift.passes.conversion import dead_branches  # which few conversions need
+
+    opset = opsets(attempt.source).get("", 1)
+    pruned = dead_branches.copy_live_branches(attempt.source, opset, attempt.folder)
+    if pruned is None:
+        return None
+    model, decided = pruned
+    first = plan_attempt(model, attempt.targets, attempt.expand, attempt.ir_version, attempt.folder)
+    changes = tuple(_never_taken(node, opset) for node in decided)
+    why = (*attempt.why, "without branches that are never taken")
+    return replace(first, dropped=changes, beside=attempt.beside, is_extended=attempt.is_extended, why=why)
+
+
+def _never_taken(node: NodeProto, opset: int) -> Change:
+    how = "The branch that the constant condition never takes is replaced by the other"
+    return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
+
+
+REPAIRS: Sequence[Repair] = (convert_functions_apart, inline_functions, drop_dead_branches)

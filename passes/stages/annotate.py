@@ -1,0 +1,21 @@
+"""Declare the types and sizes of the values between, as far as they follow."""
+
+from __future__ import annotations
+
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass
+from opshift.passes.specialization import fixing
+from opshift.passes.stages.stage import Facts
+
+
+@dataclass(frozen=True)
+class Annotate:
+    """Declare what inference knows."""
+
+    optional = False
+    settles = ""
+    name = "annotate"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        return fixing.annotated(model)

@@ -1,0 +1,23 @@
+"""Write scaled products of integers as products of dequantized values."""
+
+from __future__ import annotations
+
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.fusion import fold
+from opshift.passes.fusion.quantization.forms import SCALED
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass
+from opshift.passes.stages.stage import Facts
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """Comes after `Reach`, which expands the operators that compute in integers."""
+
+    optional = False
+    settles = ""
+    name = "dequantize"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        found = fold.attempt(model, ops=[SCALED], folder=facts.folder)
+        return found if found.changes else Result(model, (), ())

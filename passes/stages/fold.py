@@ -1,0 +1,55 @@
+"""Put operators in the place of the nodes that compute them."""
+
+from __future__ import annotations
+
+from opshift.passes.analysis.blaming import blaming
+from opshift.passes.analysis.claims import CONTRADICTED
+from opshift.passes.backends.backend import Backend
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.fusion import fold
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.traversal import Op
+from opshift.passes.records import dataclass, replace
+from opshift.passes.stages.stage import Facts
+
+EXPANDED_BY_ONNXRUNTIME: frozenset[Op] = frozenset([("", "GroupNormalization")])
+"""onnxruntime has no CPU kernel for these. It expands them into more nodes than they replace, and is slower."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Recognise operators.
+
+    Attributes:
+        ops: which ones; None for all that exporters write as several nodes.
+        reader: what has to read the result; operators that it lacks do not come in.
+        avoided: operators that would make the model slower.
+    """
+
+    ops: frozenset[Op] | None = None
+    reader: Backend | None = None
+    avoided: frozenset[Op] = frozenset()
+    optional = True
+    settles = ""
+    name = "fold"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        return fold_model(model, self.ops, self.reader, self.avoided, facts, allowance)
+
+
+def fold_model(
+    model: ModelProto,
+    ops: frozenset[Op] | None,
+    reader: Backend | None,
+    avoided: frozenset[Op],
+    facts: Facts,
+    allowance: Allowance,
+) -> Result:
+    """Fold what the reader has, the user did not ask to expand, and the allowance does not keep out."""
+    lacking = {*facts.replaced, *allowance.kept_out, *avoided}
+    if reader is not None:
+        lacking |= {op for domain, opset in opsets(model).items() for op in reader.missing(domain, opset)}
+    with blaming(model):
+        found = fold.attempt(model, ops=ops, lacking=lacking, allowance=allowance, folder=facts.folder)
+    return replace(found, folded=sum(change.how != CONTRADICTED for change in found.changes))

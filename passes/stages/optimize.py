@@ -1,0 +1,23 @@
+"""Compute nothing that is constant, computed already, or of no effect."""
+
+from __future__ import annotations
+
+from opshift.passes.analysis.blaming import blaming
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.optimization import optimize
+from opshift.passes.records import dataclass
+from opshift.passes.stages.stage import Facts
+
+
+@dataclass(frozen=True)
+class Optimize:
+    """Optimize until nothing changes any more."""
+
+    optional = True
+    settles = "optimized"
+    name = "optimize"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        with blaming(model):
+            return optimize.attempt(model, allowance=allowance, folder=facts.folder, survey=facts.survey)

@@ -1,0 +1,27 @@
+"""Write operators between DequantizeLinear and QuantizeLinear as operators on integers."""
+
+from __future__ import annotations
+
+from opshift.passes.backends.backend import Backend
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.traversal import Op
+from opshift.passes.records import dataclass, replace
+from opshift.passes.stages.fold import fold_model
+from opshift.passes.stages.stage import Facts
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """QLinearConv and QLinearMatMul, where all scales are such as these have; see `Fold` for the attributes."""
+
+    reader: Backend | None = None
+    avoided: frozenset[Op] = frozenset()
+    optional = True
+    settles = ""
+    name = "quantize"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        found = fold_model(model, INTEGERS | {MOVED}, self.reader, self.avoided, facts, allowance)
+        return found if found.folded else replace(found, folded=None)  # a user who did not ask to fold reads no 0

@@ -1,0 +1,84 @@
+"""Fold and optimize as far as a backend reads the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opshift.passes.backends.backend import Backend
+from opshift.passes.backends.obstacles import obstacles
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.conversion.attempts import try_attempts
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.traversal import Op
+from opshift.passes.records import dataclass, replace
+from opshift.passes.stages.stage import Facts, Stage, apply_stages
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """Stages to apply, and operators that they keep out."""
+
+    stages: Sequence[Stage]
+    allowance: Allowance
+
+
+@dataclass(frozen=True)
+class _Refined:
+    """What came of an attempt, and the operators that the reader does not read in it, but did before."""
+
+    attempt: _Attempt
+    result: Result
+    unread: frozenset[Op]
+
+
+@dataclass(frozen=True)
+class Readable:
+    """Apply optional stages so that the reader reads all that it read before.
+
+    An operator that it does not read is kept out the next time. Then `fewer` stages are applied, which do not optimize;
+    then none.
+    """
+
+    reader: Backend
+    stages: Sequence[Stage]
+    fewer: Sequence[Stage]
+    optional = True
+    settles = ""
+
+    @property
+    def name(self) -> str:
+        return f"{' and '.join(dict.fromkeys(stage.name for stage in self.stages))} for {self.reader.name}"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        folds = any(stage.name == "fold" for stage in self.stages)
+
+        def carry_out(attempt: _Attempt) -> _Refined:
+            known = replace(facts, settled=set(facts.settled))
+            result = apply_stages(attempt.stages, model, known, attempt.allowance)
+            return _Refined(attempt, result, self._unread(result, model, facts.folder))
+
+        def keep_out_what_is_not_read(tried: Sequence[_Refined]) -> list[_Attempt]:
+            if not folds or not tried[-1].unread or len(tried) > 1:
+                return []
+            return [_Attempt(self.stages, allowance.keeping_out(tried[-1].unread))]
+
+        def do_not_optimize(tried: Sequence[_Refined]) -> list[_Attempt]:
+            if not folds or not tried[-1].unread or len(tried) > 2:
+                return []
+            unread = frozenset[Op]().union(*(refined.unread for refined in tried))
+            return [_Attempt(self.fewer, allowance.keeping_out(unread))]
+
+        first = _Attempt(self.stages, allowance.keeping_out(frozenset()))
+        *_, last = try_attempts(first, carry_out, (), [keep_out_what_is_not_read, do_not_optimize])
+        if last.unread:
+            return Result(model, (), (), folded=0 if folds else None)
+        allowance.made += last.attempt.allowance.made
+        return last.result
+
+    def _unread(self, result: Result, model: ModelProto, folder: str | None) -> frozenset[Op]:
+        """The operators that the reader does not read in the result, but did before."""
+        assert result.model is not None, "optional stages refuse nothing"
+        found = {(obstacle.domain, obstacle.op) for obstacle in obstacles(result.model, self.reader, folder)}
+        if found:
+            found -= {(obstacle.domain, obstacle.op) for obstacle in obstacles(model, self.reader, folder)}
+        return frozenset(found)

@@ -1,0 +1,221 @@
+"""What is drawn for a region lies where its operators decide; expected numbers are worked out by hand."""
+
+import numpy as np
+import pytest
+
+from opshift.verification import drawing
+from opshift.verification.drawing import FAR, ORDINARY, SPECIAL, WHOLE_TABLES, draw
+from opshift.verification.engines import EngineError, OnnxRuntime
+from opshift.verification.parts import with_outputs
+from tests.support import model
+
+X = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+IO = {"inputs": "float[N,8] x", "outputs": "float[A,B] y"}
+
+
+def watching(*parts):
+    def watch(which, names, feeds):
+        made = with_outputs(parts[which], names)
+        found = dict(zip([v.name for v in made.graph.output], OnnxRuntime(made).run(feeds), strict=True))
+        return {name: found[name] for name in names}
+
+    return watch
+
+
+def drawn(*bodies, base=None, free=None, weights=({}, {}), opset=17, **io):
+    parts = [model(body, opset, **{**IO, **io}) for body in (bodies * 2)[:2]]
+    base = {"x": X} if base is None else base
+    return list(draw(parts, base, weights, [*base] if free is None else free, watching(*parts), 0))
+
+
+def test_every_kind_of_numbers_has_its_turn():
+    found = drawn("y = Exp(x)")
+    labels = [one.label for one in found]
+    for label in ("random numbers", "numbers on the lines", "whole numbers, many equal", "halves", "small numbers",
+                  "negative numbers", "positive numbers", "tiny numbers", "large numbers", "zeros"):  # fmt: skip
+        assert label in labels
+    assert {one.label: one.how for one in found if one.how != ORDINARY} == {
+        "numbers far away": FAR,
+        "infinities, NaN and denormals": SPECIAL,
+    }
+    for one in found:
+        assert (one.feeds["x"].shape, one.feeds["x"].dtype) == (X.shape, X.dtype)
+
+
+def test_what_is_drawn_is_seeded_and_leaves_what_was_captured_alone():
+    kept = X.copy()
+    for one, again in zip(drawn("y = Exp(x)"), drawn("y = Exp(x)"), strict=True):
+        np.testing.assert_array_equal(one.feeds["x"], again.feeds["x"])
+    np.testing.assert_array_equal(X, kept)
+
+
+def numbers(found, name="x"):
+    return np.concatenate([one.feeds[name].reshape(-1) for one in found if one.how == ORDINARY])
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("y = Clip(x, low, high)", [-2.25, 5.5]),
+        ("y = HardSwish(x)", [-3, 3]),
+        ("y = ThresholdedRelu<alpha = 3.25>(x)", [3.25]),
+        ("y = Shrink<lambd = 0.75>(x)", [0.75, -0.75]),
+        ("c = Greater(x, high) y = Cast<to = 1>(c)", [5.5]),
+        ("k = Constant<value_float = 6.0>() y = Min(x, k)", [6]),
+    ],
+)
+def test_numbers_lie_on_each_line_and_on_both_sides(body, lines):
+    found = numbers(drawn(body, constants="float low = {-2.25}, float high = {5.5}"))
+    for line in np.float32(lines):
+        for number in (line, np.nextafter(line, np.float32(np.inf)), np.nextafter(line, np.float32(-np.inf))):
+            assert number in found
+
+
+def test_few_elements_have_each_line_in_turn():
+    found = numbers(
+        drawn("y = Clip(x, low, high)", base={"x": X[:1, :1]}, constants="float low = {-2.25}, float high = {5.5}")
+    )
+    assert {-2.25, 5.5} <= set(found.tolist())
+
+
+SCALED = "a = Mul(x, k) b = Add(a, l) y = Round(b)"
+
+
+def rounded():
+    """What Round is given, where it is solved for."""
+    held = "float k = {0.25}, float l = {10}"
+    one = with_outputs(model(SCALED, 17, constants=held, **IO), ["b"])
+    found = [d for d in drawn(SCALED, constants=held) if "inner" in d.label]
+    return np.concatenate([OnnxRuntime(one).run(d.feeds)[1].reshape(-1) for d in found])
+
+
+def test_inner_values_lie_beside_their_lines():
+    """Two runs tell how they hang on the inputs."""
+    for line in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5):
+        assert np.abs(rounded() - line).min() < 1e-3
+
+
+def test_inner_values_lie_on_their_lines():
+    assert {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5} <= set(rounded().tolist())
+
+
+def test_inner_values_meet_what_they_are_compared_with():
+    body = "a = Mul(x, k) c = Less(a, z) y = Cast<to = 1>(c)"
+    io = {"inputs": "float[N,8] x, float[N,8] z", "constants": "float k = {0.5}"}
+    found = drawn(body, base={"x": X, "z": X + 1}, **io)
+    assert any((d.feeds["x"] / 2 == d.feeds["z"]).any() for d in found if "inner" in d.label)
+
+
+@pytest.mark.parametrize(("kind", "zero"), [("uint8", 3), ("int8", -3)])
+def test_steps_of_what_is_quantized(kind, zero):
+    body = "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)"
+    found = numbers(drawn(body, constants=f"float s = {{0.5}}, {kind} z = {{{zero}}}")) / 0.5
+    assert {0.5, 1.5, 2.5, 127.5, -128.5, 300} <= set(found.tolist())
+
+
+def test_places_stay_what_they_were_but_change_their_order():
+    base = {"x": X, "i": np.array([0, 2, 1, 1])}
+    found = drawn("y = Gather(x, i)", base=base, inputs="float[N,8] x, int64[4] i")
+    assert any(sorted(one.feeds["i"].tolist()) == [0, 1, 1, 2] for one in found)
+    assert {tuple(one.feeds["i"].tolist()) for one in found} >= {(0, 2, 0, 2), (-1, -3, -1, -3)}
+    assert all(((one.feeds["i"] >= -3) & (one.feeds["i"] < 3)).all() for one in found)
+
+
+def test_shapes_are_never_drawn():
+    base = {"x": X, "s": np.array([4, 6])}
+    found = drawn("y = Reshape(x, s)", base=base, inputs="float[N,8] x, int64[2] s")
+    assert {tuple(sorted(one.feeds["s"].tolist())) for one in found} <= {(4, 6)}
+
+
+def test_what_is_not_free_is_left_as_it_is():
+    found = drawn("y = Add(x, z)", base={"x": X, "z": X}, free=["x"], inputs="float[N,8] x, float[N,8] z")
+    assert all((one.feeds["z"] == X).all() for one in found)
+
+
+TABLE = np.arange(400, dtype=np.float32).reshape(100, 4)
+
+
+def test_rows_of_tables_that_differ_are_reached():
+    other = TABLE.copy()
+    other[[7, 93]] += 1
+    base = {"i": np.array([1, 2, 3])}
+    io = {"inputs": "float[100,4] w, int64[N] i", "outputs": "float[N,4] y"}
+    found = drawn("y = Gather(w, i)", base=base, weights=({"w": TABLE}, {"w": other}), **io)
+    assert {7, 93} <= set(next(d for d in found if d.label == "rows that differ").feeds["i"].tolist())
+    assert {0, 99, -1, -100} <= set(numbers(found, "i").tolist())
+    same = drawn("y = Gather(w, i)", base=base, weights=({"w": TABLE}, {"w": TABLE}), **io)
+    assert "rows that differ" not in [d.label for d in same]
+
+
+def test_tables_are_read_as_far_as_they_go():
+    base = {"n": np.array([3])}
+    io = {"inputs": "float[100,4] w, int64[1] n", "constants": "int64[1] z = {0}"}
+    found = drawn("y = Slice(w, z, n)", base=base, weights=({"w": TABLE}, {"w": TABLE}), **io)
+    assert [d.feeds["n"].tolist() for d in found if d.label == WHOLE_TABLES] == [[100]]
+
+
+def test_truths_are_drawn_all_ways():
+    base = {"x": X, "c": np.ones((3, 8), bool)}
+    found = drawn("n = Neg(x) y = Where(c, x, n)", base=base, inputs="float[N,8] x, bool[N,8] c")
+    assert {one.label for one in found} >= {"all True", "all False"}
+    assert any(0 < one.feeds["c"].sum() < 24 for one in found)
+
+
+def test_equal_inputs():
+    found = drawn("y = Max(x, z)", base={"x": X, "z": X + 1}, inputs="float[N,8] x, float[N,8] z")
+    (one,) = [d for d in found if d.label == "equal inputs"]
+    np.testing.assert_array_equal(one.feeds["x"], one.feeds["z"])
+
+
+def test_whole_numbers_stay_of_their_type():
+    base = {"x": np.array([[3, -5, 7]])}
+    found = drawn("y = Neg(x)", base=base, inputs="int64[N,3] x", outputs="int64[A,B] y")
+    values = np.concatenate([d.feeds["x"].reshape(-1) for d in found])
+    assert values.dtype == np.int64
+    assert {2**63 - 1, -(2**63)} & set(values.tolist())
+    ordinary = numbers(found)
+    assert (ordinary.min(), ordinary.max()) == (-7, 7)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_sizes_0_and_1(size):
+    found = drawn("y = Neg(x)", base={"x": X[:size]})
+    assert all(one.feeds["x"].shape == (size, 8) for one in found)
+    assert bool(found) is bool(size)
+
+
+@pytest.mark.parametrize("value", [np.array(["a"], object), [np.zeros(2)], None])
+def test_what_is_no_array_of_numbers_is_left_as_it_is(value):
+    found = drawn("y = Neg(x)", base={"x": X, "z": value}, free=["x"])
+    assert all(one.feeds["z"] is value for one in found)
+
+
+def test_a_part_that_does_not_run_is_drawn_for_all_the_same():
+    def watch(*_):
+        raise EngineError("no")
+
+    part = model("a = Neg(x) y = Round(a)", 17, **IO)
+    found = list(draw([part, part], {"x": X}, ({}, {}), ["x"], watch, 0))
+    assert "random numbers" in [one.label for one in found]
+    assert not any("inner" in one.label for one in found)
+
+
+def test_float16_and_bfloat16():
+    import ml_dtypes
+
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        kind = np.dtype(dtype).name
+        found = drawn(
+            "y = Neg(x)", base={"x": X.astype(dtype)}, inputs=f"{kind}[N,8] x", outputs=f"{kind}[A,B] y", opset=22
+        )
+        assert {one.feeds["x"].dtype for one in found} == {np.dtype(dtype)}
+        assert len(found) > 8
+
+
+def test_what_is_used_as_a_place():
+    io = {"inputs": "float[N,8] x, int64[2] s, int64 k, int64[1] n", "outputs": "y"}
+    part = model("t = Add(s, k) r = Reshape(x, t) y = Slice(r, n, s)", 17, **io)
+    assert drawing._used_as_places([part]) >= {"t", "s", "k", "n"}
+    assert "x" not in drawing._used_as_places([part])
+    part = model("h = Shape(x) y = Expand(x, h)", 17, **io)
+    assert "x" not in drawing._used_as_places([part]), "its size is asked for, not its numbers"

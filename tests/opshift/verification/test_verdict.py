@@ -1,0 +1,36 @@
+"""What verification found, run by run and output by output."""
+
+import pytest
+
+from opshift.verification.verdict import Finding, OutputReport, Verification
+
+
+@pytest.mark.parametrize(("status", "equal"), [("equal", True), ("different", False), ("unverified", False)])
+def test_the_status_is_the_truth_of_it(status, equal):
+    found = Verification(status)
+    assert (bool(found), found.equal) == (equal, equal)
+
+
+@pytest.mark.parametrize(("difference", "allowed", "share"), [(0, 0, 0), (1, 4, 0.25), (3, 0, 1), (0, 4, 0)])
+def test_how_much_of_what_is_allowed_is_used_up(difference, allowed, share):
+    assert OutputReport("y", difference, allowed).share == share
+
+
+def test_of_two_runs_the_worse():
+    near, far = OutputReport("y", 1, 10), OutputReport("y", 3, 4, is_same=False)
+    assert near.worse(far) == far.worse(near) == far
+    wrong = OutputReport("y", 0.1, 10, is_same=False, why="it differs")
+    assert far.worse(wrong).why == wrong.worse(far).why == "it differs"
+    drawn = OutputReport("y", is_same=False, is_random=True)
+    assert near.worse(drawn) == OutputReport("y", 1, 10, is_same=False, is_random=True)
+    assert near.worse(near).is_same
+
+
+def test_outputs_that_are_drawn():
+    found = Verification("equal", outputs=(OutputReport("a", is_random=True), OutputReport("b")))
+    assert (found.drawn, found.worst) == (("a",), None)
+
+
+def test_a_finding_is_equal_until_something_else_is_said():
+    found = Finding(("Exp",), ("Exp",), ("y",), ("y",), ("y",))
+    assert (found.status, found.places, found.is_same) == ("equal", 1, True)

@@ -1,0 +1,33 @@
+"""Operators are named alone, with their domain, or by their domain, and misspelt ones are told what is meant."""
+
+import pytest
+from opshift.passes.stages.operator_names import as_names, named, operator
+
+from tests.support import model
+
+RELU = model("y = Relu(x)", 18, inputs="float[2] x", outputs="float[2] y")
+
+
+def test_one_name_is_not_taken_for_its_letters():
+    assert as_names("Gelu") == ("Gelu",)
+    assert as_names(name for name in ("Gelu", "Celu")) == ("Gelu", "Celu")
+
+
+@pytest.mark.parametrize(
+    ("name", "op"), [("Relu", ("", "Relu")), ("ai.onnx::Relu", ("", "Relu")), ("a::b::C", ("a::b", "C"))]
+)
+def test_an_operator_is_named_with_its_domain_or_without(name, op):
+    assert operator(name) == op
+
+
+def test_operators_are_named_one_by_one_and_by_domain():
+    used = [("", "Relu"), ("my", "F"), ("my", "A")]
+    assert named(RELU, ["Relu"], None, used) == [("", "Relu")]
+    assert named(RELU, [], "my", used) == [("my", "A"), ("my", "F")]
+    assert named(RELU, ["Gelu"], "com.microsoft", used) == [("", "Gelu")]
+    with pytest.raises(ValueError, match="no operator of domain 'me'; it uses"):
+        named(RELU, [], "me", used)
+    with pytest.raises(ValueError, match=r"no operator of domain 'ai.onx'; did you mean 'ai.onnx'\?"):
+        named(RELU, [], "ai.onx", used)
+    with pytest.raises(ValueError, match="unknown operator 'my::G'"):
+        named(RELU, ["my::G"], None, used)
