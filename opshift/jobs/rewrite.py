@@ -17,6 +17,7 @@ from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import taken_as
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
+from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.wanted import resolved
@@ -144,6 +145,16 @@ def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, f
         return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
 
 
+def _unloaded(source: ModelProto, result: ModelProto) -> str:
+    """What to say where the installed onnxruntime loads the source alone, and another engine proved the result."""
+    if opsets(result).get("", 0) <= opsets(source).get("", 0):
+        return ""
+    from opshift.verification import missing_kernels  # slow to import, and not wanted without a proof
+
+    found = missing_kernels.without(result)
+    return found if found and not missing_kernels.without(source) else ""
+
+
 def _imported(domain: str) -> Change:
     return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators it calls")
 
@@ -197,6 +208,8 @@ class _Job:
             found = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
             found = replace(found, after=facts(result.model, draft.size, result.after))
             code = code_of(verification)
+            if code == DONE and verification is not None:
+                found = replace(found, unloaded=_unloaded(self.source.model, result.model))
             if code == DONE:
                 found = replace(found, output=str(self.output))
                 with self.report(found, self.source.model, result.model) if self.report else nullcontext():
