@@ -95,7 +95,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "weights",
         "wildcards",
     },
-    "opshift/files": {"drafts", "external_interrupted"},
+    "opshift/files": {"drafts", "external_interrupted", "missing_imports"},
     "opshift/verification": {"distances", "mutants", "reported", "tables"},
     "opshift/verification/places": {"spots"},
     "opshift/verification/twins": {"types"},
