@@ -106,7 +106,8 @@ def test_each_room_stands_on_a_floor_of_the_contract_and_of_the_page():
             assert f"`{room}" in page, room
 
 
-TOPICS = {  # tests of what a whole room does, which are named after that
+TOPICS = {
+    "passes/operators/shared/classical": {"tree_kernels"},  # tests of what a whole room does, which are named after that
     "opshift/cli": {
         "endings",
         "fold_command",

@@ -14,8 +14,14 @@ from typing import Any
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.classical.trees import (
+    OPSET,
+    classified_by_tables,
+    evaluated_by_tables,
+    regressed_by_tables,
+)
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -361,3 +367,6 @@ changed(ENSEMBLES, 3, Pair(up=rows_of_features, down=doubles_to_floats), domain=
 changed("TreeEnsembleClassifier", 5, Pair(up=deprecated), domain=ML)
 changed("TreeEnsembleRegressor", 5, Pair(up=regressor_to_ensemble), domain=ML)
 changed("TreeEnsemble", 5, Pair(down=ensemble_to_regressor), domain=ML)
+defined("TreeEnsembleClassifier", classified_by_tables, opset=OPSET, domain=ML)
+defined("TreeEnsembleRegressor", regressed_by_tables, opset=OPSET, domain=ML)
+defined("TreeEnsemble", evaluated_by_tables, opset=OPSET, domain=ML)
