@@ -100,7 +100,7 @@ def read_ensemble(node: Node, count: int, dtype: Array) -> Forest:
         name: np.asarray(given.get(name, []), np.int64)
         for name in ("nodes_truenodeids", "nodes_trueleafs", "nodes_falsenodeids", "nodes_falseleafs")
     }
-    modes, splits = _values(node, "nodes_modes"), _values(node, "nodes_splits")
+    modes, splits = np.asarray(_values(node, "nodes_modes"), np.int64), _values(node, "nodes_splits")
     targets, weights = np.asarray(given.get("leaf_targetids", []), np.int64), _values(node, "leaf_weights")
     tracks = given.get("nodes_missing_value_tracks_true", []) or np.zeros(size, bool)
     lists = {**columns, "nodes_modes": modes, "nodes_splits": splits, "nodes_missing_value_tracks_true": tracks}
@@ -109,23 +109,32 @@ def read_ensemble(node: Node, count: int, dtype: Array) -> Forest:
             raise fault(f"{name} has {len(column)} entries, nodes_featureids {size}", node.proto)
     if len(targets) != len(weights):
         raise fault(f"{len(weights)} leaf_weights for {len(targets)} leaf_targetids", node.proto)
-    modes = np.asarray(modes, np.int64)
     if modes.size and (modes.min() < 0 or modes.max() > MEMBER):
         raise fault(f"a node has mode {int(modes.max())}; modes are 0 to {MEMBER}", node.proto)
     roots = np.asarray(given.get("tree_roots", []), np.int64)
     _check_range(node, roots, size, "tree_roots name node")
-    children = []
+    children = {}
     for side in ("true", "false"):
         at, is_leaf = columns[f"nodes_{side}nodeids"], columns[f"nodes_{side}leafs"] != 0
         _check_range(node, at[is_leaf], len(targets), f"nodes_{side}nodeids name leaf")
         _check_range(node, at[~is_leaf], size, f"nodes_{side}nodeids name node")
-        children.append(np.where(is_leaf, -1 - at, at))
+        children[side] = np.where(is_leaf, -1 - at, at)
     _check_range(node, targets, count, "leaf_targetids name target")
     leaves = np.arange(len(targets))
     forest = Forest(
-        roots, features, modes, np.asarray(splits, dtype), np.asarray(tracks, bool), *children,
-        _members(node, modes), len(targets), leaves, targets, np.asarray(weights, dtype),
-    )  # fmt: skip
+        roots=roots,
+        features=features,
+        modes=modes,
+        splits=np.asarray(splits, dtype),
+        tracks=np.asarray(tracks, bool),
+        true=children["true"],
+        false=children["false"],
+        members=_members(node, modes),
+        leaves=len(targets),
+        vote_leaves=leaves,
+        vote_targets=targets,
+        vote_weights=np.asarray(weights, dtype),
+    )
     _check(node, forest)
     return forest
 

@@ -65,7 +65,8 @@ def arranged(roots: Array, compared: Comparisons, order: Sequence[int] | Array) 
             np.stack([compared.left[item[grown]], compared.right[item[grown]]], axis=1).ravel(),
             np.repeat(tree[grown], 2),
         )
-    tables = Tables(*map(np.concatenate, (nodes, leaves, trees, ways)), ends[1:], len(ends) - 2)
+    columns = [np.concatenate(column) for column in (nodes, leaves, trees, ways)]
+    tables = Tables(columns[0], columns[1], columns[2], columns[3], ends[1:], len(ends) - 2)
     if not straight:
         tables.depth = _longest_way(tables)
     return tables

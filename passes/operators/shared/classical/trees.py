@@ -5,6 +5,8 @@ What their texts leave open is decided as onnxruntime 1.32 does: test_tree_kerne
 
 from __future__ import annotations
 
+from typing import Any
+
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
@@ -106,8 +108,9 @@ def _compares_in(node: Node) -> int:
     return T.DOUBLE if kind == T.DOUBLE or has_doubles(node) else T.FLOAT
 
 
-def _dtype(kind: int) -> type:
-    return {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16}[kind]
+def _dtype(kind: int) -> Any:
+    dtypes: dict[int, Any] = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16}
+    return dtypes[kind]
 
 
 def _count(node: Node) -> int:
