@@ -53,9 +53,10 @@ def totals(
     nodes = compared(forest)
     tables = arranged(forest.roots, nodes, np.arange(len(forest.roots)))
     owners = _targets_of_trees(tables, votes)
-    if owners is not None and (np.diff(owners) < 0).any():
-        order = np.argsort(owners, kind="stable")
-        tables, owners = arranged(forest.roots, nodes, order), owners[order]
+    if owners is not None:
+        order = _order_of_trees(owners)
+        if (np.diff(order) < 0).any():
+            tables, owners = arranged(forest.roots, nodes, order), owners[order]
     slots = leaves_reached(build, Rows(build, rows, kind, nodes, width), kind, nodes, tables)
     walk = _Reached(build, tables, slots)
     if owners is not None:
@@ -128,8 +129,15 @@ def _targets_of_trees(tables: Tables, votes: _Votes) -> Array | None:
     return np.maximum(owners, 0) if (owners[tree][target >= 0] == target[target >= 0]).all() else None
 
 
+def _order_of_trees(owners: Array) -> Array:
+    """A tree for each target, then the next for each, if there are as many for all; else all of a target together."""
+    order = np.argsort(owners, kind="stable")
+    sizes = np.bincount(owners)
+    return order.reshape(len(sizes), -1).T.ravel() if (sizes == sizes[0]).all() else order
+
+
 def _by_tree(walk: _Reached, votes: _Votes, owners: Array, aggregate: str, wide: int) -> str:
-    """Each tree votes for one target, and those of a target stand together: what is looked up is added in blocks."""
+    """Each tree votes for one target: what is looked up is added in turn, or in blocks."""
     build, nothing = walk.build, NOTHING.get(aggregate, 0.0)
     weights = np.full(max(int(walk.leaves.max()), int(votes.leaves.max())) + 1, nothing, votes.weights.dtype)
     weights[votes.leaves] = votes.weights
@@ -138,7 +146,8 @@ def _by_tree(walk: _Reached, votes: _Votes, owners: Array, aggregate: str, wide:
     if (sizes == sizes[0]).all():
         if votes.count == 1:
             return _reduced(build, aggregate, build.Reshape(cast, [-1, walk.count]), 1, keepdims=1)
-        return _reduced(build, aggregate, build.Reshape(cast, [-1, votes.count, int(sizes[0])]), 2)
+        # the last axis is not the one to add along: OpenVINO 2026.4 then adds base values in the wrong places
+        return _reduced(build, aggregate, build.Reshape(cast, [-1, int(sizes[0]), votes.count]), 1)
     cast = build.Reshape(cast, [-1, walk.count])
     if aggregate in (SUM, AVERAGE) and np.isfinite(weights).all():
         chosen = owners[:, None] == np.arange(votes.count)
