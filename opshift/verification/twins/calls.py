@@ -134,9 +134,13 @@ class Calls:
             self._able[key] = not any(map(_is_wide, mixed)) or _has_kernel(call)
         if self._able[key]:
             try:
-                return self._in_runtime(call, mixed, key)
+                made = self._in_runtime(call, mixed, key)
             except EngineError:  # it has none, or one that refuses to run
                 self._able[key] = False
+            else:
+                if node.domain == "ai.onnx.ml" and any(map(_is_single, made)):  # its scores are float32 by its text
+                    self._count(node, [np.dtype(np.float32)])
+                return made
         return self._elsewhere(call, inputs, mixed, widths)
 
     def _elsewhere(
@@ -253,6 +257,10 @@ def _has_kernel(call: Call) -> bool:
             return True
     ranges = _kernels().get((default_domain(node.domain), node.op_type), ())
     return any(first <= call.opset <= last for first, last in ranges)
+
+
+def _is_single(value: Array | None) -> bool:
+    return getattr(value, "dtype", None) == np.float32
 
 
 def _is_wide(value: Array | None) -> bool:
