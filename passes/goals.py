@@ -182,7 +182,7 @@ class Goal:
     def _vendors(self, source: ModelProto, folder: str | None) -> set[Op]:
         """What goes without being named."""
         if self.portable:
-            return fit.foreign(source)
+            return fit.foreign(source) | fit.classical(source)
         return fit.vendors(source, self.reader, folder) if self.backend is None and self.reader is not None else set()
 
     def _ml_opset(self, source: ModelProto) -> Mapping[str, int]:
@@ -368,10 +368,14 @@ def as_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def own_opset(model: ModelProto) -> dict[str, int]:
-    """The default-domain opset that a model imports, or else its functions, as a target."""
+    """The default-domain opset that a model imports, or else its functions, as a target.
+
+    A model that uses none of it, as those of XGBoost, gets the newest that its IR version may import.
+    """
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    found = (imports.opsets(holder).get("") for holder in holders)
-    return {"": next(filter(None, found), schemas.latest())}
+    found = next(filter(None, (imports.opsets(holder).get("") for holder in holders)), None)
+    readable = (opset for opset in range(schemas.latest(), 0, -1) if schemas.ir_version("", opset) <= model.ir_version)
+    return {"": found or next(readable, schemas.latest())}
 
 
 def operator(name: str) -> Op:

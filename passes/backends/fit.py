@@ -137,6 +137,11 @@ def foreign(source: ModelProto) -> set[Op]:
     return {op for op in _called(source) if not schemas.known_domain(op[0])}
 
 
+def classical(source: ModelProto) -> set[Op]:
+    """The operators of ai.onnx.ml that the model calls."""
+    return {op for op in _called(source) if op[0] == _ML}
+
+
 def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: str | None) -> bool:
     """Whether there is nothing to be done: all that the model says is read, and none of `ops` is called."""
     own = imports.opsets(source)
