@@ -106,8 +106,8 @@ def test_each_room_stands_on_a_floor_of_the_contract_and_of_the_page():
             assert f"`{room}" in page, room
 
 
-TOPICS = {
-    "passes/operators/shared/classical": {"tree_kernels"},  # tests of what a whole room does, which are named after that
+TOPICS = {  # tests of what a whole room does, which are named after that
+    "passes/operators/shared/classical": {"tree_kernels"},
     "opshift/cli": {
         "endings",
         "fold_command",
@@ -120,7 +120,7 @@ TOPICS = {
         "wildcards",
     },
     "opshift/files": {"drafts", "external_interrupted"},
-    "opshift/verification": {"distances", "mutants", "reported", "tables"},
+    "opshift/verification": {"classical", "distances", "mutants", "reported", "tables"},
     "opshift/verification/places": {"spots"},
     "opshift/verification/twins": {"types"},
     "opshift/verification/feeding": {"looked_for"},

@@ -132,6 +132,7 @@ def judge(
             stored = moved + (_largest(far, x, limit) if rounded else 0.0)
             same = np.maximum(same, CONSTANTS * stored + 4 * u * like)
         same = np.minimum(same, most * like)
+        same = np.maximum(same, noise) if unit else same  # a twin that ran in an engine's precision has its errors
         good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
         good = np.maximum(ANYWAY * max(source, noise), most * width if rounded else good)
     found = Judgement(name, TWINS, *nearest(apart, same), *nearest(far, good))

@@ -99,7 +99,8 @@ class Pair:
             )
         self._noise = {}
         verdict = self._judged(given, expected, actual, None)
-        if verdict is not None and any(found.is_inaccurate for found in verdict.outputs):
+        narrow = self.twins is not None and any(twin.calls.unit for twin in self.twins)
+        if verdict is not None and any(found.is_inaccurate or (narrow and found.why) for found in verdict.outputs):
             self._noise = self._noises(given)
             verdict = self._judged(given, expected, actual, None) if self._noise else verdict
         if verdict is None:
