@@ -8,7 +8,8 @@ larger says nothing of an element, but for what lies near 0 by chance.
 1. *The same function?* The twins may differ by `ROUNDINGS[grade]` times 2^-53 of the scale, and as much again for each
    u that the run of the source in its own precision is away from its twin: the conditioning that the run shows. Forms
    of grade `close` may store constants that were rounded to the model's precision: their twins may be apart by
-   `CONSTANTS` times what rounding did to the source, and four roundings. Nothing excuses more than `CAPS` of the scale.
+   `CONSTANTS` times what rounding did to the source, and four roundings. Nothing excuses more than `CAPS` of the scale,
+   but what an engine's approximations do where nodes of a twin run in no more than its precision.
 2. *As accurate?* Each form against its twin: the result may be `ANYWAY` times as far away as the source is; or
    `TIMES[grade]` times as far and `UNITS[grade]` times u of the scale, up to `CAPS` of it. Engines compute a Sigmoid to
    an absolute error: what that does to either form counts as the source's error where it is the larger one.
@@ -131,8 +132,7 @@ def judge(
         if grade == "close" or rounded:
             stored = moved + (_largest(far, x, limit) if rounded else 0.0)
             same = np.maximum(same, CONSTANTS * stored + 4 * u * like)
-        same = np.minimum(same, most * like)
-        same = np.maximum(same, noise) if unit else same  # a twin that ran in an engine's precision has its errors
+        same = np.maximum(np.minimum(same, most * like), noise if unit else 0.0)
         good = np.minimum(TIMES[grade] * source + UNITS[grade] * u * width, most * width)
         good = np.maximum(ANYWAY * max(source, noise), most * width if rounded else good)
     found = Judgement(name, TWINS, *nearest(apart, same), *nearest(far, good))

@@ -238,7 +238,7 @@ def both_bounds(a, b, x, y, grade, unit=0.0, narrow=None, rounded=False, noise=0
         if grade == "close" or rounded:
             stored = moved + (max(far[j] for j in alike) if rounded else 0.0)
             bound = max(bound, 8 * stored + 4 * u * like)
-        same.append(min(bound, most * like))
+        same.append(max(min(bound, most * like), noise if unit else 0.0))
     for width in widths(x):
         own = min(times * max(near) + units * u * width, most * width)
         good.append(max(2 * max(*near, noise), most * width if rounded else own))
