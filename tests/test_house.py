@@ -24,7 +24,7 @@ BY_NAME = {
     "passes/rewrite/registry.py",  # the file of an operator
 }
 
-LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 50, 400, 16
+LONGEST_FUNCTION, LONGEST_FILE, MOST_MODULES = 54, 400, 16
 LONG_FUNCTIONS = {
     "opshift/api.py": dict.fromkeys(("convert_version", "inline", "verify"), "most of it tells what its arguments are"),
     "opshift/jobs/batch.py": {"convert_files": "most of it tells what its arguments are"},
