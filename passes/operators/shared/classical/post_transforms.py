@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from opshift.passes.model.validity import fault
 from opshift.passes.rewrite.builder import Builder
+from opshift.passes.rewrite.node import Node
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def checked_transform(node: Node) -> str:
+    """The post_transform of a node; raises `InvalidModel` for one that there is not."""
+    name = node.attributes.get("post_transform", "NONE")
+    if name not in TRANSFORMS:
+        raise fault(f"post_transform is {name!r}; it is one of {', '.join(TRANSFORMS)}", node.proto)
+    return str(name)
 
 
 def transformed(build: Builder, scores: str, transform: str, kind: int) -> str:

@@ -13,7 +13,8 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.validity import fault
 from opshift.passes.operators.shared.classical.classes import class_labels, label_of
 from opshift.passes.operators.shared.classical.forest import has_doubles, parameter, read_ensemble, read_listed
-from opshift.passes.operators.shared.classical.post_transforms import TRANSFORMS, transformed
+from opshift.passes.operators.shared.classical.numbers import rows_as, width
+from opshift.passes.operators.shared.classical.post_transforms import TRANSFORMS, checked_transform, transformed
 from opshift.passes.operators.shared.classical.sums import AVERAGE, MAX, MIN, NOTHING, SUM, Totals, totals
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.rewrite.node import Node
@@ -29,12 +30,12 @@ NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 @says("Replaced the classifier by lookups in tables of its nodes, level by level, and the largest of the added votes")
 def classified_by_tables(node: Node) -> list[str]:
     labels = class_labels(node, "classlabels_int64s", "classlabels_strings")
-    transform = _transform(node, node.attributes.get("post_transform", "NONE"))
+    transform = checked_transform(node)
     kind = _compares_in(node)
     forest = read_listed(node, "class", len(labels.values), _dtype(kind))
     base = list(parameter(node, "base_values"))
     node.close("votes are added in another order")
-    found = totals(node.build, *_rows(node, kind), forest, SUM, kind, node.proto.ByteSize())
+    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize())
     if len(labels.values) == 1:
         scores = _scores_of_one(node, found, base, transform, kind)
         return [label_of(node, labels, node.build.ArgMax(scores, axis=1, keepdims=0)), _float(node, scores, kind)]
@@ -63,9 +64,9 @@ def regressed_by_tables(node: Node) -> str:
     if base and len(base) != count:
         raise fault(f"base_values has {len(base)} entries for {count} targets", node.proto)
     forest = read_listed(node, "target", count, _dtype(kind))
-    transform = _transform(node, node.attributes.get("post_transform", "NONE"))
+    transform = checked_transform(node)
     node.close("what leaves hold is added in another order")
-    found = totals(node.build, *_rows(node, kind), forest, aggregate, kind, node.proto.ByteSize())
+    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, aggregate, kind, node.proto.ByteSize())
     return _float(node, _targets(node, found, count, aggregate, base, transform, kind), kind)
 
 
@@ -86,20 +87,11 @@ def evaluated_by_tables(node: Node) -> str:
         )
     node.close("what leaves hold is added in another order")
     forest.vote_weights = forest.vote_weights.astype(_dtype(wide))
-    found = totals(node.build, *_rows(node, kind), forest, AGGREGATES[aggregate], wide, node.proto.ByteSize())
+    found = totals(
+        node.build, rows_as(node, kind), kind, width(node), forest, AGGREGATES[aggregate], wide, node.proto.ByteSize()
+    )
     values = _targets(node, found, count, AGGREGATES[aggregate], [], NUMBERED[transform], wide)
     return recast(node.build, values, wide, kind)
-
-
-def _rows(node: Node, kind: int) -> tuple[str, int, int | None]:
-    """The features in the type that they are compared in, that type, and how many there are."""
-    rank, x = node.scope.rank(node.input(0)), node.input(0)
-    if rank not in (None, 1, 2):
-        raise CannotConvert(node, f"features of rank {rank}; rows, or one of them, could be expressed")
-    width = node.scope.size(x, -1) if rank else None
-    if rank == 1:
-        x = node.build.Reshape(x, [1, -1])
-    return recast(node.build, x, node.elem_type(), kind), kind, width
 
 
 def _compares_in(node: Node) -> int:
@@ -118,12 +110,6 @@ def _count(node: Node) -> int:
     if count < 1:
         raise fault(f"n_targets is {count}", node.proto)
     return count
-
-
-def _transform(node: Node, name: str) -> str:
-    if name not in TRANSFORMS:
-        raise fault(f"post_transform is {name!r}; it is one of {', '.join(TRANSFORMS)}", node.proto)
-    return name
 
 
 def _float(node: Node, values: str, kind: int) -> str:
