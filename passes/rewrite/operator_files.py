@@ -215,6 +215,7 @@ FILES: dict[str, dict[str, str]] = {
     "ai.onnx.ml": {
         "ArrayFeatureExtractor": "traditionalml.preprocessing",
         "Binarizer": "traditionalml.preprocessing",
+        "CategoryMapper": "traditionalml.category_mapper",
         "FeatureVectorizer": "traditionalml.preprocessing",
         "Imputer": "traditionalml.preprocessing",
         "LabelEncoder": "traditionalml.label_encoder",
