@@ -223,6 +223,8 @@ FILES: dict[str, dict[str, str]] = {
         "LinearRegressor": "traditionalml.linear",
         "Normalizer": "traditionalml.preprocessing",
         "OneHotEncoder": "traditionalml.preprocessing",
+        "SVMClassifier": "traditionalml.svm",
+        "SVMRegressor": "traditionalml.svm",
         "Scaler": "traditionalml.preprocessing",
         "TreeEnsemble": "traditionalml.tree_ensemble",
         "TreeEnsembleClassifier": "traditionalml.tree_ensemble",
