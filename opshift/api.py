@@ -136,6 +136,8 @@ def inline(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    zipmap: str | None = None,
+    map: str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
@@ -156,6 +158,8 @@ def inline(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it.
+        map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
         progress: as for `convert_version`.
 
     Returns:
@@ -169,8 +173,8 @@ def inline(
     """
     ops = goals.as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
-    goal = _besides(goal, fix_shape, set, rebatch, annotate)
-    if not (ops or goal.is_fixing or portable) and domain is None and target is None:
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
         raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
     return _reached(model, goal, progress)
 
@@ -383,6 +387,7 @@ def _besides(
 
 def _reached(model: Model, goal: Goal, progress: Heard | None) -> Model:
     with heard(progress), lent(model) as (proto, folder, back):
+        proto, _ = goal.tensors(proto)
         result = goal.attempt(proto, folder)
         if result.model is None:
             raise goal.refused(proto, result, folder)

@@ -9,7 +9,7 @@ from opshift.passes import progress
 from opshift.passes.backends import fit
 from opshift.passes.backends.backend import Backend
 from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
-from opshift.passes.changes import Result
+from opshift.passes.changes import Change, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.fusion.quantization import forms
@@ -40,6 +40,7 @@ class Goal:
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
+        zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -52,6 +53,8 @@ class Goal:
     fixed: Wanted = ALL_FREE
     annotate: bool = False
     rebatch: sizes.BatchSize | None = None
+    zipmap: bool = False
+    maps: bool = False
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -100,6 +103,14 @@ class Goal:
         if not reached and self.ir_version is not None:
             reached = [f"IR version {self.ir_version}"]
         return f"at {' and '.join(reached)}" if reached else ""
+
+    def tensors(self, source: ModelProto) -> tuple[ModelProto, tuple[Change, ...]]:
+        """The source with tensors in the place of the maps that are to be some, and what was done."""
+        if not (self.zipmap or self.maps):
+            return source, ()
+        from opshift.passes.specialization.maps import as_tensors
+
+        return as_tensors(source, zipmap=self.zipmap, maps=self.maps)
 
     def attempt(self, source: ModelProto, folder: str | None) -> Result:
         """What becomes of a copy of `source`, or why it cannot.
@@ -256,6 +267,14 @@ def versions(
     return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
+def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
+    """The goal with what is to become of maps; raises `ValueError` for what they cannot become."""
+    for option, asked in (("zipmap", zipmap), ("map", maps)):
+        if asked not in (None, "tensor"):
+            raise ValueError(f"--{option} {asked}: maps become tensors, or stay as they are")
+    return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
+
+
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
     """To a target, or at the model's own opset; raises `ValueError` for an unknown one."""
     targets, ir = resolve(target) if target is not None else ({}, None)
@@ -374,8 +393,7 @@ def own_opset(model: ModelProto) -> dict[str, int]:
     """
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     found = next(filter(None, (imports.opsets(holder).get("") for holder in holders)), None)
-    readable = (opset for opset in range(schemas.latest(), 0, -1) if schemas.ir_version("", opset) <= model.ir_version)
-    return {"": found or next(readable, schemas.latest())}
+    return {"": found or schemas.newest_opset(model.ir_version)}
 
 
 def operator(name: str) -> Op:

@@ -27,7 +27,7 @@ from opshift.passes.backends import resolving
 from opshift.passes.backends.backend import Backend
 from opshift.passes.conversion import convert as engine
 from opshift.passes.fusion.quantization.forms import known
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, with_tensors
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
@@ -59,7 +59,8 @@ def convert(options: argparse.Namespace) -> int:
 
 def _fixing(options: argparse.Namespace) -> bool:
     """Whether anything is to be fixed, which is a goal by itself."""
-    return bool(options.fix_shape or options.set or options.rebatch or options.annotate)
+    fixing = options.fix_shape or options.set or options.rebatch or options.annotate
+    return bool(fixing or options.zipmap or options.map)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -135,6 +136,7 @@ def _rewrite(options: argparse.Namespace, goal: Goal) -> int:
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
+    goal = with_tensors(goal, options.zipmap, options.map)
     manner = Manner(
         options.external_data,
         THRESHOLD if options.threshold is None else options.threshold,

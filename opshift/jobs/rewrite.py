@@ -64,6 +64,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     folder = str(model.resolve().parent)
     seconds = {"read": perf_counter() - started}
     read = network.changes if network is not None else ()
+    source, tensors = goal.tensors(source)
+    read = (*read, *tensors)
     side = Side(source, folder, str(model) if network is not None else None)
     job = _Job(side, read, output, manner, seconds, values, report)
     started = perf_counter()

@@ -215,7 +215,9 @@ FILES: dict[str, dict[str, str]] = {
     "ai.onnx.ml": {
         "ArrayFeatureExtractor": "traditionalml.preprocessing",
         "Binarizer": "traditionalml.preprocessing",
+        "CastMap": "traditionalml.maps",
         "CategoryMapper": "traditionalml.category_mapper",
+        "DictVectorizer": "traditionalml.maps",
         "FeatureVectorizer": "traditionalml.preprocessing",
         "Imputer": "traditionalml.preprocessing",
         "LabelEncoder": "traditionalml.label_encoder",
@@ -229,5 +231,6 @@ FILES: dict[str, dict[str, str]] = {
         "TreeEnsemble": "traditionalml.tree_ensemble",
         "TreeEnsembleClassifier": "traditionalml.tree_ensemble",
         "TreeEnsembleRegressor": "traditionalml.tree_ensemble",
+        "ZipMap": "traditionalml.maps",
     },
 }

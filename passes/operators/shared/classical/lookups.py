@@ -54,7 +54,8 @@ def _compared(node: Node, x: str, keys: Sequence[Any], kind: int) -> str:
 def _searched(node: Node, x: str, keys: Sequence[Any], kind: int) -> str:
     """The last of the sorted keys that is not larger, found by halves, if it is equal."""
     build, count = node.build, len(keys)
-    array = np.asarray(keys, {T.INT64: np.int64, T.FLOAT: np.float32, T.DOUBLE: np.float64}[kind])
+    dtypes: dict[int, Any] = {T.INT64: np.int64, T.FLOAT: np.float32, T.DOUBLE: np.float64}
+    array = np.asarray(keys, dtypes[kind])
     order = np.argsort(array, kind="stable")[: int((array == array).sum())]
     size = 1 << (len(order) - 1).bit_length()
     order = np.concatenate([order, np.full(size - len(order), order[-1])])
