@@ -1,7 +1,8 @@
-"""All branch modes as one comparison: `x <= threshold`, or `x < threshold` where no node needs the other.
+"""All branch modes as one comparison: `x < threshold`, where `x <= t` asks for less than the next number.
 
-A node reads its feature as it is, or a copy with -infinity in the place of NaN. With `x <= t`, a NaN goes left in the
-first and right in the second: the two serve missing values either way, and with the children swapped `x > t`.
+A node reads its feature as it is, or its negative; or one of both with -infinity in the place of NaN. With `x < t`, a
+NaN goes left in the first and right in the second: the two serve missing values either way, and with the children
+swapped `x >= t`. As engines may take the number after 0 for 0, `x <= 0` asks whether the negative is less than 0.
 """
 
 from __future__ import annotations
@@ -9,21 +10,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from opshift.passes.model.lazy_numpy import np
-from opshift.passes.operators.shared.classical.forest import EQ, GT, GTE, LT, MEMBER, NEQ, Array, Forest
+from opshift.passes.operators.shared.classical.forest import EQ, GT, GTE, LEQ, MEMBER, NEQ, Array, Forest
+
+LOWERED, NEGATIVE = 1, 2
+"""What a node reads: its feature, plus 1 with -infinity in the place of NaN, plus 2 its negative."""
 
 
 @dataclass
 class Comparisons:
     """A node goes to `right` where the comparison holds, else to `left`; children are as in `Forest`."""
 
-    strict: bool
-    """Whether nodes ask for less, else for less or equal."""
     features: Array
-    lowered: Array
-    """Whether a node reads the copy of its feature in which NaN is -infinity."""
+    forms: Array
     thresholds: Array
     left: Array
     right: Array
+
+
+@dataclass
+class _Node:
+    """One comparison."""
+
+    feature: int
+    form: int
+    threshold: float
+    left: int
+    right: int
 
 
 @dataclass
@@ -31,39 +43,37 @@ class _Draft:
     """Nodes that are added to those of the forest, and changes of these."""
 
     size: int
-    rows: dict[int, tuple[int, bool, bool, float, int, int]] = field(default_factory=dict)
-    """Feature, lowered, strict, threshold, left, right."""
+    nodes: dict[int, _Node] = field(default_factory=dict)
 
-    def add(self, row: tuple[int, bool, bool, float, int, int], at: int | None = None) -> int:
+    def add(self, node: _Node, at: int | None = None) -> int:
         if at is None:
             at, self.size = self.size, self.size + 1
-        self.rows[at] = row
+        self.nodes[at] = node
         return at
 
 
 def compared(forest: Forest) -> Comparisons:
     """The forest's nodes as comparisons; a node of another mode becomes several of them."""
-    dtype, modes, t = forest.splits.dtype, forest.modes, forest.splits
+    modes, t = forest.modes, forest.splits
+    infinity = np.array(np.inf, t.dtype)
     swapped = (modes == GTE) | (modes == GT)
-    strict = (modes == LT) | (modes == GTE)
-    lowered = forest.tracks != swapped
+    including = (modes == LEQ) | (modes == GT)
+    forms = np.where(forest.tracks != swapped, LOWERED, 0)
     left, right = np.where(swapped, forest.true, forest.false), np.where(swapped, forest.false, forest.true)
+    thresholds = np.where(including, np.nextafter(t, infinity), t)
+    zero = including & (t == 0)  # which is at least the negative, so that all is the other way round
+    forms, thresholds = np.where(zero, forms ^ LOWERED | NEGATIVE, forms), np.where(zero, np.zeros_like(t), thresholds)
+    left, right = np.where(zero, right, left), np.where(zero, left, right)
+    lowered = (forms & LOWERED) > 0
+    special = (modes >= EQ) | np.isnan(t) | (including & (t == infinity)) | (lowered & (thresholds == -infinity))
     draft = _Draft(len(modes))
-    special = (modes >= EQ) | np.isnan(t) | (strict & lowered & np.isneginf(t))
     for at in np.flatnonzero(special).tolist():
         _write_out(draft, forest, at)
-    size = draft.size
-    features = _grown(forest.features, size)
-    lowered, strict, t = _grown(lowered, size), _grown(strict, size), _grown(t, size)
-    left, right = _grown(left, size), _grown(right, size)
-    for at, row in draft.rows.items():
-        features[at], lowered[at], strict[at], t[at], left[at], right[at] = row
-    if not strict.all() and strict.any():
-        never = strict & np.isneginf(t)
-        below = np.nextafter(t, np.array(-np.inf, dtype))
-        t = np.where(never, np.array(np.nan, dtype), np.where(strict, below, t))
-        strict[:] = False
-    return Comparisons(bool(size and strict.all()), features, lowered, t, left, right)
+    columns = [_grown(column, draft.size) for column in (forest.features, forms, thresholds, left, right)]
+    for at, node in draft.nodes.items():
+        for column, value in zip(columns, vars(node).values(), strict=True):
+            column[at] = value
+    return Comparisons(*columns)
 
 
 def _grown(column: Array, size: int) -> Array:
@@ -76,28 +86,37 @@ def _write_out(draft: _Draft, forest: Forest, at: int) -> None:
     true, false, tracks = int(forest.true[at]), int(forest.false[at]), bool(forest.tracks[at])
     if mode == NEQ:  # NaN equals nothing, whether it counts as missing or not
         true, false, tracks = false, true, False
+    missing = true if tracks else false
     if mode == MEMBER:
         members = sorted(set(forest.members[at]))
         if tracks:
-            _test_nan(draft, feature, true, _search(draft, feature, members, true, false), at)
+            _test_nan(draft, feature, missing, _search(draft, feature, members, true, false), at)
         else:
             _search(draft, feature, members, true, false, at)
-    elif t != t or (mode < EQ and np.isneginf(t)):
-        otherwise = true if mode in (GTE, GT) and t == t else false
-        _test_nan(draft, feature, true if tracks else false, otherwise, at)
-    elif tracks:
-        draft.add((feature, False, True, t, draft.add((feature, True, False, t, false, true)), false), at)
-    else:
-        _test_equal(draft, feature, t, true, false, at)
+    elif mode in (EQ, NEQ) and t == t:
+        if tracks:
+            above = draft.add(_Node(feature, NEGATIVE, -t, true, false))
+            draft.add(_Node(feature, 0, t, above, false), at)
+        else:
+            _test_equal(draft, feature, t, true, false, at)
+    else:  # all numbers go one way: by what is compared with NaN, or at one of the ends
+        always = t == t and (mode in (LEQ, GTE))
+        _test_nan(draft, feature, missing, true if always else false, at)
 
 
 def _test_nan(draft: _Draft, feature: int, missing: int, otherwise: int, at: int) -> None:
-    draft.add((feature, False, False, np.inf, missing, otherwise), at)
+    """What is less than infinity is a number, and what is negative less than infinity."""
+    infinite = draft.add(_Node(feature, NEGATIVE, np.inf, missing, otherwise))
+    draft.add(_Node(feature, 0, np.inf, infinite, otherwise), at)
 
 
 def _test_equal(draft: _Draft, feature: int, t: float, true: int, false: int, at: int | None) -> int:
-    """At most t, and then not less than t; NaN goes to `false`."""
-    return draft.add((feature, False, False, t, false, draft.add((feature, False, True, t, true, false))), at)
+    """Not less than t, and then not more; NaN goes to `false`."""
+    if t == np.inf:  # of which nothing is more: what is left are infinity and NaN
+        above = draft.add(_Node(feature, NEGATIVE, np.inf, false, true))
+    else:
+        above = draft.add(_Node(feature, NEGATIVE | LOWERED, -t, true, false))
+    return draft.add(_Node(feature, 0, t, above, false), at)
 
 
 def _search(draft: _Draft, feature: int, members: list[float], true: int, false: int, at: int | None = None) -> int:
@@ -107,4 +126,4 @@ def _search(draft: _Draft, feature: int, members: list[float], true: int, false:
     middle = len(members) // 2
     right = _search(draft, feature, members[:middle], true, false)
     left = _search(draft, feature, members[middle:], true, false)
-    return draft.add((feature, False, True, members[middle], left, right), at)
+    return draft.add(_Node(feature, 0, members[middle], left, right), at)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.types import tensor_type
-from opshift.passes.operators.shared.classical.comparisons import Comparisons
+from opshift.passes.operators.shared.classical.comparisons import LOWERED, NEGATIVE, Comparisons
 from opshift.passes.operators.shared.classical.forest import Array
 from opshift.passes.operators.shared.classical.tables import Tables
 from opshift.passes.rewrite.builder import Builder
@@ -38,20 +38,15 @@ class Rows:
     """Rows of features, one behind the other, as the walk reads them."""
 
     def __init__(self, build: Builder, rows: str, kind: int, compared: Comparisons, width: int | None):
-        """Where nodes need them, copies in which NaN is -infinity follow the features of each row."""
-        lowered = compared.lowered
+        """The forms of features that nodes read stand behind one another in each row."""
+        forms = np.unique(compared.forms).tolist() or [0]
         most = int(compared.features.max()) + 1 if len(compared.features) else 1
         if width is None:
             rows, width = build.Slice(rows, [0], [most], [1]), most
-        self.features = compared.features
-        if lowered.any():
-            copies = build.Where(build.IsNaN(rows), build.constant(-np.inf, kind), rows)
-            if lowered.all():
-                rows = copies
-            else:
-                rows = build.Concat(rows, copies, axis=1)
-                self.features = self.features + np.where(lowered, width, 0)
-                width *= 2
+        self.features = compared.features + width * np.searchsorted(forms, compared.forms)
+        parts = [_form(build, rows, kind, form) for form in forms]
+        rows = build.Concat(*parts, axis=1) if len(parts) > 1 else parts[0]
+        width *= len(parts)
         count = build.scope.size(rows, 0)
         if count is not None:
             self._numbers = build.constant(np.arange(count)[:, None], T.INT32)
@@ -67,11 +62,19 @@ class Rows:
         return str(build.Mul(self._numbers, build.constant(factor, T.INT32)))
 
 
+def _form(build: Builder, rows: str, kind: int, form: int) -> str:
+    """The features, their negatives, or one of both with -infinity in the place of NaN."""
+    rows = build.Neg(rows) if form & NEGATIVE else rows
+    if not form & LOWERED:
+        return rows
+    return str(build.Where(build.IsNaN(rows), build.constant(-np.inf, kind), rows))
+
+
 def leaves_reached(build: Builder, rows: Rows, kind: int, compared: Comparisons, tables: Tables) -> str:
     """The slots of the leaves that the rows come to: those of the first row in all trees, then those of the next."""
     features, thresholds = _contents(rows, compared, tables)
     top = levels_at_top(tables)
-    slots = _through_top(build, rows, kind, compared, tables, top, features, thresholds)
+    slots = _through_top(build, rows, kind, tables, top, features, thresholds)
     rest = tables.depth - top
     if rest <= 0:
         return slots
@@ -86,7 +89,7 @@ def leaves_reached(build: Builder, rows: Rows, kind: int, compared: Comparisons,
     def descend(inner: Builder, slots: str) -> str:
         feature, threshold, following = (look_up(inner, table, slots) for table in held)
         value = look_up(inner, rows.values, inner.Add(feature, begins))
-        holds = inner.Cast(_compare(inner, value, threshold, compared), to=T.INT32)
+        holds = inner.Cast(inner.Less(value, threshold), to=T.INT32)
         return str(inner.Add(following, holds))
 
     for _ in range(min(rest, UNROLLED)):
@@ -114,8 +117,8 @@ def levels_at_top(tables: Tables) -> int:
 
 def _contents(rows: Rows, compared: Comparisons, tables: Tables) -> tuple[Array, Array]:
     """The feature and the threshold in each slot; where there is no node, nothing is below the threshold."""
-    never, dtype = -np.inf if compared.strict else np.nan, compared.thresholds.dtype
-    features, thresholds = np.zeros(len(tables.nodes), np.int64), np.full(len(tables.nodes), never, dtype)
+    dtype = compared.thresholds.dtype
+    features, thresholds = np.zeros(len(tables.nodes), np.int64), np.full(len(tables.nodes), -np.inf, dtype)
     inner = tables.nodes >= 0
     features[inner] = rows.features[tables.nodes[inner]]
     thresholds[inner] = compared.thresholds[tables.nodes[inner]]
@@ -126,7 +129,6 @@ def _through_top(
     build: Builder,
     rows: Rows,
     kind: int,
-    compared: Comparisons,
     tables: Tables,
     levels: int,
     features: Array,
@@ -136,7 +138,7 @@ def _through_top(
     width = tables.ends[min(levels, len(tables.ends)) - 1]
     places = build.Add(rows.begins, build.constant(features[None, :width], T.INT32))
     values = build.Reshape(look_up(build, rows.values, build.Reshape(places, [-1])), [-1, width])
-    holds = _compare(build, values, build.constant(thresholds[None, :width], kind), compared)
+    holds = build.Less(values, build.constant(thresholds[None, :width], kind))
     after = build.Add(build.Cast(holds, to=T.INT32), build.constant(tables.following[None, :width], T.INT32))
     if levels == 1:
         return str(build.Reshape(after, [-1]))
@@ -157,7 +159,3 @@ def _descend_further(build: Builder, slots: str, levels: int, descend: Callable[
         return [inner.Cast(inner.ReduceSum(moved, keepdims=0), to=T.BOOL), after]
 
     return build.loop(levels, [(slots, tensor_type(T.INT32, [None]))], body, ends=True)[0]
-
-
-def _compare(build: Builder, values: str, thresholds: str, compared: Comparisons) -> str:
-    return str(build.Less(values, thresholds) if compared.strict else build.LessOrEqual(values, thresholds))
