@@ -165,7 +165,8 @@ class Goal:
             made = fit.attempt(source, self.backend, ops=ops, ir_version=self.ir_version, folder=folder)
         elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
             progress.tell("convert")
-            targets = {**(self.targets or own_opset(source)), **self._ml_opset(source)}
+            roomy = any(domain == "ai.onnx.ml" for domain, _ in ops)
+            targets = {**(self.targets or own_opset(source, roomy=roomy)), **self._ml_opset(source)}
             made = fit.at_opset(source, targets, self.reader, ops, self.ir_version, folder, survey)
             self._drop_imports(made.model)
         elif self.portable:
@@ -386,11 +387,14 @@ def as_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
 
 
-def own_opset(model: ModelProto) -> dict[str, int]:
+def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
     """The default-domain opset that a model imports, or else its functions, as a target.
 
-    A model that uses none of it, as those of XGBoost, gets the newest that its IR version may import.
+    A model that uses none of it, as those of XGBoost, gets the newest that its IR version may import. Where there is to
+    be room for definitions, as in those of LightGBM, the newest at which its nodes stay as they are.
     """
+    if roomy and (newest := imports.roomiest(model)) is not None:
+        return {"": newest}
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     found = next(filter(None, (imports.opsets(holder).get("") for holder in holders)), None)
     return {"": found or schemas.newest_opset(model.ir_version)}

@@ -33,9 +33,11 @@ def attempt(
     """
     if ir_version is None and _is_read(source, backend, frozenset(ops), folder):
         return Result(source, (), ())
-    own = imports.opsets(source)
+    own = imports.opsets(source).get("", schemas.latest())
+    if any(not backend.has(*op, imports.opsets(source).get(_ML, 1)) for op in classical(source)):
+        own = imports.roomiest(source) or schemas.newest_opset(source.ir_version)
     failures: list[Result] = []
-    for opset in backend.opsets_to_try(own.get("", schemas.latest())):
+    for opset in backend.opsets_to_try(own):
         targets = {"": opset, **ml_opset(source, backend)}
         follows = ir_versions.wanted(source, targets, ir_version)
         asked = ir_version or (backend.ir_version if 0 < backend.ir_version < follows else None)
