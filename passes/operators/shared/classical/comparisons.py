@@ -59,7 +59,8 @@ def compared(forest: Forest) -> Comparisons:
     swapped = (modes == GTE) | (modes == GT)
     including = (modes == LEQ) | (modes == GT)
     forms = np.where(forest.tracks != swapped, LOWERED, 0)
-    left, right = np.where(swapped, forest.true, forest.false), np.where(swapped, forest.false, forest.true)
+    left: Array = np.where(swapped, forest.true, forest.false)
+    right: Array = np.where(swapped, forest.false, forest.true)
     thresholds = np.where(including, np.nextafter(t, infinity), t)
     zero = including & (t == 0)  # which is at least the negative, so that all is the other way round
     forms, thresholds = np.where(zero, forms ^ LOWERED | NEGATIVE, forms), np.where(zero, np.zeros_like(t), thresholds)
