@@ -38,6 +38,7 @@ LONG_FILES = {
     "passes/analysis/scope.py": "one class, each of whose answers is made of the others'",
     "opshift/cli/display.py": "what each command prints",
     "passes/goals.py": "what each verb asks for",
+    "passes/operators/traditionalml/tree_ensemble.py": "two ways to write trees, and the ways between them",
     "tests/scenarios/random_models.py": "one class, a method for each kind of node",
 }
 FULL_FOLDERS = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
@@ -19,6 +19,15 @@ NOTHING = {MIN: np.inf, MAX: -np.inf}
 """What a missing vote counts as, where it is not 0."""
 
 
+class Voted(Protocol):
+    """Whether rows have votes for targets: True or False for all, else a matrix of booleans with a column for each.
+
+    Nothing is looked up where it is only to be told that rows differ.
+    """
+
+    def __call__(self, targets: list[int], told: bool = False) -> str | bool: ...
+
+
 @dataclass
 class Totals:
     """The aggregated votes of rows of features."""
@@ -27,8 +36,8 @@ class Totals:
     """The targets that leaves vote for, in order."""
     values: str
     """A matrix with a row for each row of features, a column for each of these targets."""
-    voted: Callable[[list[int]], str | bool]
-    """Whether rows have votes for targets: True or False for all, else a matrix of booleans with a column for each."""
+    voted: Voted
+    """Whether rows have votes for targets."""
 
 
 @dataclass
@@ -48,7 +57,7 @@ def totals(
     """The totals of the rows: compared in the type `kind`, added up in `wide`, in tables of `most` bytes at most."""
     targets = np.unique(forest.vote_targets)
     if not len(targets):
-        return Totals([], "", lambda _: False)
+        return Totals([], "", lambda targets, told=False: False)
     votes = _merged(forest, targets, aggregate)
     nodes = compared(forest)
     tables = arranged(forest.roots, nodes, np.arange(len(forest.roots)))
@@ -65,7 +74,7 @@ def totals(
         values = _by_leaf(walk, votes, aggregate, wide, most)
     if aggregate == AVERAGE:
         values = build.Div(values, build.constant(float(len(forest.roots)), wide))
-    return Totals(targets.tolist(), values, lambda asked: _voted(walk, votes, targets, asked))
+    return Totals(targets.tolist(), values, lambda asked, told=False: _voted(walk, votes, targets, asked, told))
 
 
 class _Reached:
@@ -87,7 +96,7 @@ class _Reached:
         return np.where(self.leaves >= 0, values[np.maximum(self.leaves, 0)], np.array(other, values.dtype))
 
 
-def _voted(walk: _Reached, votes: _Votes, targets: Array, asked: list[int]) -> str | bool:
+def _voted(walk: _Reached, votes: _Votes, targets: Array, asked: list[int], told: bool) -> str | bool:
     """Nothing is looked up for a target that each leaf of some tree votes for."""
     build, real = walk.build, walk.leaves >= 0
     casts = np.zeros((max(int(walk.leaves.max()), int(votes.leaves.max())) + 1, len(asked)), bool)
@@ -97,8 +106,8 @@ def _voted(walk: _Reached, votes: _Votes, targets: Array, asked: list[int]) -> s
     silent = np.zeros((walk.count, len(asked)), np.int64)
     np.add.at(silent, walk.trees[real], ~cast)
     always = (silent == 0).any(axis=0)
-    if always.all() or not cast.any():
-        return bool(always.all())
+    if always.all() or not cast.any() or told:
+        return bool(always.all()) if always.all() or not cast.any() else ""
     leaf = walk.look_up(np.maximum(walk.leaves, 0), T.INT32)
     found = build.Gather(build.constant(casts | always, T.FLOAT), leaf, axis=0)
     found = build.ReduceMax(build.Reshape(found, [-1, walk.count, len(asked)]), [1], keepdims=0)

@@ -11,7 +11,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.validity import fault
-from opshift.passes.operators.shared.classical.classes import class_labels, label_of
+from opshift.passes.operators.shared.classical.classes import Labels, class_labels, label_of
 from opshift.passes.operators.shared.classical.forest import has_doubles, parameter, read_ensemble, read_listed
 from opshift.passes.operators.shared.classical.numbers import rows_as, width
 from opshift.passes.operators.shared.classical.post_transforms import TRANSFORMS, checked_transform, transformed
@@ -33,22 +33,26 @@ def classified_by_tables(node: Node) -> list[str]:
     transform = checked_transform(node)
     kind = _compares_in(node)
     forest = read_listed(node, "class", len(labels.values), _dtype(kind))
-    base = list(parameter(node, "base_values"))
     node.close("votes are added in another order")
     found = totals(node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize())
+    return classified(node, labels, transform, found, kind, positive=bool((forest.vote_weights >= 0).all()))
+
+
+def classified(node: Node, labels: Labels, transform: str, found: Totals, kind: int, *, positive: bool) -> list[str]:
+    """The labels and the scores of added votes; `positive` tells that all weights are at least 0."""
+    base = list(parameter(node, "base_values"))
     if len(labels.values) == 1:
         scores = _scores_of_one(node, found, base, transform, kind)
         return [label_of(node, labels, node.build.ArgMax(scores, axis=1, keepdims=0)), _float(node, scores, kind)]
     if len(labels.values) == 2:
-        weights = forest.vote_weights
-        positive = len(found.targets) < 2 and bool((weights >= 0).all())
+        positive = positive and len(found.targets) < 2
         scores, compared = _scores_of_two(node, found, base, transform, kind, positive=positive)
     else:
         if base and len(base) != len(labels.values):
             raise fault(f"base_values has {len(base)} entries for {len(labels.values)} classes", node.proto)
         compared = _based(node, _all_columns(node, found, len(labels.values), kind), base, kind)
         scores = transformed(node.build, compared, transform, kind)
-        if not base and found.voted(list(range(len(labels.values)))) is not True:
+        if not base and found.voted(list(range(len(labels.values))), told=True) is not True:
             node.remarks.append("a class without a vote has the score 0, with which onnxruntime never chooses it")
     return [label_of(node, labels, node.build.ArgMax(compared, axis=1, keepdims=0)), _float(node, scores, kind)]
 
