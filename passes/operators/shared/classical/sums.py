@@ -25,7 +25,7 @@ class Voted(Protocol):
     Nothing is looked up where it is only to be told that rows differ.
     """
 
-    def __call__(self, targets: list[int], told: bool = False) -> str | bool: ...
+    def __call__(self, asked: list[int], told: bool = False) -> str | bool: ...
 
 
 @dataclass
@@ -57,7 +57,7 @@ def totals(
     """The totals of the rows: compared in the type `kind`, added up in `wide`, in tables of `most` bytes at most."""
     targets = np.unique(forest.vote_targets)
     if not len(targets):
-        return Totals([], "", lambda targets, told=False: False)
+        return Totals([], "", lambda asked, told=False: False)
     votes = _merged(forest, targets, aggregate)
     nodes = compared(forest)
     tables = arranged(forest.roots, nodes, np.arange(len(forest.roots)))
