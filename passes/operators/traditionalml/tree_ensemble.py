@@ -72,9 +72,10 @@ def numbers(node: Node, name: str) -> list[float]:
 def classifier_to_ensemble(node: Node) -> list[str]:
     if node.build.opset < OPSET:
         raise CannotConvert(
-            node, f"the operator is deprecated; ai.onnx.ml up to opset 4, or opset {OPSET} of the default domain, could be"
-            " expressed",
-        )  # fmt: skip
+            node,
+            "the operator is deprecated; ai.onnx.ml up to opset 4, "
+            f"or opset {OPSET} of the default domain, could be expressed",
+        )
     labels, transform = class_labels(node, "classlabels_int64s", "classlabels_strings"), checked_transform(node)
     trees = _read(node, "class")
     targets = sorted({target for tree in trees for target in tree.targets()})
