@@ -65,7 +65,7 @@ def test_one_hot_encoder():
         "OneHotEncoder",
         [np.array([["a", "z"], ["", "b"]], object)],
         cats_strings=["a", "b", ""],
-        opsets=(13, 17, 19, 21),
+        opsets=(9, 11, 13, 17, 19, 21),
     )
 
 
