@@ -21,7 +21,7 @@ from opshift.verification.judgement import BITS, DIRECT, NEAR, TOLERANCE, TWINS,
 from opshift.verification.precision import narrowest
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerance, Tolerances
-from opshift.verification.twins import decisions, ties
+from opshift.verification.twins import decisions, labels, ties
 from opshift.verification.twins.decisions import Watch
 from opshift.verification.twins.twin import Twin, is_too_large, unrounded
 from opshift.verification.twins.values import dtype_of
@@ -132,6 +132,8 @@ class Pair:
             outputs = self._as_run(given, rows, verdict)
         if counts:
             outputs = tuple(o if o.judge in (BITS, TOLERANCE) else replace(o, ties=total) for o in outputs)
+        if self.grade == "close" and any(found.why for found in outputs):
+            outputs = labels.tied(self.before.model, rows, outputs)
         if not counts and not any(found.why or found.judge == DIRECT for found in outputs):
             seen = [bounds.apart(a, b) for _, a, b in rows if bounds.is_float(a) and bounds.is_float(b)]
             self.shown = max([self.shown or 0.0, *(part for part in seen if part < math.inf)])
