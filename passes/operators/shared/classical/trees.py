@@ -195,8 +195,12 @@ def _scores_of_two(
     if len(base) > 2:
         raise fault(f"base_values has {len(base)} entries for 2 classes", node.proto)
     build, second = node.build, found.voted([1])
-    if len(found.targets) == 2 or (positive and (found.targets == [1] or transform == "LOGISTIC")):
+    if len(found.targets) == 2 or len(base) == 2 or (positive and (found.targets == [1] or transform == "LOGISTIC")):
         node.remarks.append("the class with the larger score is chosen, which onnxruntime does not always do")
+    if len(base) == 1 and len(found.targets) == 2 and second is not True:
+        raise CannotConvert(
+            node, "one base value of two classes where some rows have no vote for the second, whose score nothing sets"
+        )
     alone, both = ("", ""), ("", "")
     if second is not True:
         alone = _scores_of_first(node, found, base, transform, kind, positive=positive)

@@ -110,6 +110,12 @@ def test_probit_sets_one_of_two_scores():
     assert "whose other score nothing sets" in str(result.refusals[0])
 
 
+def test_one_base_value_leaves_the_second_score_unset_without_a_vote():
+    source = classifier([stump([(0, 0.3)], [(0, 0.6), (1, 0.25)])], [7, 9], base_values=[0.25])
+    result = convert.attempt(source, {"": 17}, ops=[("ai.onnx.ml", "TreeEnsembleClassifier")])
+    assert "whose score nothing sets" in str(result.refusals[0])
+
+
 def test_a_class_that_no_leaf_names_never_wins():
     """Its score is 0, which may be the largest: then it is chosen, and a remark says that the kernel does not."""
     source = classifier([stump([(0, -0.3), (1, -0.4)], [(0, -0.6), (1, -0.5)])], [7, 8, 9])
