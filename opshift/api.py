@@ -146,7 +146,7 @@ def inline(
             by the path of a TOML file: everything that it lacks is replaced, to any depth, at an opset and an IR
             version that it reads. The model keeps its opset where that will do.
         domain: replace all operators of a domain, the model's own functions among them.
-        portable: replace all that is not ONNX's, such as operators of `com.microsoft`.
+        portable: replace all that is not of the default domain, such as operators of `com.microsoft` and `ai.onnx.ml`.
         ir_version: as for `convert_version`.
         modernize: as for `convert_version`; what was replaced does not come back.
         optimize: as for `convert_version`.

@@ -62,7 +62,7 @@ class Goal:
         ir_version: the IR version to write.
         names, domain: operators to replace by their definitions, one by one and by their domain.
         backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
-        portable: leave operators of ONNX alone, and functions of the model that call nothing else.
+        portable: leave operators of the default domain alone, and functions of the model that call nothing else.
         refinement: what is done then.
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.

@@ -30,7 +30,8 @@ COMPARISON = 1.9e-9  # one of the comparisons at the top, for a row
 FOUND = 0.7e-9  # the slot that it leads to, looked up
 LEVEL_NODES = 8
 MANY = 2000  # rows: that they take little time counts as much as that one does
-MOST_AT_TOP = 31  # comparisons of a tree that are made at once: memory for a row grows with them
+MOST_AT_TOP = 31  # comparisons of a tree that are made at once,
+MOST_OF_ROW = 2048  # and those of all trees: a row of features takes twelve bytes for each
 UNROLLED = 32  # levels that are written one after the other; what lies deeper is a Loop
 
 
@@ -108,7 +109,7 @@ def levels_at_top(tables: Tables) -> int:
     costs = {}
     for levels in range(1, max(tables.depth, 1) + 1):
         slots = tables.ends[min(levels, len(tables.ends)) - 1]
-        if levels == 1 or slots <= MOST_AT_TOP * trees:
+        if levels == 1 or slots <= min(MOST_AT_TOP * trees, MOST_OF_ROW):
             rest = max(tables.depth - levels, 0)
             row = slots * COMPARISON + trees * (levels * FOUND + rest * LEVEL)
             costs[levels] = row + NODE * (levels + LEVEL_NODES * rest) + row * MANY / 100

@@ -260,3 +260,28 @@ def test_a_bad_ensemble_is_no_model(changes, why):
 def test_special_values_are_part_of_what_is_drawn():
     drawn = rows_around([], 2, np.float32, np.random.default_rng(0), 400)
     assert all(kind(drawn).any() for kind in (np.isnan, np.isposinf, np.isneginf))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_parameters_in_tensors(dtype):
+    """Of doubles where the features are, with thresholds that float32 does not hold."""
+    rng = np.random.default_rng(13)
+    held = listed(ensemble(rng, 2), "target")
+    for name in ("nodes_values", "target_weights"):
+        values = np.array(held.pop(name), dtype)
+        values = values if name == "target_weights" else values + dtype(0.1)
+        held[f"{name}_as_tensor"] = onnx.numpy_helper.from_array(values)
+    base = onnx.numpy_helper.from_array(np.array([0.1, -0.3], dtype))
+    attributes = {"n_targets": 2, "base_values_as_tensor": base, **held}
+    rows = rows_around([value + 0.1 for value in VALUES], 3, dtype, rng)
+    check(model("TreeEnsembleRegressor", dtype, 3, attributes, 3), rows)
+
+
+def test_nodes_and_trees_in_any_order():
+    """Ids need not be counted from 0, nor trees stand together."""
+    rng = np.random.default_rng(14)
+    held = listed(ensemble(rng), "target")
+    for name in ("nodes_treeids", "target_treeids"):
+        held[name] = [7 * tree + 3 for tree in held[name]]
+    attributes = {"n_targets": 1, **held}
+    check(model("TreeEnsembleRegressor", np.float32, 3, attributes, 3), rows_around(VALUES, 3, np.float32, rng))
