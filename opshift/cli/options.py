@@ -48,7 +48,8 @@ def add_telling(parser: Holder) -> None:
 
 def add_writing(parser: Holder) -> None:
     """Where results go, of one model and of many."""
-    parser.add_argument("--dry-run", action="store_true", help="show what would be done; write nothing")
+    what = "list the stages and what they would change; write nothing"
+    parser.add_argument("--dry-run", action="store_true", help=what)
     parser.add_argument("--in-place", action="store_true", help="replace the model itself, at once or not at all")
     parser.add_argument(
         "--out-dir",
@@ -231,6 +232,6 @@ def add_working(parser: Holder) -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="list each refusal, not each kind of them, and say on the standard error stream what is being done",
+        help="list each stage with its time, and each refusal; say on the standard error stream what is being done",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print only what went wrong, and JSON")

@@ -15,12 +15,13 @@ float64, or how far it moves when its inputs move by u. It excuses as much of th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from opshift.passes.records import dataclass
 from opshift.verification.compare import NARROW, compare, flat, identical
+from opshift.verification.precision import unit
 from opshift.verification.tolerances import Tolerance
 
 Array = Any
@@ -130,9 +131,9 @@ def judge(runs: Runs, grade: str) -> Closeness:
         return _judge_decisions(runs, grade)
     wide = [value for value in (runs.wide_before, runs.wide_after) if getattr(value, "shape", None) == a.shape]
     if len(wide) == 2:
-        found = _is_same_function(runs, grade)
-        if found is not None and found.why:
-            return found
+        function = _is_same_function(runs, grade)
+        if function is not None and function.why:
+            return function
     return _is_as_accurate(runs, grade)
 
 
@@ -153,7 +154,7 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
         allowed = max(1.0, FLIPS * a.size)
     if not known:
         others = [np.asarray(a != one) for one in runs.moved if getattr(one, "shape", None) == a.shape]
-        allowed = max(allowed, TIMES["close"] * max(map(np.count_nonzero, others), default=0))
+        allowed = max(allowed, TIMES["close"] * float(max(map(np.count_nonzero, others), default=0)))
     gap = np.abs(a.astype(np.float64) - b.astype(np.float64)) if a.dtype.kind != "b" else apart
     if runs.step and (float(np.max(gap)) > 1 or _leans(a, b)):
         return Closeness(found.why, is_same=False, is_other=is_other)
@@ -332,11 +333,7 @@ def _narrowest(runs: Runs) -> Any:
 
 def half_unit(dtype: Any) -> float:
     """Half a unit of the last place of 1."""
-    if dtype.isbuiltin == 1:
-        return float(np.finfo(dtype).eps) / 2
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).eps) / 2  # type: ignore[no-untyped-call]
+    return unit(dtype) / 2
 
 
 def cap(dtype: Any, grade: str) -> float:
@@ -387,7 +384,7 @@ def told(a: Array, b: Array, wrong: Array) -> str:
     return f"{b[where]} instead of {a[where]}{place}, {int(np.count_nonzero(wrong))} of {a.size} elements differ"
 
 
-def is_float(value: Any) -> bool:
+def is_float(value: Any) -> TypeGuard[Array]:
     """Whether a value is an array of floats, complex numbers included."""
     dtype = getattr(value, "dtype", None)
     if dtype is None or dtype.kind not in "fcV":

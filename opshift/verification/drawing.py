@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -106,7 +107,7 @@ def draw(
         for label, feeds in _solved(parts, varied(normal, in_range), floats, watch):
             yield Draw(label, feeds)
         for turn in range(1, turns):
-            yield Draw(_ON_LINES, varied(lambda value, turn=turn: _on_lines(value, lines, turn)))
+            yield Draw(_ON_LINES, varied(partial(_on_lines, lines=lines, turn=turn)))
         if floats:
             yield Draw("tiny numbers", varied(lambda v: normal(v) * 2.0**-13))
             yield Draw("positive numbers", varied(lambda v: np.abs(normal(v))))
@@ -125,7 +126,7 @@ def draw(
                 "numbers far away", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
             )
             for turn in range(2):
-                yield Draw("infinities, NaN and denormals", varied(lambda v, turn=turn: _special(v, turn)), SPECIAL)
+                yield Draw("infinities, NaN and denormals", varied(partial(_special, turn=turn)), SPECIAL)
         if whole:
             yield Draw("the ends of integer types", varied(normal, lambda v: _ends(v, rng)), FAR)
 

@@ -28,6 +28,13 @@ class EngineError(RuntimeError):
     """An engine cannot load a model, or fails while running it. The text is the engine's own, on one line."""
 
 
+TOO_LONG = "it takes longer than"
+
+
+class _Late(BaseException):
+    """The time is over; nobody who catches an engine's errors goes on."""
+
+
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise `EngineError` where what runs in Python takes longer; elsewhere than on Unix, nothing bounds it."""
@@ -37,12 +44,14 @@ def time_limit(seconds: float) -> Iterator[None]:
         return
 
     def end(*_: object) -> None:
-        raise EngineError(f"it takes longer than {seconds:g} s")
+        raise _Late
 
     before = signal.signal(signal.SIGALRM, end)
     rest, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except _Late:
+        raise EngineError(f"{TOO_LONG} {seconds:g} s") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

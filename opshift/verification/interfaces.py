@@ -130,6 +130,8 @@ def _renamed(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
     whole = {**names, **{name: f"{name}~other" for name in taken}}
     for node in graph.node:
         rename(node, whole)
-    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+    for value in (*graph.input, *graph.output, *graph.value_info):
         value.name = whole.get(value.name, value.name)
+    for tensor in graph.initializer:
+        tensor.name = whole.get(tensor.name, tensor.name)
     return made

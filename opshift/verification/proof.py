@@ -7,7 +7,7 @@ model makes the same outputs: its nodes can be followed one after the other, and
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from time import process_time  # what else the machine does decides nothing
@@ -47,6 +47,8 @@ _ALIKE = 8
 """Places of one kind, without weights of their own, that are run for each combination of shapes."""
 _SMALL = 1 << 18
 """Elements that a part reads, up to which it is run in float64 by onnx.reference."""
+_SLOW = 2.0
+"""Seconds for one run of both parts, from which on they are run no oftener than there is time."""
 _PATIENCE = 20.0
 """Seconds that a part has in onnx.reference, which is slow."""
 _WIDENED = 64
@@ -113,6 +115,7 @@ class _Kind:
     failures: list[Failure] = field(default_factory=list)
     why: str = ""
     engines: set[str] = field(default_factory=set)
+    slowest: float = 0.0
 
 
 class Prover:
@@ -146,7 +149,7 @@ class Prover:
         self.failures: list[Failure] = []
         """What differs, in the order of the second model."""
 
-    def prove(self, rejected: Sequence[str] = ()) -> list[Finding]:
+    def prove(self, rejected: Collection[str] = ()) -> list[Finding]:
         """What was found of each kind of region; names that are `rejected` mean other values in the two models."""
         self._comparison = Comparison(*self._bodies, rejected)
         self.failures = []
@@ -258,7 +261,7 @@ class Prover:
         """Run both parts on what was captured, unless enough places alike were run."""
         shapes = tuple((name, str(getattr(v, "dtype", "")), getattr(v, "shape", None)) for name, v in values.items())
         kind.shapes[shapes] = kind.shapes.get(shapes, 0) + 1
-        if kind.shapes[shapes] > _ALIKE and not pair.has_weights:
+        if (kind.shapes[shapes] > _ALIKE and not pair.has_weights) or (kind.captured and kind.slowest > _SLOW):
             return
         if kind.base is None or _size(values) < _size(kind.base):
             kind.base, kind.pair = dict(values), pair
@@ -312,7 +315,7 @@ class Prover:
         """The first drawn values on which the parts differ: how they are called, what differs, and these."""
         until, done = process_time() + seconds, 0
         for drawn in self._draws(pair, kind, base):
-            if done >= least and process_time() > until:
+            if process_time() > until and (done >= least or kind.slowest > _SLOW):
                 break
             decides = self._manner.special and self._manner.grade == "exact" and len(kind.engines) < 2
             if drawn.how == SPECIAL and not decides:
@@ -447,6 +450,15 @@ class Prover:
         self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str = ORDINARY
     ) -> Closeness | None:
         """Run both parts, and compare; None where the first part does not run on these values."""
+        started = process_time()
+        try:
+            return self._compared(pair, kind, values, wide=wide, label=label, how=how)
+        finally:
+            kind.slowest = max(kind.slowest, process_time() - started)
+
+    def _compared(
+        self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str
+    ) -> Closeness | None:
         weights = [self._weights(pair, which) for which in range(2)]
         feeds = [{**values, **held} for held in weights]
         try:
@@ -504,7 +516,7 @@ class Prover:
 
     def _moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
         """What the first part makes of inputs and weights that are moved by a rounding."""
-        found = []
+        found: list[Sequence[Any]] = []
         for seed in range(2):
             moved = {name: move_by_rounding(value, seed) for name, value in feeds.items()}
             with suppress(EngineError):
@@ -554,7 +566,8 @@ class Prover:
         """The constants that a part is fed."""
         if self._read[which] is None or self._read[which][0] is not pair:
             self._read[which] = pair, self._read_weights(pair, which)
-        return self._read[which][1]
+        found: dict[str, Any] = self._read[which][1]
+        return found
 
     def _read_weights(self, pair: Pair, which: int) -> dict[str, Any]:
         part, body = (pair.before, pair.after)[which], self._bodies[which]

@@ -119,9 +119,10 @@ class Comparison:
         if not name or name in self.landmarks:
             return True
         if name not in self._equal:
-            held = self.before.constants.get(name), self.after.constants.get(name)
-            both = held[0] is not None and held[1] is not None
-            self._equal[name] = both and same_tensor(held[0], self.before.side, held[1], self.after.side)
+            one, other = self.before.constants.get(name), self.after.constants.get(name)
+            self._equal[name] = (
+                one is not None and other is not None and same_tensor(one, self.before.side, other, self.after.side)
+            )
         return self._equal[name]
 
     def is_identical(self, name: str) -> bool:

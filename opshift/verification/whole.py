@@ -16,7 +16,7 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import adapters, bounds, interfaces, isolation, random_operators
 from opshift.verification.compare import compare, identical
-from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
+from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import responding, windows
 from opshift.verification.feeding.asked import Asked
@@ -31,7 +31,7 @@ MOST = 1 << 30
 """Bytes of weights up to which whole models are run without being asked to."""
 TURNS = 1000
 """Turns after which a Loop without a trip count ends, in both models alike."""
-_PATIENCE = 20.0
+_PATIENCE = 15.0
 """Seconds that onnx.reference has for the first run of a whole model, and for all of them."""
 
 # onnxruntime for both forms if it loads them. If it loads only one, the other runs in onnx.reference: two engines that
@@ -100,6 +100,8 @@ def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: b
                 found = _run(one, other, grade if same else "close", wanted, sought=sought)
         except EngineError as error:
             reasons.append(str(error))
+            if TOO_LONG in reasons[-1]:  # another pair with that engine takes as long
+                break
             continue
         if found.engine and not found.is_different:
             return found
