@@ -12,6 +12,7 @@
 `python -m benchmarks proofs [--name REGEX]` measures what proofs of small models cost;
 `python -m benchmarks waits [--models FOLDER] [--beside PYTHON]` measures where people wait, see `benchmarks.waits`;
 `python -m benchmarks memory [--layers N]` measures the memory that proofs of large models take;
+`python -m benchmarks.trees [FILE ...]` measures tree models as tables beside onnxruntime's kernels;
 `python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`.
 """
 

@@ -132,6 +132,8 @@ def inline(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    zipmap: str | None = None,
+    map: str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
@@ -144,7 +146,7 @@ def inline(
             by the path of a TOML file: everything that it lacks is replaced, to any depth, at an opset and an IR
             version that it reads. The model keeps its opset where that will do.
         domain: replace all operators of a domain, the model's own functions among them.
-        portable: replace all that is not ONNX's, such as operators of `com.microsoft`.
+        portable: replace all that is not of the default domain, such as operators of `com.microsoft` and `ai.onnx.ml`.
         ir_version: as for `convert_version`.
         modernize: as for `convert_version`; what was replaced does not come back.
         optimize: as for `convert_version`.
@@ -152,6 +154,8 @@ def inline(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it.
+        map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
         progress: as for `convert_version`.
 
     Returns:
@@ -165,8 +169,8 @@ def inline(
     """
     ops = as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
-    goal = _besides(goal, fix_shape, set, rebatch, annotate)
-    if not (ops or goal.is_fixing or portable) and domain is None and target is None:
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
         raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
     return _reached(model, goal, progress)
 

@@ -62,11 +62,12 @@ class Goal:
         ir_version: the IR version to write.
         names, domain: operators to replace by their definitions, one by one and by their domain.
         backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
-        portable: leave operators of ONNX alone, and functions of the model that call nothing else.
+        portable: leave operators of the default domain alone, and functions of the model that call nothing else.
         refinement: what is done then.
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
+        zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -79,6 +80,8 @@ class Goal:
     fixed: Wanted = ALL_FREE
     annotate: bool = False
     rebatch: sizes.BatchSize | None = None
+    zipmap: bool = False
+    maps: bool = False
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -96,6 +99,10 @@ class Goal:
         for, so that other commands do not wait for it.
         """
         asked, stages = self.refinement, list[Stage]()
+        if self.zipmap or self.maps:
+            from opshift.passes.stages.make_tensors import MakeTensors
+
+            stages.append(MakeTensors(self.zipmap, self.maps))
         if self.fixed or self.rebatch is not None:
             from opshift.passes.stages.fix import Fix
 
@@ -214,6 +221,8 @@ class Goal:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         if self.rebatch is not None:
             reached.append(f"batch-{self.rebatch}")
+        if not reached and (self.zipmap or self.maps) and not self.fixed:
+            return "tensors"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -243,10 +252,24 @@ class Goal:
         return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
     def fix_sizes(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with the sizes and constants that are asked for; the source itself without any."""
+        """A copy of the source with the sizes and constants that are asked for; the source itself without any.
+
+        Maps are tensors in it where that is asked for.
+        """
         from opshift.passes.specialization import fixing
 
-        return fixing.sized(source, self.fixed)
+        return fixing.sized(self.make_tensors(source), self.fixed)
+
+    def make_tensors(self, source: ModelProto) -> ModelProto:
+        """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
+
+        That is what a result is compared with: maps and tensors cannot be.
+        """
+        if not (self.zipmap or self.maps):
+            return source
+        from opshift.passes.specialization.maps import as_tensors
+
+        return as_tensors(source, zipmap=self.zipmap, maps=self.maps)[0]
 
     def find_nearest_opset(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
         """Where `result` is a refusal, the opset nearest to the target that the model does reach; None if unknown."""
@@ -284,6 +307,14 @@ def versions(
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
     return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+
+
+def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
+    """The goal with what is to become of maps; raises `ValueError` for what they cannot become."""
+    for option, asked in (("zipmap", zipmap), ("map", maps)):
+        if asked not in (None, "tensor"):
+            raise ValueError(f"--{option} {asked}: maps become tensors, or stay as they are")
+    return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

@@ -84,6 +84,7 @@ def test_each_room_stands_on_a_floor_of_the_contract_and_of_the_page():
 
 
 TOPICS = {  # tests of what a whole room does, which are named after that
+    "passes/operators/shared/classical": {"tree_kernels"},
     "opshift/cli": {
         "endings",
         "fold_command",
@@ -96,9 +97,7 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "wildcards",
     },
     "opshift/files": {"drafts", "external_interrupted", "missing_imports"},
-    "opshift/verification": {"distances", "mutants", "reported", "tables"},
-    "opshift/verification/places": {"spots"},
-    "opshift/verification/twins": {"types"},
+    "opshift/verification": {"classical", "mutants", "pairs", "tables"},
     "opshift/verification/feeding": {"looked_for", "realistic"},
     "passes/fusion": {
         "tables",

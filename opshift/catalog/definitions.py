@@ -44,7 +44,9 @@ def definitions() -> Iterator[Definition]:
     registry.registered()
     for domain in DOMAINS:
         for op in operators(domain):
-            yield from of(domain, op)
+            held = registry.definition(domain, op)
+            if held is None or not held.why:
+                yield from of(domain, op)
 
 
 def of(domain: str, op: str) -> Iterator[Definition]:
@@ -148,8 +150,8 @@ def of_vendors() -> Iterator[Definition]:
 
 
 def refused() -> dict[tuple[str, str], str]:
-    """Why operators that are not ONNX's have no definition."""
-    ops = [(domain, op) for domain in schemas.VENDORS for op in definable.operators(domain)]
+    """Why operators have no definition, of vendors or of ai.onnx.ml."""
+    ops = [(domain, op) for domain in (*schemas.VENDORS, "ai.onnx.ml") for op in definable.operators(domain)]
     return {op: held.why for op in ops if (held := registry.definition(*op)) is not None and held.why}
 
 

@@ -130,6 +130,10 @@ def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> lis
         rows += [(f"{label} {name}", kind) for name, kind in shown]
         rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
     rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
+    for name, trees in held.trees.items():
+        depth = "of unknown depth" if trees.depth is None else f"at most {several(trees.depth, 'comparison')} deep"
+        leaves, features = f"{trees.leaves} leaves", several(trees.features, "feature")
+        rows.append((f"trees of {name}", f"{trees.trees}, {depth}, {leaves}, {features}"))
     domains: dict[str, list[str]] = {}
     for name in found.ops:
         domains.setdefault(name.rpartition("::")[0], []).append(name)

@@ -107,6 +107,14 @@ def add_fixing(parser: Holder) -> None:
     parser.add_argument(
         "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
     )
+    parser.add_argument(
+        "--zipmap", choices=("tensor",), help="make the output of ZipMap, a list of maps, the scores that go into it"
+    )
+    parser.add_argument(
+        "--map",
+        choices=("tensor",),
+        help="make the maps that CastMap and DictVectorizer read their values, in the order of the keys",
+    )
 
 
 def add_set(parser: Holder, what: str) -> None:

@@ -144,7 +144,9 @@ def _inline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
     options.add_target(parser)
     parser.add_argument(
-        "--portable", action="store_true", help="all that is not ONNX's, such as operators of com.microsoft"
+        "--portable",
+        action="store_true",
+        help="all that is not of the default domain, such as operators of com.microsoft and ai.onnx.ml",
     )
     parser.add_argument("--opset", metavar="N", help="also convert to this opset")
     options.add_modernize(parser)

@@ -6,12 +6,17 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from opshift.files import external
 from opshift.jobs.outcome import text
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TypeProto, ValueInfoProto
+from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import ELEMENTS, dims_of, elem_type_of, has_shape, type_text
+
+if TYPE_CHECKING:
+    from opshift.passes.operators.shared.classical.described import Trees
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Contents:
         weights: by the name of their element type, the largest first.
         files: the size in bytes of each file with external data, by location; None for one that is not there.
         size: bytes of all files together, as far as they are there.
+        trees: what each tree ensemble consists of, by the name of its node.
     """
 
     inputs: dict[str, str]
@@ -39,6 +45,7 @@ class Contents:
     weights: dict[str, Weights]
     files: dict[str, int | None]
     size: int
+    trees: dict[str, Trees]
 
 
 def contents(model: ModelProto, size: int, folder: str) -> Contents:
@@ -62,7 +69,21 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
         dict(sorted(found.items(), key=lambda item: -item[1].bytes)),
         places,
         size + sum(filter(None, places.values())),
+        _trees(model),
     )
+
+
+def _trees(model: ModelProto) -> dict[str, Trees]:
+    found = {}
+    for body in bodies(model):
+        for node in body.node:
+            if node.domain and node.op_type.startswith("TreeEnsemble"):
+                from opshift.passes.operators.shared.classical.described import trees_of
+
+                told = trees_of(node)
+                if told is not None:
+                    found[text(node.name or next(filter(None, node.output), ""))] = told
+    return found
 
 
 def _named(values: Iterable[ValueInfoProto]) -> dict[str, str]:

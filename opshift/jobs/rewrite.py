@@ -68,11 +68,12 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         imported: list[str] = []
         source = model_file.read(model, imported=imported) if network is None else network.model
         read = network.changes if network is not None else tuple(map(_imported, imported))
-        manner, values = _asked(manner, goal, source)
+        compared = goal.make_tensors(source)
+        manner, values = _asked(manner, goal, compared)
         folder = str(model.resolve().parent)
         seconds = {"read": perf_counter() - started}
         side = Side(source, folder, str(model) if network is not None else None)
-        job = _Job(model, side, read, output, manner, seconds, values, report)
+        job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
         started = perf_counter()
         if manner.trying is None:
             with process.ours():
@@ -98,7 +99,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         if manner.dry_run:
             return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
         if tried is not None and tried.fixed:
-            job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, source)))
+            job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, compared)))
         code, found = job.written(result, unproved)
         proof = found.verification
         if proof is not None and not proof.equal and result.optional and tried is None:
@@ -165,6 +166,8 @@ class _Job:
 
     model: Path
     source: Side
+    compared: Side
+    """The source as a result is compared with it: with tensors in the place of maps, where they become such."""
     read: tuple[Change, ...]
     """What was done to read it."""
     output: Path
@@ -251,8 +254,9 @@ class _Job:
             from opshift.verification.rebatched import verify_samples_apart
 
             given = checked(wanted, after.model)
-            return verify_samples_apart(self.source, after, result.batch, self.values, grade=result.grade, wanted=given)
-        before, remarks = running(self.source)
+            before, batch = self.compared, result.batch
+            return verify_samples_apart(before, after, batch, self.values, grade=result.grade, wanted=given)
+        before, remarks = running(self.compared)
         found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
         found = replace(found, remarks=(*found.remarks, *remarks))
         if found.cast:  # two models may differ in that; one and what becomes of it do not

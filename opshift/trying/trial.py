@@ -172,7 +172,7 @@ def _parted(held: Expected, outputs: Sequence[Sequence[Any]], plainly: bool) -> 
             return place, "", f"{len(second)} outputs instead of {len(names)}"
         first, second = _alike(first, second)
         for name, a, b in zip(names, first, second, strict=True):
-            why = judge_outputs(a, b, "close").why if plainly else judge.output(name, given, a, b).why
+            why = judge_outputs(a, b, "close").why if plainly else judge.output(name, given, a, b, first).why
             if why:
                 return place, name, why
     return 0, "", ""

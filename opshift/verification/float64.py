@@ -34,15 +34,17 @@ def open_wide(model: ModelProto) -> Session | None:
     """A session of a small model that computes in float64; None where no engine does.
 
     onnxruntime runs it where it has the kernels in double, else onnx.reference, with convolutions and pools of ours,
-    as its own take minutes.
+    as its own take minutes. Operators of ai.onnx.ml yield float32 whatever they are given.
     """
+    calls = {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node}
+    if any(domain == "ai.onnx.ml" for domain, _ in calls):
+        return None
     wide = widen(model)
     try:
         return OnnxRuntime(wide)
     except EngineError:
         pass
     opsets = {default_domain(entry.domain): entry.version for entry in model.opset_import}
-    calls = {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node}
     known = {f.name for f in model.functions}
     if any(domain and op not in known for domain, op in calls):
         return None

@@ -27,6 +27,7 @@ from opshift.verification.compare import identical
 from opshift.verification.drawing import ORDINARY, SPECIAL, WHOLE_TABLES, Draw, draw
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.float64 import BLIND, open_wide, widen_feeds
+from opshift.verification.labels import count_ties, find_scores
 from opshift.verification.parts import Pair, make_pair, type_of, with_outputs
 from opshift.verification.precision import as_written
 from opshift.verification.regions import Body, Comparison, Region, names_of
@@ -491,6 +492,9 @@ class Prover:
         doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
         moved: list[Sequence[Any]] | None = None
         step = _step(pair, feeds)
+        grade = self._grade(kind)
+        names = [value.name for value in pair.before.model.graph.output]
+        scores = find_scores(pair.before.model) if grade == "close" else {}
         for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
             x, y = (run[place] if run is not None else None for run in doubles)
             if how != ORDINARY and self._manner.grade != "exact":
@@ -506,11 +510,13 @@ class Prover:
                 drawn=label != CAPTURED,
                 narrow=_narrowest(values),
             )
-            grade = self._grade(kind)
             one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
             if one.why and label == CAPTURED:
                 moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
                 one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
+            if one.why and names[place] in scores:
+                ties = count_ties(a, b, expected[names.index(scores[names[place]])])
+                one = Closeness(is_same=False) if ties else one
             found = found.worse(one)
         kind.closeness = kind.closeness.worse(replace(found, why=""))
         return found

@@ -54,7 +54,7 @@ def _run(before: Side, after: Side, of: Batch, values: Feeds, grade: str, wanted
         expected = by_samples(one.run)(fed.given)
         total = replace(total, runs=total.runs + 1, inputs=(*total.inputs, fed.shapes))
         for name, a, b in zip(names, expected, fed.outputs, strict=True):
-            report = judge.output(name, fed.given, a, b)
+            report = judge.output(name, fed.given, a, b, expected)
             outputs[name] = outputs[name].worse(report) if name in outputs else report
             seen = compare(a, b)
             worst = max(total.absolute, seen.absolute), max(total.relative, seen.relative)

@@ -20,6 +20,7 @@ from opshift.verification.engines import ENGINES, TOO_LONG, EngineError, OnnxRun
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding import responding, windows
 from opshift.verification.feeding.asked import Asked
+from opshift.verification.labels import count_ties, find_scores
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Tolerances
 from opshift.verification.verdict import OutputReport
@@ -162,9 +163,9 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
         for name, a, b in zip(names, values, actual, strict=True):
             if name in cast:
                 a, b = interfaces.in_narrower(a, b)
-            report = judge.output(name, given, a, b)
+            report = judge.output(name, given, a, b, values)
             found.outputs[name] = found.outputs[name].worse(report) if name in found.outputs else report
-            if not report.is_random:
+            if not report.is_random and name not in judge.ties:
                 seen = compare(a, b)
                 found.absolute, found.relative = max(found.absolute, seen.absolute), max(found.relative, seen.relative)
             found.part = max(found.part, report.part)
@@ -175,6 +176,10 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
     if expected and all(map(_is_nothing, expected)):
         found.engine, found.why = "", "all outputs were NaN in each run"
         return found
+    found.remarks += [
+        f'{count} of the labels in "{name}" differ, where two scores tie within rounding'
+        for name, count in judge.ties.items()
+    ]
     found.remarks += responding.remarks(before.model, expected)
     found.remarks += _unfilled(before, found.feeds)
     if not (wanted.sets or wanted.runs or found.cast) and before.engine is after.engine is OnnxRuntime:
@@ -243,7 +248,7 @@ def _compare_once(first: Session, second: Session, given: Mapping[str, Any], jud
     except EngineError as error:
         return "", f"the second model fails: {error}"
     for name, a, b in zip(judge.names, expected, actual, strict=True):
-        report = judge.output(name, given, a, b)
+        report = judge.output(name, given, a, b, expected)
         if report.why:
             return name, report.why
     return "", ""
@@ -264,8 +269,21 @@ class OutputJudge:
         self._before, self._grade, self._asked, self.names, self._wrap = before, grade, asked, names, wrap
         self._moved: dict[int, list[tuple[Any, ...]]] = {}
         self._forms: list[Run] | None = None
+        self._scores = find_scores(before.model) if grade == "close" else {}
+        self.ties: dict[str, int] = {}
+        """How many labels in an output differ where two scores tie, over all runs."""
 
-    def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any) -> OutputReport:
+    def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any, run: Sequence[Any] = ()) -> OutputReport:
+        """Compare an output; `run` are all outputs of the first model, the scores of labels among them."""
+        report = self._judge(name, given, a, b)
+        if report.why and run and name in self._scores:
+            ties = count_ties(a, b, run[self.names.index(self._scores[name])])
+            if ties:
+                self.ties[name] = self.ties.get(name, 0) + ties
+                return OutputReport(name, is_same=False, by_user=report.by_user)
+        return report
+
+    def _judge(self, name: str, given: Mapping[str, Any], a: Any, b: Any) -> OutputReport:
         asked = self._asked.get(name, self._asked.get(""))
         if asked is not None:
             found = bounds.judge_by_user(a, b, asked)

@@ -43,7 +43,10 @@ def convert_for_backend(
     ops = frozenset(ops)
     if ir_version is None and _is_read(source, backend, ops, folder):
         return Result(source, (), ())
-    opsets = backend.opsets_to_try(imports.opsets(source).get("", schemas.latest()))
+    own = imports.opsets(source).get("", schemas.latest())
+    if any(not backend.has(*op, imports.opsets(source).get(_ML, 1)) for op in find_classical_operators(source)):
+        own = imports.roomiest(source) or schemas.newest_opset(source.ir_version)
+    opsets = backend.opsets_to_try(own)
 
     def plan(opset: int) -> Attempt:
         targets = {"": opset, **ml_opset(source, backend)}
@@ -203,6 +206,11 @@ def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | No
 def find_foreign_operators(source: ModelProto) -> set[Op]:
     """Find operators in the model that are neither ONNX's nor functions of its own."""
     return {op for op in _find_called(source) if not schemas.known_domain(op[0])}
+
+
+def find_classical_operators(source: ModelProto) -> set[Op]:
+    """Find operators of ai.onnx.ml in the model."""
+    return {op for op in _find_called(source) if op[0] == _ML}
 
 
 def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: str | None) -> bool:

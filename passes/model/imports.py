@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import FunctionProto, ModelProto, default_domain
-from opshift.passes.model.traversal import Body, Calls, with_nested
+from opshift.passes.model.traversal import Body, Calls, bodies, with_nested
 
 DEEPEST = 32  # a graph in a node's attribute is three messages deeper, and protobuf reads 100 levels
 
@@ -173,6 +173,21 @@ def _used(holder: ModelProto | FunctionProto) -> set[str]:
     if isinstance(holder, ModelProto):
         held += [graph for info in holder.training_info for graph in (info.initialization, info.algorithm)]
     return {default_domain(node.domain) for nested in with_nested(held) for node in nested.node}
+
+
+def roomiest(model: ModelProto) -> int | None:
+    """The newest opset of the default domain that the IR version may import and at which all nodes are what they are.
+
+    Models of trees import an old one that none of their nodes needs. None where the model imports none.
+    """
+    own = opsets(model).get("")
+    if own is None or model.functions:
+        return own
+    ops = {node.op_type for body in bodies(model) for node in body.node if not default_domain(node.domain)}
+    for opset in range(schemas.newest_opset(model.ir_version), own, -1):
+        if all(schemas.since("", op, opset) == schemas.since("", op, own) for op in ops):
+            return opset
+    return own
 
 
 def used_domains(model: ModelProto) -> set[str]:

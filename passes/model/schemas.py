@@ -197,6 +197,11 @@ def latest(domain: str = "") -> int:
 
 
 @cache
+def newest_opset(ir: int) -> int:
+    """The newest opset of the default domain that a model of an IR version may import."""
+    return next((opset for opset in range(latest(), 0, -1) if ir_version("", opset) <= ir), latest())
+
+
 def ir_version(domain: str, opset: int) -> int:
     """The IR version that was current when `opset` was released (`onnx.helper.VERSION_TABLE`)."""
     table = {int(k): v for k, v in _table()["ir"].get(default_domain(domain), {}).items()}

@@ -75,7 +75,8 @@ class Reach:
 
             result = fit.convert_for_backend(model, self.backend, ops, self.ir_version, facts.folder)
         elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
-            targets = dict(self.targets) or own_opset(model)
+            roomy = any(domain == "ai.onnx.ml" for domain, _ in ops)
+            targets = dict(self.targets) or own_opset(model, roomy=roomy)
             if self.reader is None:
                 first = plan_attempt(model, targets, ops, self.ir_version, facts.folder, survey)
                 result = choose(try_attempts(first, convert.convert_once, REPAIRS)).result
@@ -96,11 +97,11 @@ class Reach:
             return set()
         from opshift.passes.backends import fit
 
-        return (
-            fit.find_foreign_operators(model)
-            if self.portable or self.reader is None
-            else fit.find_vendor_operators(model, self.reader, folder)
-        )
+        if self.portable:
+            return fit.find_foreign_operators(model) | fit.find_classical_operators(model)
+        if self.reader is None:
+            return fit.find_foreign_operators(model)
+        return fit.find_vendor_operators(model, self.reader, folder)
 
     def _drop_imports(self, converted: ModelProto) -> None:
         """Drop imports that nothing uses where the reader may stumble over them."""
@@ -121,8 +122,14 @@ class Reach:
             yield "operator that is not ONNX's"
 
 
-def own_opset(model: ModelProto) -> dict[str, int]:
-    """The default-domain opset that a model imports, or else its functions, as a target."""
+def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
+    """The default-domain opset that a model imports, or else its functions, as a target.
+
+    A model that uses none of it, as those of XGBoost, gets the newest that its IR version may import. Where there is to
+    be room for definitions, as in those of LightGBM, the newest at which its nodes stay as they are.
+    """
+    if roomy and (newest := imports.roomiest(model)) is not None:
+        return {"": newest}
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
-    found = (imports.opsets(holder).get("") for holder in holders)
-    return {"": next(filter(None, found), schemas.latest())}
+    found = next(filter(None, (imports.opsets(holder).get("") for holder in holders)), None)
+    return {"": found or schemas.newest_opset(model.ir_version)}

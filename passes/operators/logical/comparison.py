@@ -42,12 +42,34 @@ def _is_number(build: Builder, x: str, kind: int) -> str:
 def equal_strings(node: Node) -> Replacement:
     if node.elem_type() != T.STRING:
         return None
+    if (found := _found_among(node)) is not None:
+        return found
     build = node.build
     flat = build.Concat(*(build.Reshape(name, [-1]) for name in node.inputs), axis=0)
     places = build.emit("Unique", [flat], outputs=3)[2]
     split = build.Reshape(build.Size(node.input(0)), [1])
     parts = [build.Slice(places, [0], split), build.Slice(places, split, [INT64_MAX])]
     return str(build.Equal(*(_shaped_like(node, *pair) for pair in zip(parts, node.inputs, strict=True))))
+
+
+def _found_among(node: Node) -> str | None:
+    """Single strings beside a list of known ones, as TfIdfVectorizer counts them; None for other operands."""
+    build, known = node.build, node.scope.array(node.input(1))
+    dims = node.scope.shape(node.input(0))
+    if known is None or known.ndim != 1 or not known.size or dims is None or not dims or dims[-1] != 1:
+        return None
+    words = [word.decode() if isinstance(word, bytes) else str(word) for word in known.tolist()]
+    if len(set(words)) < len(words):
+        return None
+    counts = build.TfIdfVectorizer(
+        build.Reshape(node.input(0), [-1, 1]), mode="TF", min_gram_length=1, max_gram_length=1, max_skip_count=0,
+        ngram_counts=[0], ngram_indexes=list(range(len(words))), pool_strings=words,
+    )  # fmt: skip
+    found = build.Greater(counts, build.constant(0.0, T.FLOAT))
+    if len(dims) == 2:
+        return str(found)
+    outer = build.Slice(build.Shape(node.input(0)), [0], [len(dims) - 1])
+    return str(build.Reshape(found, build.Concat(outer, [len(words)], axis=0)))
 
 
 def _shaped_like(node: Node, value: str, like: str) -> str:

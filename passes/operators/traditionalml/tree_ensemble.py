@@ -14,8 +14,18 @@ from typing import Any
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.classical.classes import class_labels
+from opshift.passes.operators.shared.classical.post_transforms import checked_transform
+from opshift.passes.operators.shared.classical.sums import Totals
+from opshift.passes.operators.shared.classical.trees import (
+    OPSET,
+    classified,
+    classified_by_tables,
+    evaluated_by_tables,
+    regressed_by_tables,
+)
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, changed
+from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -58,9 +68,41 @@ def numbers(node: Node, name: str) -> list[float]:
     return [float(value) for value in values.ravel()]
 
 
-@says("The classifier is deprecated, and no text says how it chooses a label where scores are equal.")
-def deprecated(node: Node) -> None:
-    raise CannotConvert(node, "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed")
+@says("The classifier is deprecated and becomes TreeEnsemble, a tree for each class that a tree votes for, and ArgMax.")
+def classifier_to_ensemble(node: Node) -> list[str]:
+    if node.build.opset < OPSET:
+        raise CannotConvert(
+            node,
+            "the operator is deprecated; ai.onnx.ml up to opset 4, "
+            f"or opset {OPSET} of the default domain, could be expressed",
+        )
+    labels, transform = class_labels(node, "classlabels_int64s", "classlabels_strings"), checked_transform(node)
+    trees = _read(node, "class")
+    targets = sorted({target for tree in trees for target in tree.targets()})
+    if not targets or targets[-1] >= len(labels.values) or targets[0] < 0:
+        raise CannotConvert(node, f"votes for classes {targets} of {len(labels.values)}; others could be expressed")
+    node.close("votes for several classes are added tree by tree")
+    made = _Trees()
+    for tree in trees:
+        for target in sorted(tree.targets()):
+            _grow(made, tree, target)
+    made.targets = [targets.index(target) for target in made.targets]
+    build, doubles = node.build, node.elem_type() == T.DOUBLE or any(n.endswith("_as_tensor") for n in node.attributes)
+    wide = T.DOUBLE if doubles else T.FLOAT
+    x = node.input(0) if node.elem_type() == wide else build.Cast(node.input(0), to=wide)
+    values = build.emit("TreeEnsemble", [x], _attributes(made, wide, len(targets), "SUM", "NONE"), domain=ML)
+
+    def voted(asked: list[int], told: bool = False) -> str | bool:
+        always = [any(not tree.misses_target(target) for tree in trees) for target in asked]
+        if all(always) or not any(target in targets for target in asked):
+            return all(always)
+        if told:
+            return ""
+        raise CannotConvert(node, "some rows have no vote for a class; votes of each leaf of a tree could be expressed")
+
+    found = Totals(targets, build.typed(str(values), wide, [None, len(targets)]), voted)
+    positive = all(weight >= 0 for tree in trees for votes in tree.votes.values() for _, weight in votes)
+    return classified(node, labels, transform, found, wide, positive=positive)
 
 
 @says("The features are a matrix, which was not checked: a vector, of one row for runtimes, is made one.")
@@ -142,6 +184,9 @@ class _Tree:
     def targets(self) -> set[int]:
         return {target for votes in self.votes.values() for target, _ in votes}
 
+    def misses_target(self, target: int) -> bool:
+        return any(target not in {held for held, _ in votes} for votes in self.votes.values())
+
     def misses(self, count: int) -> bool:
         return any({target for target, _ in votes} != set(range(count)) for votes in self.votes.values())
 
@@ -150,7 +195,7 @@ def _parameter(node: Node, name: str) -> list[float]:
     return numbers(node, name) or numbers(node, f"{name}_as_tensor")
 
 
-def _read(node: Node) -> list[_Tree]:
+def _read(node: Node, side: str = "target") -> list[_Tree]:
     given = node.attributes
     trees = given.get("nodes_treeids", [])
     columns: dict[str, Sequence[Any]] = {
@@ -171,8 +216,8 @@ def _read(node: Node) -> list[_Tree]:
             raise CannotConvert(node, f"a node has mode {row['mode']}; {', '.join(MODES)} could be expressed")
         found.setdefault(tree, {})[row["id"]] = row
     votes = zip(
-        given.get("target_treeids", []), given.get("target_nodeids", []), given.get("target_ids", []),
-        _parameter(node, "target_weights"), strict=True,
+        given.get(f"{side}_treeids", []), given.get(f"{side}_nodeids", []), given.get(f"{side}_ids", []),
+        _parameter(node, f"{side}_weights"), strict=True,
     )  # fmt: skip
     cast: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for tree, leaf, target, weight in votes:
@@ -358,6 +403,9 @@ def _walk(node: Node, rows: _Rows, tree: int, root: int, sets: dict[int, list[fl
 
 ENSEMBLES = ["TreeEnsembleClassifier", "TreeEnsembleRegressor"]
 changed(ENSEMBLES, 3, Pair(up=rows_of_features, down=doubles_to_floats), domain=ML)
-changed("TreeEnsembleClassifier", 5, Pair(up=deprecated), domain=ML)
+changed("TreeEnsembleClassifier", 5, Pair(up=classifier_to_ensemble), domain=ML)
 changed("TreeEnsembleRegressor", 5, Pair(up=regressor_to_ensemble), domain=ML)
 changed("TreeEnsemble", 5, Pair(down=ensemble_to_regressor), domain=ML)
+defined("TreeEnsembleClassifier", classified_by_tables, opset=OPSET, domain=ML)
+defined("TreeEnsembleRegressor", regressed_by_tables, opset=OPSET, domain=ML)
+defined("TreeEnsemble", evaluated_by_tables, opset=OPSET, domain=ML)

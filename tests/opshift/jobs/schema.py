@@ -17,6 +17,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from opshift.passes.backends.backend import Limit
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
+from opshift.passes.operators.shared.classical.described import Trees
 
 from opshift.jobs import documents
 from opshift.jobs.contents import Contents
@@ -29,7 +30,7 @@ from opshift.trying.tried import Tried
 from opshift.verification.verdict import Verification
 
 FILES = (documents.schema_file(), Path(__file__).parents[3] / "docs" / "schema" / documents.schema_file().name)
-_LATER = {"TakenBack": TakenBack, "Tried": Tried, "Verification": Verification}
+_LATER = {"Trees": Trees, "TakenBack": TakenBack, "Tried": Tried, "Verification": Verification}
 """Types that the modules that name them import where they need them alone."""
 Schema = dict[str, Any]
 _TEXT, _COUNT, _FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}

@@ -138,3 +138,18 @@ def test_imports_that_nothing_uses_go_where_they_are_needless():
     imports.drop_unused(source, lambda domain, version: domain != "asked" and version == 1)
     assert imports.opsets(source) == {"": 17, "own": 1, "there": 1, "asked": 1}
     assert imports.opsets(source.functions[0]) == {"": 17}
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "ir", "newest"),
+    [
+        ("y = ai.onnx.ml.Binarizer(x)", 8, 4, 9),  # an IR version has a newest opset
+        ("y = ai.onnx.ml.Binarizer(x)", 8, 8, 18),
+        ("t = ai.onnx.ml.Binarizer(x) y = Relu(t)", 8, 8, 12),  # Relu-13
+        ("t = ai.onnx.ml.Binarizer(x) y = Identity(t)", 17, 8, 18),
+        ("y = ai.onnx.ml.Binarizer(x)", 21, 8, 21),
+    ],
+)
+def test_the_newest_opset_at_which_nodes_stay_as_they_are(body, opset, ir, newest):
+    header = f'<ir_version: {ir}, opset_import: ["" : {opset}, "ai.onnx.ml" : 1]>'
+    assert imports.roomiest(onnx.parser.parse_model(f"{header} g (float[N] x) => (float[N] y) {{ {body} }}")) == newest

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from opshift.passes.conversion import convert
 
-from tests.support import check, check_down, check_unchanged, show
+from tests.support import check, check_down, check_unchanged, evaluate, model, show
 
 
 def pair(kind, n=4):
@@ -81,6 +82,19 @@ def test_equal_strings_are_places_in_the_list_of_distinct_ones_below_19(a, b, y)
         inputs=f"string[{a}] a, string[{b}] b".replace("[]", ""),
         outputs=f"bool[{y}] y",
     )
+
+
+def test_strings_beside_a_list_of_known_ones_are_counted_below_19():
+    io = {"inputs": "string[N,1] a", "outputs": "bool[N,2] y", "constants": 'string[2] words = {"a", ""}'}
+    grams = "max_gram_length=1, max_skip_count=0, min_gram_length=1, mode=TF, ngram_counts=[0], ngram_indexes=[0, 1]"
+    after = f"""t1 = Reshape(a, [-1, 1])
+        t2 = TfIdfVectorizer<{grams}, pool_strings=['a', '']>(t1)
+        y = Greater(t2, 0.0)"""
+    feeds = {"a": np.array([["a"], ["b"], [""], ["A"]], object)}
+    check("y = Equal(a, words)", 19, after, 18, feeds=feeds, **io)
+    source = model("y = Equal(a, words)", 19, **io)
+    result = convert.attempt(source, {"": 9}).model
+    assert evaluate(result, feeds)[0].tolist() == [[True, False], [False, False], [False, True], [False, False]]
 
 
 @pytest.mark.parametrize("op", ["Greater", "Less"])

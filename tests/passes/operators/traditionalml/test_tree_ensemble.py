@@ -8,6 +8,8 @@ import pytest
 from onnx import TensorProto as T
 from opshift.passes.conversion import convert
 
+from opshift.verification.engines import OnnxRuntime
+from tests.passes.operators.shared.classical import ensembles
 from tests.support import check_refused, check_unchanged, check_values, evaluate, model
 
 ML = "ai.onnx.ml"
@@ -176,13 +178,47 @@ def test_what_no_ensemble_expresses_is_refused(trees, attributes, why):
     assert why in refusal.why
 
 
-def test_the_classifier_is_refused_at_5():
+def test_the_classifier_needs_room_for_its_scores_at_5():
     text = """y, z = ai.onnx.ml.TreeEnsembleClassifier<
     classlabels_int64s=[0, 1], nodes_treeids=[0], nodes_nodeids=[0], nodes_modes=["LEAF"],
     class_treeids=[0], class_nodeids=[0], class_ids=[0], class_weights=[1.0]>(x)"""
     io = {"inputs": "float[4,2] x", "outputs": "int64[4] y, float[4,2] z", "domain": ML}
-    check_refused(text, 3, 5, "the operator is deprecated; ai.onnx.ml up to opset 4 could be expressed", **io)
+    check_refused(text, 3, 5, "or opset 18 of the default domain", **io)
     check_unchanged(text, 1, 4, **io)
+
+
+def classifier(trees, classes, **attributes):
+    held = ensembles.listed(trees, "class")
+    labels = {"classlabels_int64s": list(range(7, 7 + classes))}
+    return ensembles.model("TreeEnsembleClassifier", np.float32, 2, {**labels, **held, **attributes}, 3, version=18)
+
+
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_the_classifier_becomes_an_ensemble_and_what_chooses(classes, transform):
+    rng = np.random.default_rng(classes)
+    for base in (None, [0.25] * classes if classes != 2 else [0.25]):
+        voters = [0] if classes == 2 else list(range(classes))
+        trees = [
+            ensembles.random_tree(rng, 2, 3, lambda v=voters: [(c, float(rng.normal())) for c in v]) for _ in range(4)
+        ]
+        source = classifier(trees, classes, post_transform=transform, base_values=base)
+        result = convert.attempt(source, {"": 18, ML: 5})
+        assert result.model is not None, "\n".join(map(str, result.refusals))
+        assert [node.op_type for node in result.model.graph.node if node.domain == ML] == ["TreeEnsemble"]
+        rows = ensembles.rows_around([0.0, 0.5, 2.0], 2, np.float32, rng)
+        for place, (want, got) in enumerate(
+            zip(OnnxRuntime(source).run({"x": rows}), OnnxRuntime(result.model).run({"x": rows}), strict=True)
+        ):
+            assert (want.dtype, want.shape) == (got.dtype, got.shape)
+            if place or classes > 1:  # of a single class the kernel chooses 1 or 0
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_classifier_whose_rows_may_have_no_vote_is_refused():
+    trees = [ensembles.stump([(0, 0.5)], [(1, 0.75)])]
+    result = convert.attempt(classifier(trees, 2), {"": 18, ML: 5})
+    assert "some rows have no vote for a class" in str(result.refusals[0])
 
 
 # --- TreeEnsemble becomes the regressor -------------------------------------------------------------------

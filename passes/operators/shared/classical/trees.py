@@ -1,0 +1,244 @@
+"""TreeEnsembleClassifier, TreeEnsembleRegressor and TreeEnsemble as nodes of the default domain.
+
+What their texts leave open is decided as onnxruntime 1.32 does: test_tree_kernels.py, among the tests, lists it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.validity import fault
+from opshift.passes.operators.shared.classical.classes import Labels, class_labels, label_of
+from opshift.passes.operators.shared.classical.forest import has_doubles, parameter, read_ensemble, read_listed
+from opshift.passes.operators.shared.classical.numbers import rows_as, width
+from opshift.passes.operators.shared.classical.post_transforms import TRANSFORMS, checked_transform, transformed
+from opshift.passes.operators.shared.classical.sums import AVERAGE, MAX, MIN, NOTHING, SUM, Totals, totals
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+OPSET = 18
+AGGREGATES = (AVERAGE, SUM, MIN, MAX)  # as TreeEnsemble numbers them
+NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
+"""The transforms of TreeEnsemble by number, of which onnxruntime swaps 1 and 2 of the text."""
+
+
+@says("Replaced the classifier by lookups in tables of its nodes, level by level, and the largest of the added votes")
+def classified_by_tables(node: Node) -> list[str]:
+    labels = class_labels(node, "classlabels_int64s", "classlabels_strings")
+    transform = checked_transform(node)
+    kind = _compares_in(node)
+    forest = read_listed(node, "class", len(labels.values), _dtype(kind))
+    node.close("votes are added in another order")
+    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize())
+    return classified(node, labels, transform, found, kind, positive=bool((forest.vote_weights >= 0).all()))
+
+
+def classified(node: Node, labels: Labels, transform: str, found: Totals, kind: int, *, positive: bool) -> list[str]:
+    """The labels and the scores of added votes; `positive` tells that all weights are at least 0."""
+    base = list(parameter(node, "base_values"))
+    if len(labels.values) == 1:
+        scores = _scores_of_one(node, found, base, transform, kind)
+        return [label_of(node, labels, node.build.ArgMax(scores, axis=1, keepdims=0)), _float(node, scores, kind)]
+    if len(labels.values) == 2:
+        positive = positive and len(found.targets) < 2
+        scores, compared = _scores_of_two(node, found, base, transform, kind, positive=positive)
+    else:
+        if base and len(base) != len(labels.values):
+            raise fault(f"base_values has {len(base)} entries for {len(labels.values)} classes", node.proto)
+        compared = _based(node, _all_columns(node, found, len(labels.values), kind), base, kind)
+        scores = transformed(node.build, compared, transform, kind)
+        if not base and found.voted(list(range(len(labels.values))), told=True) is not True:
+            node.remarks.append("a class without a vote has the score 0, with which onnxruntime never chooses it")
+    return [label_of(node, labels, node.build.ArgMax(compared, axis=1, keepdims=0)), _float(node, scores, kind)]
+
+
+@says("Replaced the regressor by lookups in tables of its nodes, level by level, and added what the leaves hold")
+def regressed_by_tables(node: Node) -> str:
+    count = _count(node)
+    kind = _compares_in(node)
+    aggregate = node.attributes.get("aggregate_function", SUM)
+    if aggregate not in AGGREGATES:
+        raise fault(f"aggregate_function is {aggregate!r}; it is one of {', '.join(AGGREGATES)}", node.proto)
+    base = list(parameter(node, "base_values"))
+    if base and len(base) != count:
+        raise fault(f"base_values has {len(base)} entries for {count} targets", node.proto)
+    forest = read_listed(node, "target", count, _dtype(kind))
+    transform = checked_transform(node)
+    node.close("what leaves hold is added in another order")
+    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, aggregate, kind, node.proto.ByteSize())
+    return _float(node, _targets(node, found, count, aggregate, base, transform, kind), kind)
+
+
+@says("Replaced the trees by lookups in tables of their nodes, level by level, and added what the leaves hold")
+def evaluated_by_tables(node: Node) -> str:
+    count, kind = _count(node), node.elem_type()
+    aggregate, transform = node.attributes.get("aggregate_function", 1), node.attributes.get("post_transform", 0)
+    if not 0 <= aggregate < len(AGGREGATES) or not 0 <= transform < len(NUMBERED):
+        raise fault(f"aggregate_function={aggregate}, post_transform={transform}: no such number", node.proto)
+    forest = read_ensemble(node, count, _dtype(kind))
+    wide = T.FLOAT if kind == T.FLOAT16 else kind
+    if any(value < 0 or value > 32 or value != int(value) for held in forest.members.values() for value in held):
+        node.remarks.append("members of sets are told exactly; onnxruntime may take fractions away")
+    if transform in (1, 2) and count > 1:
+        node.remarks.append(
+            f"post_transform={transform} is {NUMBERED[transform]}, as onnxruntime reads it; by the text it is "
+            f"{TRANSFORMS[transform]}"
+        )
+    node.close("what leaves hold is added in another order")
+    forest.vote_weights = forest.vote_weights.astype(_dtype(wide))
+    found = totals(
+        node.build, rows_as(node, kind), kind, width(node), forest, AGGREGATES[aggregate], wide, node.proto.ByteSize()
+    )
+    values = _targets(node, found, count, AGGREGATES[aggregate], [], NUMBERED[transform], wide)
+    return recast(node.build, values, wide, kind)
+
+
+def _compares_in(node: Node) -> int:
+    """The type of the kernel: double for double, float for all others; where it has none, as wide as the parameters."""
+    kind = node.elem_type()
+    return T.DOUBLE if kind == T.DOUBLE or has_doubles(node) else T.FLOAT
+
+
+def _dtype(kind: int) -> Any:
+    dtypes: dict[int, Any] = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16}
+    return dtypes[kind]
+
+
+def _count(node: Node) -> int:
+    count = int(node.attributes.get("n_targets", 0))
+    if count < 1:
+        raise fault(f"n_targets is {count}", node.proto)
+    return count
+
+
+def _float(node: Node, values: str, kind: int) -> str:
+    return recast(node.build, values, kind, T.FLOAT)
+
+
+def _one_column(node: Node) -> str:
+    """The shape of one column, as many rows as there are rows of features."""
+    build, x = node.build, node.input(0)
+    rows = build.constant([1], T.INT64) if node.scope.rank(x) == 1 else build.Slice(build.Shape(x), [0], [1], [0])
+    return str(build.Concat(rows, build.constant([1], T.INT64), axis=0))
+
+
+def _column(node: Node, found: Totals, target: int, kind: int) -> str:
+    """The scores of one class or target."""
+    build = node.build
+    if target not in found.targets:
+        return str(build.Expand(build.constant(0.0, kind), _one_column(node)))
+    if len(found.targets) == 1:
+        return found.values
+    return str(build.Gather(found.values, [found.targets.index(target)], axis=1))
+
+
+def _all_columns(node: Node, found: Totals, count: int, kind: int) -> str:
+    """The scores of all, 0 for those without a vote."""
+    if len(found.targets) == count:
+        return found.values
+    build = node.build
+    if not found.targets:
+        return str(build.Concat(*[_column(node, found, 0, kind)] * count, axis=1))
+    padded = build.Concat(found.values, _column(node, found, -1, kind), axis=1)
+    places = [found.targets.index(t) if t in found.targets else len(found.targets) for t in range(count)]
+    return str(build.Gather(padded, places, axis=1))
+
+
+def _based(node: Node, scores: str, base: list[float], kind: int) -> str:
+    return str(node.build.Add(scores, node.build.constant(base, kind))) if any(base) else scores
+
+
+def _unless_absent(node: Node, found: Totals, targets: list[int], scores: str, kind: int) -> str:
+    """The scores of targets, and 0 where they have no vote."""
+    voted = found.voted(targets)
+    if voted is True:
+        return scores
+    zero = node.build.constant(0.0, kind)
+    return str(node.build.Mul(scores, zero) if voted is False else node.build.Where(voted, scores, zero))
+
+
+def _targets(
+    node: Node, found: Totals, count: int, aggregate: str, base: list[float], transform: str, kind: int
+) -> str:
+    """The scores of a regressor; of a single target PROBIT alone is taken."""
+    build = node.build
+    if count == 1:
+        score = _column(node, found, 0, kind)
+        if found.targets and aggregate in NOTHING:
+            score = _unless_absent(node, found, [0], score, kind)
+        score = _based(node, score, base, kind)
+        return transformed(build, score, transform if transform == "PROBIT" else "NONE", kind)
+    scores = _based(node, _all_columns(node, found, count, kind), base, kind)
+    if any(base) or aggregate in NOTHING:
+        scores = _unless_absent(node, found, list(range(count)), scores, kind)
+    return transformed(build, scores, transform, kind)
+
+
+def _scores_of_one(node: Node, found: Totals, base: list[float], transform: str, kind: int) -> str:
+    """The scores of a classifier with a single class, of which PROBIT alone makes something else."""
+    if len(base) > 1:
+        raise fault(f"base_values has {len(base)} entries for 1 class", node.proto)
+    node.remarks.append("the only label is chosen, for which onnxruntime answers 1 or 0")
+    score = _based(node, _column(node, found, 0, kind), base, kind)
+    return transformed(node.build, score, transform if transform == "PROBIT" else "NONE", kind)
+
+
+def _scores_of_two(
+    node: Node, found: Totals, base: list[float], transform: str, kind: int, *, positive: bool
+) -> tuple[str, str]:
+    """The scores of two classes, and what to choose by: rows without a vote for the second have scores of their own."""
+    if len(base) > 2:
+        raise fault(f"base_values has {len(base)} entries for 2 classes", node.proto)
+    build, second = node.build, found.voted([1])
+    if len(found.targets) == 2 or len(base) == 2 or (positive and (found.targets == [1] or transform == "LOGISTIC")):
+        node.remarks.append("the class with the larger score is chosen, which onnxruntime does not always do")
+    if len(base) == 1 and len(found.targets) == 2 and second is not True:
+        raise CannotConvert(
+            node, "one base value of two classes where some rows have no vote for the second, whose score nothing sets"
+        )
+    alone, both = ("", ""), ("", "")
+    if second is not True:
+        alone = _scores_of_first(node, found, base, transform, kind, positive=positive)
+    if second is not False:
+        compared = _scores_of_both(node, found, base, kind)
+        both = transformed(build, compared, transform, kind), compared
+    if second is True or second is False:
+        return both if second else alone
+    return str(build.Where(second, both[0], alone[0])), str(build.Where(second, both[1], alone[1]))
+
+
+def _scores_of_first(
+    node: Node, found: Totals, base: list[float], transform: str, kind: int, *, positive: bool
+) -> tuple[str, str]:
+    """Votes for the first class alone are the second's score; the first's is what is left of 1, or their negative."""
+    build, score = node.build, _column(node, found, 0, kind)
+    if len(base) == 2:
+        compared = build.Concat(_based(node, score, base[:1], kind), _column(node, found, -1, kind), axis=1)
+        return transformed(build, compared, transform, kind), str(compared)
+    if transform == "PROBIT":
+        raise CannotConvert(
+            node, "post_transform=PROBIT where leaves vote for one of two classes, whose other score nothing sets"
+        )
+    score = _based(node, score, base, kind)
+    left = positive and transform != "LOGISTIC"
+    other = build.Sub(build.constant(1.0, kind), score) if left else build.Neg(score)
+    compared = str(build.Concat(other, score, axis=1))
+    return transformed(build, compared, transform, kind) if transform == "LOGISTIC" else compared, compared
+
+
+def _scores_of_both(node: Node, found: Totals, base: list[float], kind: int) -> str:
+    """Two base values make the second score the first's votes with a base value, and the first its negative."""
+    build, first, second = node.build, _column(node, found, 0, kind), _column(node, found, 1, kind)
+    if len(base) == 2:
+        second = _based(node, first, base[1:], kind)
+        first = _unless_absent(node, found, [0], build.Neg(second), kind)
+    elif base:
+        first = _unless_absent(node, found, [0], _based(node, first, base, kind), kind)
+    elif found.targets == [0, 1]:
+        return found.values
+    return str(build.Concat(first, second, axis=1))

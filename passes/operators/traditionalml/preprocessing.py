@@ -1,0 +1,131 @@
+"""Operators of ai.onnx.ml that prepare features: each is a formula of the default domain."""
+
+from __future__ import annotations
+
+from opshift.passes.errors import CannotConvert
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.validity import fault
+from opshift.passes.operators.shared.classical.numbers import wide_of
+from opshift.passes.operators.shared.recipes import recast
+from opshift.passes.rewrite.node import Node
+from opshift.passes.rewrite.registry import defined
+from opshift.passes.rewrite.says import says
+
+T = TensorProto
+ML = "ai.onnx.ml"
+OPSET, STRINGS = 18, 19  # strings are equal from opset 19 on
+
+
+@says("Divided each row by its largest element, by the sum of its magnitudes, or by its length, unless that is 0")
+def normalized(node: Node) -> str:
+    build, kind, norm = node.build, wide_of(node), node.attributes.get("norm", "MAX")
+    if norm not in ("MAX", "L1", "L2"):
+        raise fault(f"norm is {norm!r}; it is one of MAX, L1, L2", node.proto)
+    if node.scope.rank(node.input(0)) not in (None, 1, 2):
+        raise CannotConvert(node, "data of rank 3 and more; rows, or one of them, could be expressed")
+    node.close("sums round in their own order")
+    x = recast(build, node.input(0), node.elem_type(), kind)
+    if norm == "MAX":
+        known = x if kind != node.elem_type() else build.Where(build.IsNaN(x), build.constant(-np.inf, kind), x)
+        size = build.ReduceMax(known, [-1], keepdims=1)
+    elif norm == "L1":
+        size = build.ReduceSum(build.Abs(x), [-1], keepdims=1)
+    else:
+        size = build.Sqrt(build.ReduceSum(build.Mul(x, x), [-1], keepdims=1))
+    nothing = build.Equal(size, build.constant(0.0, kind))
+    divisor = build.Where(nothing, build.constant(1.0, kind), size)
+    return recast(build, build.Div(x, divisor), kind, T.FLOAT)
+
+
+@says("Subtracted the offset and multiplied by the scale")
+def scaled(node: Node) -> str:
+    build, kind = node.build, wide_of(node)
+    offset, scale = node.attributes.get("offset", []), node.attributes.get("scale", [])
+    if len(offset) != len(scale) or not scale:
+        raise fault(f"offset has {len(offset)} entries, scale {len(scale)}", node.proto)
+    x = build.Sub(recast(build, node.input(0), node.elem_type(), kind), build.constant(_single(offset), kind))
+    return recast(build, build.Mul(x, build.constant(_single(scale), kind)), kind, T.FLOAT)
+
+
+@says("Replaced the value that stands for a missing one by those to be put there")
+def imputed(node: Node) -> str:
+    build, kind, x = node.build, node.elem_type(), node.input(0)
+    whole = kind in (T.INT64, T.INT32)
+    values = node.attributes.get("imputed_value_int64s" if whole else "imputed_value_floats", [])
+    missing = node.attributes.get("replaced_value_int64" if whole else "replaced_value_float", 0 if whole else 0.0)
+    width = node.scope.size(x, -1) if node.scope.rank(x) else None
+    if not values or (width is not None and len(values) not in (1, width)):
+        raise fault(f"{len(values)} values to put in the place of missing ones, for {width} features", node.proto)
+    found = build.IsNaN(x) if missing != missing else build.Equal(x, build.constant(missing, kind))
+    return str(build.Where(found, build.constant(values[0] if len(values) == 1 else values, kind), x))
+
+
+@says("1 where an element is above the threshold, else 0")
+def binarized(node: Node) -> str:
+    build, kind = node.build, node.elem_type()
+    threshold = node.attributes.get("threshold", 0.0)
+    wide = kind if kind in (T.FLOAT, T.DOUBLE) else T.DOUBLE
+    x = recast(build, node.input(0), kind, wide)
+    return str(build.Cast(build.Greater(x, build.constant(threshold, wide)), to=kind))
+
+
+@says("Compared each element with all categories")
+def compared_with_categories(node: Node) -> str:
+    build, kind, x = node.build, node.elem_type(), node.input(0)
+    strings, numbers = node.attributes.get("cats_strings", []), node.attributes.get("cats_int64s", [])
+    categories, held = (strings, T.STRING) if kind == T.STRING else (numbers, T.INT64)
+    if not categories or (strings and numbers):
+        raise fault(f"{len(numbers)} cats_int64s and {len(strings)} cats_strings", node.proto)
+    if not node.attributes.get("zeros", 1):
+        node.remarks.append("an element of no category becomes zeros, where onnxruntime ends with an error")
+    if kind != T.STRING:
+        x = recast(build, x, kind, T.INT64)
+    is_one = build.Cast(build.Equal(build.Unsqueeze(x, [-1]), build.constant(categories, held)), to=T.FLOAT)
+    last = [category not in categories[at + 1 :] for at, category in enumerate(categories)]
+    return str(is_one if all(last) else build.Mul(is_one, build.constant(last, T.FLOAT)))
+
+
+@says("Gathered elements of the last axis")
+def extracted(node: Node) -> str:
+    build, x = node.build, node.input(0)
+    if node.rank() == 1:
+        x = build.Reshape(x, [1, -1])
+    return str(build.Gather(x, build.Reshape(node.input(1), [-1]), axis=-1))
+
+
+@says("Joined the features, each input cut or padded to its length")
+def joined(node: Node) -> str:
+    build, sizes = node.build, node.attributes.get("inputdimensions", [])
+    if len(sizes) != len(node.inputs):
+        raise fault(f"inputdimensions has {len(sizes)} entries for {len(node.inputs)} inputs", node.proto)
+    parts = []
+    for index, size in enumerate(sizes):
+        x = recast(build, node.input(index), node.elem_type(index), T.FLOAT)
+        rank, held = node.rank(index), node.scope.size(node.input(index), -1)
+        if rank == 1:
+            x = build.Reshape(x, [1, -1])
+        elif rank > 2:
+            x, held = build.Flatten(x, axis=1), None
+        parts.append(x if held == size else _resized(node, x, held, size))
+    return str(build.Concat(*parts, axis=1)) if len(parts) > 1 else parts[0]
+
+
+def _resized(node: Node, x: str, held: int | None, size: int) -> str:
+    build = node.build
+    if held is None or held < size:
+        x = build.Pad(x, [0, 0, 0, size if held is None else size - held])
+    return str(x if held is not None and held < size else build.Slice(x, [0], [size], [1]))
+
+
+def _single(values: list[float]) -> object:
+    return np.asarray(values[0] if len(values) == 1 else values, np.float32)
+
+
+defined("Normalizer", normalized, opset=OPSET, domain=ML)
+defined("Scaler", scaled, opset=OPSET, domain=ML)
+defined("Imputer", imputed, opset=OPSET, domain=ML)
+defined("Binarizer", binarized, opset=OPSET, domain=ML)
+defined("OneHotEncoder", compared_with_categories, opset=STRINGS, domain=ML)
+defined("ArrayFeatureExtractor", extracted, opset=OPSET, domain=ML)
+defined("FeatureVectorizer", joined, opset=OPSET, domain=ML)

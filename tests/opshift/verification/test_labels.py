@@ -1,0 +1,46 @@
+"""Labels that differ where scores tie within rounding count as ties; all others stay different."""
+
+import numpy as np
+import pytest
+
+from opshift.verification.combined import verify_sides
+from opshift.verification.engines import OnnxRuntime
+from opshift.verification.side import Side
+from tests.passes.operators.shared.classical.ensembles import listed, lowered, model, stump
+
+ROWS = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+
+
+def classifier(seed, third=0.5):
+    """Votes for the second class are those for the first in another order."""
+    rng = np.random.default_rng(seed)
+    votes = rng.random(40).astype(np.float32)
+    others = votes[rng.permutation(40)]
+    trees = [
+        stump([(0, float(a)), (1, float(b)), (2, third * float(a))], [(0, float(a) / 2), (1, float(b) / 2), (2, 0.1)])
+        for a, b in zip(votes, others, strict=True)
+    ]
+    return model(
+        "TreeEnsembleClassifier", np.float32, 2, {"classlabels_int64s": [7, 8, 9], **listed(trees, "class")}, 3
+    )
+
+
+def test_labels_of_scores_that_tie_are_counted():
+    source = next(
+        made
+        for made in map(classifier, range(50))
+        if (OnnxRuntime(made).run({"x": ROWS})[0] != OnnxRuntime(lowered(made)).run({"x": ROWS})[0]).any()
+    )
+    found = verify_sides(Side(source), Side(lowered(source)), grade="close")
+    assert found.status == "equal", found.why
+    assert any("of the labels in" in remark and "tie within rounding" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize("change", ["labels", "scores"])
+def test_labels_that_differ_otherwise_are_different(change):
+    source = classifier(0, third=2.5)
+    other = lowered(classifier(0, third=2.5 if change == "labels" else 0.5))
+    if change == "labels":
+        table = next(t for t in other.graph.initializer if t.raw_data == np.array([7, 8, 9]).tobytes())
+        table.raw_data = np.array([8, 9, 7]).tobytes()
+    assert verify_sides(Side(source), Side(other), grade="close").status == "different"

@@ -1,0 +1,119 @@
+"""SVMClassifier and SVMRegressor as kernels and products, probabilities coupled in a loop."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto as T
+
+from tests.passes.operators.shared.classical.calls import check, run_lowered, why_refused
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 3)).astype(np.float32)
+KERNELS = ["LINEAR", "POLY", "RBF", "SIGMOID"]
+TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
+NEAR = {"rtol": 1e-3, "atol": 1e-4}
+
+
+def pairs(classes, sizes, probabilities, **options):
+    count, several = sum(sizes), classes * (classes - 1) // 2
+    given = {
+        "vectors_per_class": sizes, "support_vectors": RNG.normal(size=count * 3).tolist(),
+        "coefficients": RNG.normal(size=(classes - 1) * count).tolist(), "rho": RNG.normal(size=several).tolist(),
+        "classlabels_ints": list(range(7, 7 + classes)), "kernel_type": "RBF", "kernel_params": [0.5, 0.25, 3.0],
+    }  # fmt: skip
+    if probabilities:
+        given |= {"prob_a": RNG.normal(size=several).tolist(), "prob_b": RNG.normal(size=several).tolist()}
+    return {**given, **options}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_pairs_of_classes_vote(kernel, classes, probabilities):
+    sizes = [int(size) for size in RNG.integers(1, 5, classes)]
+    for x in (X, X[0], X.astype(np.float64), (2 * X).astype(np.int64), (2 * X).astype(np.int32)):
+        check("SVMClassifier", [x], **pairs(classes, sizes, probabilities, kernel_type=kernel), opsets=(13, 18), **NEAR)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("probabilities", [False, True])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transforms(classes, probabilities, transform):
+    options = pairs(classes, [3] * classes, probabilities, post_transform=transform)
+    if transform == "PROBIT" and classes == 2 and not probabilities:
+        assert "whose other score nothing sets" in why_refused(
+            "SVMClassifier", [X], [(T.INT64, 1), (T.FLOAT, 2)], **options
+        )
+    else:
+        near = {"rtol": 1e-3, "atol": 2e-4} if transform == "PROBIT" else NEAR  # it cancels in the kernel near 0.5
+        check("SVMClassifier", [X], opsets=(17,), **options, **near)
+
+
+def test_labels_that_are_strings():
+    options = pairs(3, [2, 1, 2], True, classlabels_ints=None, classlabels_strings=["a", "b", "c"])
+    check("SVMClassifier", [X], opsets=(17,), **options, **NEAR)
+
+
+def test_many_support_vectors():
+    """Differences would take too much memory: distances are multiplied out, from the middle of the vectors."""
+    vectors = RNG.normal(size=(1600, 3)) + 100
+    options = pairs(
+        2,
+        [800, 800],
+        False,
+        support_vectors=vectors.ravel().tolist(),
+        coefficients=(RNG.normal(size=1600) / 40).tolist(),
+    )
+    check("SVMClassifier", [X + 100], opsets=(17,), **options, **NEAR)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_plane_for_each_class(transform):
+    options = {
+        "kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "coefficients": RNG.normal(size=9).tolist(),
+        "rho": [0.25], "classlabels_ints": [7, 8, 9], "post_transform": transform,
+    }  # fmt: skip
+    check("SVMClassifier", [X], opsets=(17,), **options, **NEAR)
+
+
+def test_two_planes_choose_the_larger_score():
+    options = {
+        "kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "coefficients": [1.0, 0, 0, 0, 1.0, 0],
+        "rho": [0.25], "classlabels_ints": [7, 9],
+    }  # fmt: skip
+    labels, scores = check("SVMClassifier", [X], opsets=(17,), labels=False, **options, **NEAR)
+    (found, _) = run_lowered("SVMClassifier", [X], [(T.INT64, 1), (T.FLOAT, 2)], **options)
+    assert (found == np.where(scores[:, 1] > scores[:, 0], 9, 7)).all()
+    assert (labels != found).any()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_regressor(kernel, one_class):
+    """The kernel makes nothing of a transform."""
+    for transform in (None, "LOGISTIC", "PROBIT"):
+        check(
+            "SVMRegressor", [X], kernel_type=kernel, kernel_params=[0.5, 0.25, 3.0], n_supports=4, one_class=one_class,
+            support_vectors=RNG.normal(size=12).tolist(), coefficients=RNG.normal(size=4).tolist(), rho=[0.3],
+            post_transform=transform, opsets=(17,), **NEAR,
+        )  # fmt: skip
+    check(
+        "SVMRegressor", [X], kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], n_supports=0, one_class=one_class,
+        coefficients=[0.5, -1.0, 2.0], rho=[0.3], **NEAR,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"coefficients": [1.0]}, "1 coefficients, 3 rho for 3 pairs of classes"),
+        ({"rho": [1.0]}, "1 rho for 3 pairs of classes"),
+        ({"vectors_per_class": [1, 2]}, "vectors_per_class has 2 entries for 3 classes"),
+        ({"support_vectors": [1.0] * 7}, "support_vectors has 7 entries for 5 vectors"),
+        ({"kernel_type": "COSINE"}, "kernel_type is 'COSINE'"),
+        ({"prob_a": [1.0]}, "1 prob_a, 3 prob_b for 3 pairs of classes"),
+    ],
+)
+def test_parts_that_do_not_fit_are_no_model(changes, why):
+    assert why in why_refused(
+        "SVMClassifier", [X], [(T.INT64, 1), (T.FLOAT, 2)], **pairs(3, [2, 1, 2], True, **changes)
+    )
