@@ -95,10 +95,8 @@ TOPICS = {  # tests of what a whole room does, which are named after that
         "weights",
         "wildcards",
     },
-    "opshift/files": {"drafts", "external_interrupted"},
-    "opshift/verification": {"distances", "mutants", "reported", "tables"},
-    "opshift/verification/places": {"spots"},
-    "opshift/verification/twins": {"types"},
+    "opshift/files": {"drafts", "external_interrupted", "missing_imports"},
+    "opshift/verification": {"mutants", "pairs", "tables"},
     "opshift/verification/feeding": {"looked_for", "realistic"},
     "passes/fusion": {
         "tables",
