@@ -47,6 +47,8 @@ _ALIKE = 8
 """Places of one kind, without weights of their own, that are run for each combination of shapes."""
 _SMALL = 1 << 18
 """Elements that a part reads, up to which it is run in float64 by onnx.reference."""
+_LONG = 0.2
+"""Seconds for a run in float64, from which on there is no other of that kind."""
 _SLOW = 2.0
 """Seconds for one run of both parts, from which on they are run no oftener than there is time."""
 _PATIENCE = 20.0
@@ -585,8 +587,12 @@ class Prover:
         session = kind.sessions[key]
         if session is None or (session.engine == Reference.engine and _size(feeds) > _SMALL):
             return None
+        started = process_time()
         with suppress(EngineError), time_limit(_PATIENCE):
-            return session.run(widen_feeds(feeds))
+            made = session.run(widen_feeds(feeds))
+            if process_time() - started > _LONG:
+                kind.sessions[key] = None  # once is enough
+            return made
         return None
 
     def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
