@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-_RUN = ("inputs", "input_shape", "val_range", "runs", "seed", "save_inputs", "engine", "rtol", "atol", "repro")
-_ONE = ("save_inputs", "report", "repro")
+_RUN = (
+    "inputs",
+    "input_shape",
+    "val_range",
+    "runs",
+    "seed",
+    "save_inputs",
+    "engine",
+    "rtol",
+    "atol",
+    "repro",
+    "evidence",
+)
+_ONE = ("save_inputs", "report", "repro", "evidence")
 
 
 def check(options: argparse.Namespace) -> None:

@@ -166,6 +166,12 @@ def add_repro(parser: Holder) -> None:
         metavar="DIR",
         help="where the outputs differ, write the smallest models that still do, with inputs, outputs and a command",
     )
+    parser.add_argument(
+        "--evidence",
+        metavar="FILE",
+        help="write what the proof rests on: digests, engines, each changed part with its bound; `verify` with a file "
+        "that is there proves it again",
+    )
 
 
 def add_inputs(parser: Holder) -> None:

@@ -72,7 +72,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         folder = str(model.resolve().parent)
         seconds = {"read": perf_counter() - started}
         side = Side(source, folder, str(model) if network is not None else None)
-        job = _Job(side, replace(side, model=compared), read, output, manner, seconds, values, report)
+        job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
         started = perf_counter()
         if manner.trying is None:
             with process.ours():
@@ -153,6 +153,7 @@ def _imported(domain: str) -> Change:
 class _Job:
     """Where one model comes from and goes to."""
 
+    model: Path
     source: Side
     compared: Side
     """The source as a result is compared with it: with tensors in the place of maps, where they become such."""
@@ -202,9 +203,28 @@ class _Job:
             code = code_of(verification)
             if code == DONE:
                 found = replace(found, output=str(self.output))
+                source = self._digests()
                 with self.report(found, self.source.model, result.model) if self.report else nullcontext():
                     draft.publish()
+                if source and verification is not None:
+                    self._keep_evidence(source, result, verification)
         return code, found
+
+    def _digests(self) -> dict[str, str]:
+        """Of the source, which the result may take the place of; nothing where nobody asks for evidence."""
+        if self.manner.wanted.evidence is None:
+            return {}
+        from opshift.jobs import evidence
+
+        return evidence.digests(str(self.model))
+
+    def _keep_evidence(self, source: dict[str, str], result: Result, found: Verification) -> None:
+        from opshift.jobs import evidence
+
+        assert self.manner.wanted.evidence is not None, "digests are only taken for it"
+        how = {"grade": result.grade, "promise": True, "plain": not result.optional}
+        after = evidence.digests(str(self.output))
+        evidence.write(self.manner.wanted.evidence, source, after, found, how, self.manner.wanted)
 
     def proved(self, result: Result) -> Verification:
         """What a proof says of a result that is not written."""

@@ -98,9 +98,9 @@ def _with_regions(
         shown, whole.why = part
         feeds = draw_inputs(shown, wanted)
     prover = Prover(*bodies, feeds, manner, shown=shown)
-    findings = prover.prove()
+    findings = prover.prove(drawn=promise)
     first = prover.failures
-    if not promise:
+    if not promise and not whole.is_different:
         findings = _give_up_names(prover, findings, bodies[1].outputs)
     failures = prover.failures
     remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks)]
@@ -157,8 +157,8 @@ def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[st
         if not differing:
             break
         rejected |= differing
-        findings = prover.prove(rejected)
-    return findings
+        findings = prover.prove(rejected, drawn=False)
+    return findings if prover.failures else prover.prove(rejected)
 
 
 def _told(whole: WholeRun, status: str, findings: Sequence[Finding], remarks: Sequence[str]) -> Verification:

@@ -149,8 +149,13 @@ class Prover:
         self.failures: list[Failure] = []
         """What differs, in the order of the second model."""
 
-    def prove(self, rejected: Collection[str] = ()) -> list[Finding]:
-        """What was found of each kind of region; names that are `rejected` mean other values in the two models."""
+    def prove(self, rejected: Collection[str] = (), *, drawn: bool = True) -> list[Finding]:
+        """Compare each kind of region; `failures` has what differs.
+
+        Args:
+            rejected: names that mean other values in the two models.
+            drawn: whether drawn values are tried, too, and the bodies of If, Loop, Scan and functions.
+        """
         self._comparison = Comparison(*self._bodies, rejected)
         self.failures = []
         regions = self._comparison.regions()
@@ -167,14 +172,23 @@ class Prover:
         for number, run in enumerate(self._runs):
             for pair, kind, values in self._captured(pairs, run):
                 self._run_place(pair, kind, values, number)
-        bodies_found, doubts = list[Finding](), dict[tuple[str, ...], list[Failure]]()
+        inside = self._draw_for_all(pairs, list(kinds.values())) if drawn else []
+        found = [self._finding(kind) for kind in kinds.values()]
+        failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
+        order = {region.outputs: place for place, region in enumerate(regions)}
+        self.failures = sorted([*failures, *self.failures], key=lambda one: order[one.region.outputs])
+        return [*found, *inside]
+
+    def _draw_for_all(self, pairs: Sequence[tuple[Pair, _Kind]], kinds: Sequence[_Kind]) -> list[Finding]:
+        """Try drawn values on each kind, and on the bodies inside of them; what was found of the bodies."""
+        inside, doubts = list[Finding](), dict[tuple[str, ...], list[Failure]]()
         for pair, _ in pairs:
             for found, failures in self._prove_inner(pair.region):
-                bodies_found += found
+                inside += found
                 doubts.setdefault(pair.region.outputs, []).extend(failures)
         drawable = [
             kind
-            for kind in kinds.values()
+            for kind in kinds
             if not kind.failures and doubts.get(kind.pair.region.outputs, True)  # else its bodies were drawn for
         ]
         until = process_time() + self._manner.seconds
@@ -182,11 +196,7 @@ class Prover:
             progress.tell("try drawn values on changed parts", number + 1, len(drawable))
             share = max(0.05, (until - process_time()) / (len(drawable) - number))
             self._draw_for(kind, share, doubts.get(kind.pair.region.outputs, []))
-        found = [self._finding(kind) for kind in kinds.values()]
-        failures = [failure for kind in kinds.values() if not _is_blind(kind) for failure in kind.failures]
-        order = {region.outputs: place for place, region in enumerate(regions)}
-        self.failures = sorted([*failures, *self.failures], key=lambda one: order[one.region.outputs])
-        return [*found, *bodies_found]
+        return inside
 
     # --- bodies ---------------------------------------------------------------------------------------------
 

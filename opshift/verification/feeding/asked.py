@@ -46,6 +46,7 @@ class Asked:
         tolerances: how far apart outputs may be, by name, in the place of the bounds.
         values: what inputs are given, by name; a second form may have constants in their place.
         map: outputs and inputs of the second model by the names of those in the first that they stand for.
+        evidence: the file that gets what the proof rests on.
     """
 
     inputs: Inputs | None = None
@@ -60,6 +61,7 @@ class Asked:
     tolerances: Tolerances = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
     map: Mapping[str, str] = field(default_factory=dict)
+    evidence: str | None = None
 
     @property
     def sets(self) -> tuple[Feeds, ...]:
@@ -88,6 +90,7 @@ def asked(
     atol: Given | None = None,
     set_: Values | None = None,
     map_: Mapping[str, str] | Iterable[str] | None = None,
+    evidence: str | None = None,
 ) -> Asked:
     """The same from what was typed, or given to `opshift.verify`, whose arguments these are.
 
@@ -114,6 +117,7 @@ def asked(
         allowed,
         parsed_values(set_),
         _map(map_),
+        evidence,
     )
 
 

@@ -1,0 +1,145 @@
+"""What a proof rests on, as a file: the models by digest, the engines, and each kind of changed part with its bound."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opshift.files import external, model_file
+from opshift.files.writing import writing
+from opshift.passes.model import tensor_data
+from opshift.passes.records import asdict
+
+if TYPE_CHECKING:
+    from opshift.verification.feeding.asked import Asked
+    from opshift.verification.verdict import Verification
+
+_BLOCK = 1 << 22
+_ENGINES = ("onnxruntime", "onnx", "numpy")
+
+
+def write(
+    path: str,
+    before: dict[str, str],
+    after: dict[str, str],
+    found: Verification,
+    how: dict[str, Any],
+    wanted: Asked,
+) -> None:
+    """Write the evidence of a proof.
+
+    Args:
+        path: the file to write.
+        before, after: the digests of the models.
+        found: what the proof found.
+        how: the grade, and whether values of one name are the same value (`promise`) and special numbers decide
+            (`plain`).
+        wanted: what the user said of inputs.
+
+    Raises:
+        CannotWrite: it cannot be written.
+    """
+    from opshift import __version__
+
+    evidence = {
+        "opshift": __version__,
+        "engines": _versions(),
+        "python": platform.python_version(),
+        "cpu": f"{platform.machine()} {platform.processor()}".strip(),
+        "models": {"before": before, "after": after},
+        "how": {
+            **how,
+            "seed": wanted.seed,
+            "runs": wanted.runs,
+            "shapes": {name: list(shape) for name, shape in wanted.shapes.items()},
+            "sizes": dict(wanted.sizes),
+            "ranges": {name: list(pair) for name, pair in wanted.ranges.items()},
+        },
+        "status": found.status,
+        "is_same": found.is_same,
+        "inputs": [dict(run) for run in found.inputs],
+        "outputs": [asdict(output) for output in found.outputs],
+        "regions": [asdict(region) for region in found.regions],
+        "remarks": list(found.remarks),
+    }
+    place = Path(path)
+    with writing(place):
+        place.write_text(json.dumps(evidence, indent=1, default=_plain) + "\n", encoding="utf-8", newline="\n")
+
+
+def read(path: str) -> dict[str, Any]:
+    """The evidence in a file; raises `ValueError` for a file that holds none."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found["models"]["before"], found["how"]["grade"], found["regions"]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} is no evidence that opshift wrote") from None
+    assert isinstance(found, dict)
+    return found
+
+
+def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
+    """Which model is not the one that the evidence speaks of; empty where both are."""
+    for role, path in (("before", before), ("after", after)):
+        if digests(path) != evidence["models"][role]:
+            return f"{path} is not the model that the evidence speaks of"
+    return ""
+
+
+def replayed(evidence: dict[str, Any], found: Verification) -> list[str]:
+    """What differs between the evidence and a proof that was made again; nothing where it holds."""
+    said = []
+    if found.status != evidence["status"]:
+        said.append(f"the proof says {found.status}, the evidence {evidence['status']}")
+    known = {_rule(asdict(region)): region.status for region in found.regions}
+    for region in evidence["regions"]:
+        status = known.get(_rule(region))
+        if status != region["status"]:
+            what = f"{'+'.join(region['before'])} -> {'+'.join(region['after'])}"
+            said.append(
+                f"{what} at {region['values'][0]!r} is {status or 'gone'}, the evidence says {region['status']}"
+            )
+    return said
+
+
+def digests(path: str) -> dict[str, str]:
+    """The SHA-256 of a model file, and of each file of its external data."""
+    found = {"": _digest(path)}
+    model = model_file.read(path)
+    folder = str(Path(path).resolve().parent)
+    for location in external.locations(model):
+        found[location] = _digest(tensor_data.path(folder, location))
+    return found
+
+
+def _digest(path: str | os.PathLike[str]) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _rule(region: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(region["before"]), tuple(region["after"]), tuple(region["values"])
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in _ENGINES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = ""
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as numbers of JSON."""
+    return value.item() if hasattr(value, "item") else str(value)
