@@ -35,7 +35,7 @@ def measure(layers: int) -> Iterator[str]:
             for title, command in {
                 "convert, exact": ["convert", model, f"{name}/out.onnx", "--opset", "18"],
                 "verify, the same bits": ["verify", model, f"{name}/out.onnx"],
-                "verify, by twins in float64": ["verify", model, other, "--close"],
+                "verify, other rounding": ["verify", model, other, "--close"],
             }.items():
                 yield _row(f"{kind} | {title}", [*ours, *map(str, command)], size)
     with tempfile.TemporaryDirectory() as name:

@@ -73,7 +73,8 @@ def _described(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _spelled(action: argparse.Action) -> str:
-    value = "" if action.nargs == 0 else str(action.metavar or "|".join(action.choices or ()) or action.dest.upper())
+    choices = "|".join(map(str, action.choices or ()))
+    value = "" if action.nargs == 0 else str(action.metavar or choices or action.dest.upper())
     words = [action.option_strings[-1], value] if action.option_strings else [str(action.metavar or action.dest)]
     return " ".join(filter(None, words))
 

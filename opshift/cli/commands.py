@@ -28,7 +28,6 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal, Refinement, with_tensors
 from opshift.passes.model import schemas
-from opshift.passes.model.imports import add_missing
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
 from opshift.passes.specialization.sizes import batch as rebatched
@@ -326,13 +325,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _side(path: str) -> Side:
-    return Side(_read(path), _folder(path), path if ir.is_network(path) else None)
-
-
-def _read(path: str) -> ModelProto:
-    model = model_file.read(path)
-    add_missing(model)
-    return model
+    return Side(model_file.read(path), _folder(path), path if ir.is_network(path) else None)
 
 
 @process.ours()
@@ -345,7 +338,7 @@ def inspect(options: argparse.Namespace) -> int:
         raise ValueError(_SAME)
     backend = _backend(options)
     targets = resolving.resolve(options.opset)[0] if options.opset is not None else {}
-    source = _read(options.model)
+    source = model_file.read(options.model)
     engine.checked(source)
     size, folder = os.path.getsize(options.model), _folder(options.model)
     found = outcome_.facts(source, size)

@@ -50,6 +50,8 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
     `verbose` lists each refusal, and `stages` each stage.
     Without a console (the output goes to a file or a pipe) the table is plain lines.
     """
+    if outcome.unloaded:
+        say(outcome.unloaded, console)
     after = outcome.after
     rows = _rows(outcome.before, after or outcome.before)
     _tabulate(rows if after else [row[:2] for row in rows], console)

@@ -65,9 +65,7 @@ def loaded(model: Any) -> tuple[ModelProto, str | None]:
     """The message, and the folder of its external data where it has one."""
     if isinstance(model, (str, os.PathLike)):
         progress.tell(f"read {Path(model).name}")
-        made = model_file.read(model)
-        add_missing(made)
-        return made, str(Path(model).resolve().parent)
+        return model_file.read(model), str(Path(model).resolve().parent)
     if isinstance(model, ModelProto):
         return _completed(model), None
     if _is_ir(model):

@@ -15,25 +15,32 @@ from opshift.files import copying, external, openvino_ir, skeletons
 from opshift.files.writing import discard, writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
+from opshift.passes.model.imports import add_missing
 from opshift.passes.model.messages import GraphProto, ModelProto
 from opshift.passes.model.traversal import bodies
 from opshift.passes.spelling import hint
 
 PathLike = str | os.PathLike[str]
 
+_VENDORS = b"com.m"  # what the names of onnxruntime's domains begin with
 WHOLE = 16 * 1024 * 1024  # bytes: a smaller file is parsed as it is
 OVERWRITES = "it exists and would be overwritten by the model's external data"
 MOST = external.MOST  # bytes of a message that protobuf reads
 
 
-def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) -> ModelProto:
+def read(
+    path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE, imported: list[str] | None = None
+) -> ModelProto:
     """The model in a file of any size, without the data of its large tensors: those become references to the file.
+
+    It imports the domains of onnxruntime's operators that it calls, whether the file says so or not.
 
     Args:
         path: the model file. External data are not read and need not be there. OpenVINO IR (`.xml`) is read as the
             ONNX model that `opshift.files.openvino_ir` makes of it.
         whole: the size in bytes up to which a file is parsed as it is, data included.
         large: how many bytes of data a tensor may have that stay in the message.
+        imported: is given the domains that the file does not import.
 
     Raises:
         InvalidModel: the file is missing, cannot be read, does not hold an ONNX model, or refers to external data
@@ -62,6 +69,10 @@ def read(path: PathLike, *, whole: int = WHOLE, large: int = skeletons.LARGE) ->
         raise _not_a_model(name, error) from None
     if b"location" in data:  # the key under which a tensor names its external file
         external.check(model, resolved.parent)
+    if _VENDORS in data:
+        added = add_missing(model)
+        if imported is not None:
+            imported += added
     return model
 
 

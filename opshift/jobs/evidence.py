@@ -99,10 +99,8 @@ def replayed(evidence: dict[str, Any], found: Verification) -> list[str]:
     for region in evidence["regions"]:
         status = known.get(_rule(region))
         if status != region["status"]:
-            what = f"{'+'.join(region['before'])} -> {'+'.join(region['after'])}"
-            said.append(
-                f"{what} at {region['values'][0]!r} is {status or 'gone'}, the evidence says {region['status']}"
-            )
+            what = f"{'+'.join(region['before'])} -> {'+'.join(region['after'])} at {region['values'][0]!r}"
+            said.append(f"{what}: {status or 'gone'}, in the evidence {region['status']}")
     return said
 
 

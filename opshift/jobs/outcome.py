@@ -42,7 +42,8 @@ class Outcome:
     and `target` what was asked for; `stays` the calls that stay on floats though operators on integers were asked for;
     `unread` what is left that the backend which the opset is named for was seen not to read;
     `stages` what was done in which order, and how long each took;
-    `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that.
+    `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that,
+    `unloaded` says that the installed onnxruntime does not load the result, though it loads the source.
     """
 
     source: str
@@ -65,6 +66,7 @@ class Outcome:
     target: str = ""
     tried: Tried | None = None
     untried: str = ""
+    unloaded: str = ""
     stages: tuple[StageReport, ...] = ()
 
 

@@ -17,7 +17,7 @@ from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import taken_as
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
-from opshift.passes.model.imports import add_missing
+from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.wanted import resolved
@@ -65,8 +65,9 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         started, output = perf_counter(), followed(output)
         progress.tell(f"read {model.name}")
         network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
-        source = model_file.read(model) if network is None else network.model
-        read = network.changes if network is not None else tuple(map(_imported, add_missing(source)))
+        imported: list[str] = []
+        source = model_file.read(model, imported=imported) if network is None else network.model
+        read = network.changes if network is not None else tuple(map(_imported, imported))
         compared = goal.make_tensors(source)
         manner, values = _asked(manner, goal, compared)
         folder = str(model.resolve().parent)
@@ -145,6 +146,16 @@ def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, f
         return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
 
 
+def _unloaded(source: ModelProto, result: ModelProto) -> str:
+    """What to say where the installed onnxruntime loads the source alone, and another engine proved the result."""
+    if opsets(result).get("", 0) <= opsets(source).get("", 0):
+        return ""
+    from opshift.verification import missing_kernels  # slow to import, and not wanted without a proof
+
+    found = missing_kernels.without(result)
+    return found if found and not missing_kernels.without(source) else ""
+
+
 def _imported(domain: str) -> Change:
     return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators it calls")
 
@@ -201,6 +212,8 @@ class _Job:
             found = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
             found = replace(found, after=facts(result.model, draft.size, result.after))
             code = code_of(verification)
+            if code == DONE and verification is not None:
+                found = replace(found, unloaded=_unloaded(self.source.model, result.model))
             if code == DONE:
                 found = replace(found, output=str(self.output))
                 source = self._digests()

@@ -32,6 +32,7 @@ from opshift.trying.remedies import (
     LEADING,
     OPSET,
     OPTIMIZE,
+    SCALAR,
     SPLIT,
     SYMBOLS,
     UNROLL,
@@ -46,7 +47,7 @@ from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 
-_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL, LEADING, CROP, FLOAT)
+_OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL, LEADING, CROP, FLOAT, SCALAR)
 
 
 def backend_of(goal: Goal) -> str:
@@ -255,6 +256,7 @@ class _Trying:
                 UNROLL: "written out turn by turn",
                 CROP: "cut off by a Slice what is padded by less than 0",
                 FLOAT: "computed in floats, which hold its sums",
+                SCALAR: "made its condition a scalar",
                 LEADING: "left out the axes of size 1 that its constants begin with",
                 SPLIT: "one axis after the other",
                 BOUND: "kept its input where its exponentials do not overflow",

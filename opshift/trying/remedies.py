@@ -18,26 +18,35 @@ from opshift.passes.specialization.wanted import Wanted, wanted
 from opshift.passes.stages.operator_names import operator
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
-from opshift.trying.ways import bounding, cropping, defaults, floating, leading, splitting, symbols, unrolling
+from opshift.trying.ways import (
+    bounding,
+    cropping,
+    deciding,
+    defaults,
+    floating,
+    leading,
+    splitting,
+    symbols,
+    unrolling,
+)
 
 AS_IT_IS = Remedy(0, "as it is")
 """The target's file is not asked."""
-EXPAND, SPLIT, BOUND, OPSET, OPTIMIZE, SYMBOLS, CLAIMS, ANNOTATE, FIX, DEFAULTS, UNROLL, LEADING, CROP, FLOAT = (
-    "expand",
-    "split",
-    "bound",
-    "opset",
-    "optimize",
-    "symbols",
-    "claims",
-    "annotate",
-    "fix",
-    "defaults",
-    "unroll",
-    "leading",
-    "crop",
-    "float",
-)
+EXPAND = "expand"
+SPLIT = "split"
+BOUND = "bound"
+OPSET = "opset"
+OPTIMIZE = "optimize"
+SYMBOLS = "symbols"
+CLAIMS = "claims"
+ANNOTATE = "annotate"
+FIX = "fix"
+DEFAULTS = "defaults"
+UNROLL = "unroll"
+LEADING = "leading"
+CROP = "crop"
+FLOAT = "float"
+SCALAR = "scalar"
 FIXED = Remedy(5, FIX)
 """Every size that is no number becomes what it is in the inputs that the model is run on."""
 _OPSETS = (18, 17, 15, 13, 11)
@@ -50,6 +59,7 @@ _REWRITES = {
     LEADING: leading.without_leading,
     CROP: cropping.crop,
     FLOAT: floating.in_floats,
+    SCALAR: deciding.scalar,
 }
 """What is done to all nodes of an operator, once the model is what it becomes otherwise."""
 _WAYS = {
@@ -58,9 +68,10 @@ _WAYS = {
     LEADING: leading.BROADCAST,
     CROP: cropping.CROPS,
     FLOAT: floating.PRODUCTS,
+    SCALAR: frozenset(deciding.CONDITIONS),
 }
 """The operators for which there is one."""
-_OF_GRAPHS = frozenset({SPLIT, BOUND, UNROLL, LEADING, CROP, FLOAT})
+_OF_GRAPHS = frozenset({SPLIT, BOUND, UNROLL, LEADING, CROP, FLOAT, SCALAR})
 """What is done in graphs alone, where types and sizes are known."""
 _WIDELY = 6
 """What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""

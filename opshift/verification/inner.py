@@ -85,6 +85,8 @@ def pair_bodies(before: Body, after: Body, region: Region, comparison: Compariso
     for one, other in zip(ours, theirs, strict=False):
         if (one.domain, one.op_type, len(one.output)) != (other.domain, other.op_type, len(other.output)):
             return
+        if not _bodies_mean_the_same(one, other, before, after):
+            continue
         key = default_domain(one.domain), one.op_type, one.overload
         if key in before.functions and key in after.functions:
             yield InnerPair(
@@ -110,6 +112,15 @@ def pair_bodies(before: Body, after: Body, region: Region, comparison: Compariso
                 one,
                 tuple(value.name for value in graph.input),
             )
+
+
+def _bodies_mean_the_same(one: NodeProto, other: NodeProto, before: Body, after: Body) -> bool:
+    """Whether two nodes run their bodies alike: with the same attributes, and a Scan of 8 takes batches apart."""
+    plain = [
+        sorted(a.SerializeToString() for a in node.attribute if a.type != AttributeProto.GRAPH) for node in (one, other)
+    ]
+    old = [node.op_type == "Scan" and body.opsets.get("", 9) < 9 for node, body in ((one, before), (other, after))]
+    return plain[0] == plain[1] and old[0] == old[1]
 
 
 def _holds(body: Body, node: NodeProto) -> bool:

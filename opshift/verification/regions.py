@@ -118,6 +118,9 @@ class Comparison:
         """Whether a name stands for the same value in both models."""
         if not name or name in self.landmarks:
             return True
+        return self._compare_constants(name)
+
+    def _compare_constants(self, name: str) -> bool:
         if name not in self._equal:
             one, other = self.before.constants.get(name), self.after.constants.get(name)
             self._equal[name] = (
@@ -130,11 +133,14 @@ class Comparison:
         one, other = (body.pieces.makers.get(name) for body in (self.before, self.after))
         if one is None or other is None:
             return False
-        if (one, other) not in self._identical:
-            self._identical[one, other] = self._is_same_node(one, other)
         nodes = self.before.pieces.nodes[one], self.after.pieces.nodes[other]
         places = (list(node.output).index(name) for node in nodes)
-        return self._identical[one, other] and len(set(places)) == 1
+        return self._compare_nodes(one, other) and len(set(places)) == 1
+
+    def _compare_nodes(self, one: int, other: int) -> bool:
+        if (one, other) not in self._identical:
+            self._identical[one, other] = self._is_same_node(one, other)
+        return self._identical[one, other]
 
     def _is_same_node(self, one: int, other: int) -> bool:
         a, b = self.before.pieces.nodes[one], self.after.pieces.nodes[other]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.passes.model.schemas import NCHWC
 from opshift.passes.model.traversal import bodies
@@ -60,9 +61,6 @@ class Blocks(NamedTuple):
     taken: Mapping[str, int] = {}
 
 
-NONE = Blocks(0, "nobody looked at its blocks")
-
-
 def blocks(model: ModelProto, folder: str | None) -> Blocks:
     """Find out how wide the blocks of a model are.
 
@@ -87,6 +85,25 @@ _OPEN = (
     "its channels lie in blocks of 8 or 16, as wide as the vectors of the machine that saved the model, and nothing in "
     "the file tells which; --nchwc-width 8 (AVX2) or 16 (AVX-512, NEON) says it"
 )
+
+
+def renamed(model: ModelProto, folder: str | None) -> ModelProto:
+    """A copy in which values in blocks have other names: what becomes of them holds its numbers in another order."""
+    made, found = (
+        ModelProto(),
+        [_Body(body, folder).blocked if isinstance(body, GraphProto) else set() for body in bodies(model)],
+    )
+    made.CopyFrom(model)
+    fresh = Names(model).fresh
+    for body, blocked in zip(bodies(made), found, strict=True):
+        outputs = {value.name for value in body.output} if isinstance(body, GraphProto) else set()
+        names = {name: fresh(f"{name}/in_order") for name in sorted(blocked - outputs)}
+        for node in body.node if names else ():
+            node.input[:] = [names.get(name, name) for name in node.input]
+            node.output[:] = [names.get(name, name) for name in node.output]
+        for value in body.value_info if names else ():
+            value.name = names.get(value.name, value.name)
+    return made
 
 
 def without_views(model: ModelProto, folder: str | None) -> ModelProto:
@@ -130,7 +147,7 @@ class _Body:
         self._held = {tensor.name: tensor for tensor in body.initializer}
         self._given = {value.name: [d.dim_value for d in value.type.tensor_type.shape.dim] for value in body.input}
         self._folder = folder
-        self._blocked: set[str] = set()
+        self.blocked: set[str] = set()
         self._root: dict[str, str] = {}
         self._convolutions: list[NodeProto] = []
         self._whole: set[str] = set()  # values that are joined block by block
@@ -141,9 +158,9 @@ class _Body:
         self._stated: dict[str, set[int]] = {}
         for node in body.node:
             self._look(node)
-        if any(value.name in self._blocked for value in body.output):
+        if any(value.name in self.blocked for value in body.output):
             self.why = "what lies in blocks is an output of the graph"
-        for name in self._blocked:
+        for name in self.blocked:
             stated = self._stated.get(self._find(name), set())
             if len(stated) > 1:
                 self.why = "values of one layout have different numbers of channels"
@@ -173,7 +190,7 @@ class _Body:
                 self._stated.setdefault(first, set()).update(self._stated.pop(root, ()))
 
     def _look(self, node: NodeProto) -> None:
-        read, made = [name for name in node.input if name in self._blocked], node.output[0] if node.output else ""
+        read, made = [name for name in node.input if name in self.blocked], node.output[0] if node.output else ""
         if node.domain != NCHWC:
             if not read:
                 return
@@ -182,10 +199,10 @@ class _Body:
             if shape is not None and (len(shape) == _VIEWED or self._widths):
                 self._view(node, shape)
             elif node.op_type == "Concat" and self._attribute(node, "axis", 0) == 1 and len(read) == len(node.input):
-                self._blocked.add(made)
+                self.blocked.add(made)
                 self._whole.update(read)
             elif node.op_type in _ELEMENTWISE and len(read) == len(values) and self._are_scalars(node):
-                self._blocked.add(made)
+                self.blocked.add(made)
                 self._join([*read, made])
             else:
                 self.why = f"what lies in blocks is read by {node.op_type}, which knows of none"
@@ -194,7 +211,7 @@ class _Body:
             stated = self._stated.setdefault(self._find(node.input[0]), set())
             stated.add(self._attribute(node, "channels", 0))
             return
-        self._blocked.add(made)
+        self.blocked.add(made)
         if node.op_type == "Conv":
             self._convolve(node)
         elif node.op_type != "ReorderInput":
@@ -209,7 +226,7 @@ class _Body:
     def _view(self, node: NodeProto, shape: Sequence[int]) -> None:
         """As many channels, of which each block has an axis, or none of them has one any more."""
         self.views.add(node.output[0])
-        self._blocked.add(node.output[0])
+        self.blocked.add(node.output[0])
         self._join([node.input[0], node.output[0]])
         if len(shape) == _VIEWED:
             self._widths.add(shape[-1])
@@ -247,7 +264,7 @@ class _Body:
         weights, group = self._held[node.input[1]], self._attribute(node, "group", 1)
         outer, inner = weights.dims[:2]
         blocked, inside = takes_blocks(inner, outer, group, width)
-        if blocked != (node.input[0] in self._blocked) or outer % width or (inside and inner % width):
+        if blocked != (node.input[0] in self.blocked) or outer % width or (inside and inner % width):
             return False
         made = self.real.get(node.output[0], outer)
         taken = self.real.get(node.input[0], inner) if inside and group == 1 else inner

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.passes.analysis import claims, evaluate, formals, ranks, sizes
 from opshift.passes.analysis import element_types as elements
-from opshift.passes.analysis.blocks import NONE, Blocks
 from opshift.passes.analysis.callers import Callee, key_of, refers
 from opshift.passes.analysis.inferring.type_inference import Inference, is_whole
 from opshift.passes.analysis.inferring.weightless import OVERRIDABLE_SINCE
@@ -50,6 +49,7 @@ from opshift.passes.model.types import has_shape as has_shape
 
 if TYPE_CHECKING:
     import numpy as np
+    from opshift.passes.analysis.blocks import Blocks
 
 
 class Recalling(Protocol):
@@ -77,7 +77,7 @@ class Context:
         survey: Survey | None = None,
         *,
         trusting: bool = True,
-        blocks: Blocks = NONE,
+        blocks: Blocks | None = None,
     ):
         self.model = model
         self.folder = folder

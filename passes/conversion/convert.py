@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from google.protobuf.message import Error as ProtobufError
 from opshift.passes import progress
-from opshift.passes.analysis import blocks, claims, formals
+from opshift.passes.analysis import claims, formals
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Change, Ledger, Result
@@ -85,9 +85,12 @@ def convert_once(attempt: Attempt) -> Conversion:
                 return _fail(attempt, missing)
             ledger = Ledger(refusals=list(_refuse_training_graphs(given, targets, expanded | inlined)))
             source = narrow_integers.carry_narrow_integers(given, targets.get("", 0), ledger, attempt.folder)
-            channel_blocks = blocks.NONE
+            channel_blocks = None
             if any(domain == NCHWC for domain, _ in expanded):  # all: what stays would read channels in order as blocks
+                from opshift.passes.analysis import blocks  # slow to import, and not wanted elsewhere
+
                 expanded |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
+                source = blocks.renamed(source, attempt.folder)
                 channel_blocks = blocks.blocks(source, attempt.folder)
                 source = blocks.without_views(source, attempt.folder)
 

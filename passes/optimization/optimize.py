@@ -54,10 +54,10 @@ def attempt(
         for _ in range(_MOST_ROUNDS):
             progress.tell("optimize")
             whole.begin()
+            if whole.rounds == 1 and ("", "If") in before.calls:  # what nobody reads needs no rank of its inputs
+                _drop_all_dead(whole)
             _visit(whole)
-            _drop_dead(model.graph, whole, opsets(model))
-            for function in model.functions:
-                _drop_dead(function, whole, opsets(function))
+            _drop_all_dead(whole)
             if whole.settled():
                 break
         held, left = census([model.graph, *model.functions])
@@ -102,6 +102,12 @@ def _is_alike(function: FunctionProto, own: int, opset: int) -> bool:
     """
     nodes = (node for body in with_nested([function]) for node in body.node if not default_domain(node.domain))
     return all(schemas.since("", n.op_type, own) == schemas.since("", n.op_type, opset) for n in nodes)
+
+
+def _drop_all_dead(whole: Whole) -> None:
+    _drop_dead(whole.model.graph, whole, opsets(whole.model))
+    for function in whole.model.functions:
+        _drop_dead(function, whole, opsets(function))
 
 
 def _drop_dead(body: Body, whole: Whole, versions: Mapping[str, int]) -> None:

@@ -55,7 +55,7 @@ class Whole:
 
         A name that two graphs give to different values counts as one.
         """
-        self.stirred, self._crowded = False, {}
+        self.stirred, self._crowded, self._readers = False, {}, None
         if self.changed:
             asked = self.context.inference.was_asked
             self.context = Context(self.model, self.model, self.folder, trusting=False)

@@ -71,6 +71,7 @@ class Workspace:
         self.pieces: dict[tuple[str, int], dict[int, tuple[int, NodeProto]]] = {}
         self.splats: dict[str, Any] = {}  # the one value of small constants, or None, where it was asked for
         self.arrays: dict[str, Any] = {}
+        self.decided: dict[str, bool] = {}  # conditions that can be but one thing where this body is run
         self._sizes: dict[str, tuple[Number, ...] | None] = {}
         self._held_sizes: dict[str, tuple[Number, ...] | None] = {}  # of constants
         self._integers: dict[str, Numbers | None] = {}

@@ -1,8 +1,6 @@
 """What a user gets from a proof: exit codes, lines, and an end in time, whatever the model holds."""
 
 import json
-import os
-import resource
 import subprocess
 import sys
 import time
@@ -283,9 +281,11 @@ def with_weights(folder: Path, megabytes: int) -> str:
     return str(folder / "m.onnx")
 
 
-@pytest.mark.skipif(not hasattr(os, "wait4"), reason="what a process took is told on POSIX alone")
+@pytest.mark.posix
 @pytest.mark.parametrize("megabytes", [1536] if pairs.whole else [])
 def test_weights_beyond_a_gigabyte_are_not_loaded(tmp_path, megabytes):
+    import resource
+
     source = with_weights(tmp_path, megabytes)
     made = model_file.read(source)
     node = made.graph.node[2]

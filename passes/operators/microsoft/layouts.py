@@ -26,6 +26,7 @@ _WINDOWS = ("auto_pad", "dilations", "kernel_shape", "pads", "strides")
 def _blocks(node: Node) -> Blocks:
     """Those of the model, whose width is known."""
     found = node.scope.context.blocks
+    assert found is not None, "they are looked at where such operators go"
     if not found.width:
         raise CannotConvert(node, f"{found.why}; a model saved at the extended level (ORT_ENABLE_EXTENDED) has none")
     return found

@@ -33,6 +33,26 @@ def scale_in_layer(call: Call) -> Outcome:
     return None
 
 
+@says("A multiplication by a number before a linear layer goes into its weights.")
+@rule("Conv", "ConvTranspose", "Gemm", "MatMul", close=True)
+def scale_before_layer(call: Call) -> Outcome:
+    made = call.maker()
+    if made is None or made.op not in ("Mul", "Div") or not call.alone():
+        return None
+    for value, other in ((0, 1), (1, 0)) if made.op == "Mul" else ((0, 1),):
+        held = splat(made, other)
+        if held is None or held.dtype.kind != "f" or not held or not np.isfinite(held):
+            continue
+        factor = float(held) if made.op == "Mul" else 1 / float(held)
+        weights = _scaled(call, 1, factor) if keeps_shape(made, value, other) else None
+        if weights is None:
+            return None
+        call.read(made.input(value), call.constant(weights, call.input(1)), *call.inputs[2:])
+        call.close("the factor goes into the weights")
+        return EDITED
+    return None
+
+
 def _scale_sum(call: Call, added: Call, factor: float) -> Outcome:
     for product, bias in ((0, 1), (1, 0)):
         made = added.maker(product)
@@ -71,9 +91,12 @@ def _scaled(call: Call, index: int, factor: float) -> TensorProto | None:
     if held.nbytes > GROWTH and not call.space.whole.counted(call.input(index), 1):
         return None
     with np.errstate(all="ignore"):  # what makes no number is looked at
-        scaled: Any = (held.astype(np.float64) * factor).astype(held.dtype)
-    lost = np.abs(scaled) < np.finfo(held.dtype).tiny
-    if not np.isfinite(scaled).all() or lost[held != 0].any():
+        number = held.dtype.type(factor)
+        exact = float(number) == factor  # then one rounding is all there is
+        scaled: Any = held * number if exact else (held.astype(np.float64) * factor).astype(held.dtype)
+    tiny = np.finfo(held.dtype).tiny
+    lost = (np.abs(scaled) < tiny) & (np.abs(held) >= 2 * tiny)  # trained weights hold many that are smaller
+    if not np.isfinite(scaled).all() or lost.any():
         return None
     return onnx.numpy_helper.from_array(scaled)
 

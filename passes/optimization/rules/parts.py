@@ -49,6 +49,10 @@ def slice_once(call: Call) -> Outcome:
     if inner is None or outer is None or not set(inner[2]).isdisjoint(outer[2]):
         return None
     both = [call.constant(tensors.int64s([*first, *then])) for first, then in zip(inner, outer, strict=True)]
+    if call.alone():  # else nobody would read what the Split makes
+        for pieces in call.space.pieces.values():
+            for start in [start for start, (_, node) in pieces.items() if node is made.proto]:
+                del pieces[start]
     call.read(made.input(0), *both)
     return EDITED
 
@@ -211,6 +215,30 @@ def take_member(call: Call) -> Outcome:
         return None
     count = len(made.inputs)
     return made.input(at[0] % count) if -count <= at[0] < count else None
+
+
+@says("A Concat of what another one joined along the same axis joins all of it at once.")
+@rule("Concat")
+def join_at_once(call: Call) -> Outcome:
+    axis, names = _joined_along(call), list[str]()
+    for index, name in enumerate(call.inputs):
+        made = call.made_by("Concat", index)
+        inner = made is not None and axis is not None and _joined_along(made) == axis and call.alone(index)
+        names += made.inputs if made is not None and inner else [name]
+    if len(names) == len(call.inputs):
+        return None
+    call.read(*names)
+    return EDITED
+
+
+def _joined_along(call: Call) -> int | None:
+    """The axis of a Concat, counted from the first one."""
+    axis = call.attribute("axis")
+    if axis is None or axis >= 0:
+        return int(axis) if axis is not None else None
+    shapes = [call.shape(index) for index in range(len(call.inputs))]
+    rank = next((len(shape) for shape in shapes if shape is not None), None)
+    return None if rank is None else axis + rank
 
 
 @says("Members that were put into a sequence to be joined are joined.")

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab proof")
     verbs = parser.add_subparsers(dest="corpus", required=True)
     for name, (_, what) in CORPORA.items():
-        verb = verbs.add_parser(name, help=what, description=what)
+        verb = verbs.add_parser(name, help=what.replace("%", "%%"), description=what.replace("%", "%%"))
         verb.add_argument("--jobs", type=int, default=1, help="how many cases at once (default: 1)")
         verb.add_argument("--json", type=Path, help="also write the rows to this file")
         verb.add_argument("--only", default="", help="only cases whose name has this text in it")

@@ -223,7 +223,7 @@ def test_targets_lists_them_with_their_source(capsys):
 
 
 def test_a_defect_is_one_line_too(source, monkeypatch, capsys):
-    monkeypatch.setattr(model_file, "read", lambda _: 1 / 0)
+    monkeypatch.setattr(model_file, "read", lambda *_, **__: 1 / 0)
     assert cli.main(["convert", str(source), "--opset", "13"]) == 1
     assert "a defect of opshift: ZeroDivisionError" in capsys.readouterr().err
 

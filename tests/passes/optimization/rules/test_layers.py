@@ -8,7 +8,7 @@ from opshift.passes.optimization import optimize
 
 from tests.passes.optimization.rules.support import check_kept, optimized
 from tests.passes.optimization.rules.test_fusions import SUMS, chain, feeds, node, weights
-from tests.support import check_values
+from tests.support import check_values, model
 
 HALF = {"k": np.float32(0.5)}
 
@@ -149,3 +149,108 @@ def test_in_a_branch_and_in_a_function(condition):
     assert [n.op_type for n in then.node] == ["MatMul"]
     assert [n.op_type for n in made.functions[0].node if n.op_type != "Constant"] == ["MatMul", "Add"]
     check_values(before, made, {**feeds(2, 3), "c": np.asarray(condition)}, **SUMS)
+
+
+BEFORE = {
+    "Conv": ("y = {}({}, w, b)", "float[2,4,5,5] x", "float[4,4,3,3] w", "float[4] b"),
+    "Conv in groups": ("y = Conv<group=2, pads=[1,1,1,1]>({1}, w)", "float[2,4,5,5] x", "float[4,2,3,3] w", ""),
+    "ConvTranspose": ("y = {}({}, w, b)", "float[2,4,5,5] x", "float[4,4,3,3] w", "float[4] b"),
+    "Gemm": ("y = Gemm<alpha=2.0, beta=0.5>({1}, w, b)", "float[3,4] x", "float[4,4] w", "float[4] b"),
+    "MatMul": ("y = {}({}, w)", "float[2,3,4] x", "float[4,4] w", ""),
+}
+
+
+def before_layer(op, factor="t = Mul(x, k)", number=0.5, shape=None, weights_of=None):
+    text, data, w, b = BEFORE[op]
+    body = f"{factor} {text.format(op, 't')}"
+    source = model(body, 18, inputs=shape or data, outputs=f"float[{','.join(['?'] * (data.count(',') + 1))}] y")
+    held = {"k": np.asarray(number, np.float32)}
+    for name, declared in (("w", w), ("b", b)):
+        if declared:
+            sizes = [int(size) for size in declared[6 : declared.index("]")].split(",")]
+            held[name] = weights(*sizes) if weights_of is None or name == "b" else weights_of(*sizes)
+    for name, array in held.items():
+        source.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return source
+
+
+def given(source, **sizes):
+    dims = [d.dim_value or sizes.get(d.dim_param, 2) for d in source.graph.input[0].type.tensor_type.shape.dim]
+    return {"x": np.random.default_rng(0).standard_normal(dims).astype(np.float32)}
+
+
+def kinds(of):
+    return [n.op_type for n in of.graph.node]
+
+
+@pytest.mark.parametrize("op", BEFORE)
+@pytest.mark.parametrize("factor", ["t = Mul(x, k)", "t = Mul(k, x)", "t = Div(x, k)"])
+def test_a_factor_before_a_layer_goes_into_its_weights(op, factor):
+    source = before_layer(op, factor)
+    made = optimized(source)
+    assert kinds(made) == kinds(source)[1:]
+    result = optimize.attempt(source)
+    assert result.grade == "close"
+    said = "A multiplication by a number before a linear layer goes into its weights"
+    assert said in {change.how for change in result.changes}
+    check_values(source, made, given(source), **SUMS)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_factor_before_a_layer_of_any_number_of_samples(n):
+    source = before_layer("Conv", shape="float[N,4,5,M] x")
+    made = optimized(source)
+    assert kinds(made) == ["Conv"]
+    check_values(source, made, given(source, N=n, M=3), **SUMS)
+
+
+def small(*sizes):
+    return np.full(sizes, 3e-38, np.float32)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        before_layer("Conv", number=np.float32(0)),
+        before_layer("Conv", number=np.float32(np.inf)),
+        before_layer("Conv", number=np.float32(np.nan)),
+        before_layer("Conv", number=np.float32([[[0.5]], [[0.25]], [[2]], [[1]]])),
+        before_layer("Conv", "t = Div(k, x)"),
+        before_layer("Conv", "s = Neg(x) t = Mul(x, s)"),
+        before_layer("Conv", number=np.float32(1e-4), weights_of=small),
+    ],
+    ids=["zero", "infinite", "no number", "one for each channel", "divided by the data", "computed", "lost"],
+)
+def test_other_factors_before_a_layer_stay(source):
+    assert kinds(optimized(source)) == kinds(source)
+
+
+def test_a_factor_that_others_read_stays():
+    source = before_layer("Conv")
+    source.graph.node.append(node("Neg", "t", "z"))
+    source.graph.output.append(onnx.helper.make_tensor_value_info("z", 1, [2, 4, 5, 5]))
+    assert kinds(optimized(source)) == ["Mul", "Conv", "Neg"]
+
+
+def test_weights_that_are_barely_numbers_may_get_smaller():
+    """What was precise stays so; half of a number that has lost digits loses no more than that does."""
+    source = before_layer("Conv", weights_of=lambda *sizes: np.full(sizes, 1e-40, np.float32))
+    assert kinds(optimized(source)) == ["Conv"]
+
+
+def test_a_factor_before_a_layer_in_a_branch_and_in_a_function():
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 18, "own" : 1]> g (float[2,3] x, bool c) => (float[2,2] y)
+        <float[3,2] w = {1,2,3,4,5,6}, float k = {0.5}> {
+            y = If (c) <then_branch = t () => (float[2,2] p) { s = Mul(x, k) p = MatMul(s, w) },
+                        else_branch = e () => (float[2,2] q) { q = own.F(x) }>
+        }
+        <domain: "own", opset_import: ["" : 18]> F (a) => (b) {
+            k = Constant<value_float=0.5>() w = Constant<value_floats=[1.0,2.0,3.0]>() o = Constant<value_ints=[3,1]>()
+            v = Reshape(w, o) t = Mul(a, k) b = MatMul(t, v)
+        }
+    """)
+    made = optimized(source)
+    (then,) = [a.g for n in made.graph.node for a in n.attribute if a.name == "then_branch"]
+    assert [n.op_type for n in then.node] == ["MatMul"]
+    assert "Mul" not in [n.op_type for n in made.functions[0].node]

@@ -261,3 +261,70 @@ def test_in_a_function_the_sizes_are_told_by_the_number_of_equal_parts(opset, le
     assert op in [n.op_type for n in made.functions[0].node]
     assert ("Slice" in [n.op_type for n in made.functions[0].node]) == (op == "Slice")
     check_values(before, made, FEEDS, rtol=0, atol=0)
+
+
+# --- Concat -------------------------------------------------------------------------------------------------
+
+JOINED = {"inputs": "float[N,2] x, float[N,3] z", "outputs": "float[?,?] y"}
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+@pytest.mark.parametrize(("inner", "outer"), [(1, 1), (-1, 1), (1, -1), (-1, -1)])
+def test_what_is_joined_twice_is_joined_at_once(inner, outer, n):
+    feeds = {"x": np.full((n, 2), np.nan, np.float32), "z": np.arange(3 * n, dtype=np.float32).reshape(n, 3)}
+    check_optimized(
+        f"a = Concat<axis={inner}>(x, z) b = Concat<axis={inner}>(z, a) y = Concat<axis={outer}>(b, x)",
+        f"y = Concat<axis={outer}>(z, x, z, x)",
+        feeds=feeds,
+        **JOINED,
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Concat<axis=0>(x, x) y = Concat<axis=1>(a, a)",
+        "a = Concat<axis=1>(x, z) b = Neg(a) c = Concat<axis=1>(a, x) y = Concat<axis=0>(b, b) w = Neg(c)",
+        "a = Concat<axis=1>(x, z) y = Concat<axis=1>(a, a)",
+    ],
+    ids=["along another axis", "read by others", "read twice"],
+)
+def test_what_is_joined_otherwise_stays(body):
+    outputs = "float[?,?] y, float[?,?] w" if " w =" in body else "float[?,?] y"
+    check_kept(body, inputs=JOINED["inputs"], outputs=outputs)
+
+
+def test_a_join_that_is_an_output_stays():
+    check_kept(
+        "a = Concat<axis=1>(x, z) y = Concat<axis=1>(a, x)",
+        inputs=JOINED["inputs"],
+        outputs="float[?,?] y, float[?,?] a",
+    )
+
+
+def test_joins_in_a_branch_and_in_a_function():
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 18, "own" : 1]> g (float[2] x, bool c) => (float[N] y) {
+            y = If (c) <then_branch = t () => (float[N] p) { r = Concat<axis=0>(x, x) p = Concat<axis=0>(r, x) },
+                        else_branch = e () => (float[N] q) { q = own.F(x) }>
+        }
+        <domain: "own", opset_import: ["" : 18]> F (a) => (b) { d = Concat<axis=0>(a, a) b = Concat<axis=0>(a, d) }
+    """)
+    made = optimized(source)
+    (then,) = [a.g for n in made.graph.node for a in n.attribute if a.name == "then_branch"]
+    assert [(n.op_type, len(n.input)) for n in then.node] == [("Concat", 3)]
+    assert [(n.op_type, len(n.input)) for n in made.functions[0].node] == [("Concat", 3)]
+
+
+def test_slices_that_are_cut_further_are_no_split():
+    """The Split would make one part that nothing reads: what is cut twice is cut at once."""
+    check_optimized(
+        "p = Slice(x, o, b, a) q = Slice(p, o, a, o) r = Slice(x, b, c, a) s = Slice(r, o, a, o)",
+        "q = Slice(x, [0, 0], [2, 1], [1, 0], [1, 1]) s = Slice(x, [2, 0], [6, 1], [1, 0], [1, 1])".replace(
+            ") s", ")\ns"
+        ),
+        outputs="float[?,?] q, float[?,?] s",
+        constants=CUTS,
+        feeds=FEEDS,
+        **IO,
+    )

@@ -1,0 +1,59 @@
+"""Operators without a kernel in the installed onnxruntime, judged by what it loads."""
+
+import json
+
+import onnx
+import onnxruntime
+import pytest
+
+from opshift.cli import main as cli
+from opshift.verification import missing_kernels as kernels
+from tests.exported import store
+from tests.support import model
+
+ROI = "y = RoiAlign<output_height=2, output_width=2>(x, r, b)"
+IO = {"inputs": "float[1,2,6,6] x, float[2,4] r, int64[2] b", "outputs": "float[2,2,2,2] y"}
+
+
+def loads(of):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(of.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        return "Could not find an implementation" not in str(error)
+    return True
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("framework", store.frameworks())
+def test_what_exporters_write_is_told_apart(framework):
+    for export in store.sample(framework):
+        assert (not kernels.without(export.model)) == loads(export.model), export.name
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("opset", [16, 21, 22, 25])
+def test_a_kernel_runs_the_version_that_it_begins_with(opset):
+    of = model(ROI, opset, **IO)
+    assert (not kernels.without(of)) == loads(of)
+
+
+@pytest.mark.newest
+def test_it_is_the_first_thing_that_is_said(tmp_path, capsys):
+    """onnx.reference proves it, so that it is written."""
+    onnx.save(model(ROI, 16, **IO), tmp_path / "in.onnx")
+    command = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--opset", "22"]
+    assert cli.main(command) == 0
+    said = f"onnxruntime {onnxruntime.__version__} has no kernel of RoiAlign-22 and does not load the result; "
+    assert capsys.readouterr().out.splitlines()[0] == f"{said}opset 21 is the nearest that it does"
+    assert cli.main([*command, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unloaded"].startswith(said)
+    assert cli.main([*command[:-1], "21"]) == 0
+    assert "no kernel" not in capsys.readouterr().out
+
+
+def test_functions_need_none_and_without_onnxruntime_nothing_is_said(monkeypatch):
+    assert kernels.without(model("y = HardSwish(x)", 22, inputs="float[2] x", outputs="float[2] y")) == ""
+    monkeypatch.setattr(kernels, "_kernels", dict)
+    assert kernels.without(model(ROI, 22, **IO)) == ""
