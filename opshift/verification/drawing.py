@@ -19,6 +19,7 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import dataclass
+from opshift.verification import trees
 from opshift.verification.bounds import is_float
 
 Array = Any
@@ -54,6 +55,7 @@ def draw(
     free: Sequence[str],
     watch: Watch,
     seed: int,
+    batched: str = "",
 ) -> Iterator[Draw]:
     """Draw inputs, those that find most first.
 
@@ -64,6 +66,7 @@ def draw(
         free: the inputs that may be varied; constants and shapes may not.
         watch: runs either form, to see where inner values lie.
         seed: of what is drawn.
+        batched: the input that may have any number of rows; empty where there is none.
     """
     rng = np.random.default_rng(seed)
     places = _used_as_places(parts)
@@ -92,6 +95,8 @@ def draw(
 
     for label, feeds in _places_in_tables(parts, base, weights, free):
         yield Draw(label, feeds)
+    for feeds in _leaves_of_trees(parts, base, floats, batched, rng):
+        yield Draw("rows for each leaf", feeds)
     if not (floats or whole or truths or indices):
         return
     with np.errstate(all="ignore"):
@@ -136,13 +141,14 @@ def _places_in_tables(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Indices that reach the rows in which the tables of both forms differ, the ends, and places from the end."""
     for node in parts[0].graph.node:
-        if default_domain(node.domain) or node.op_type not in ("Gather", "Slice") or len(node.input) < 2:
+        if node.op_type not in ("ArrayFeatureExtractor", "Gather", "Slice") or len(node.input) < 2:
             continue
         table = weights[0].get(node.input[0], base.get(node.input[0]))
-        index = node.input[-1] if node.op_type == "Gather" else [*node.input, ""][2]
+        index = node.input[-1] if node.op_type != "Slice" else [*node.input, ""][2]
         if table is None or index not in free or not table.ndim or not base[index].size:
             continue
-        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+        last = -1 if node.op_type == "ArrayFeatureExtractor" else 0
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), last)
         size = table.shape[axis]
         if node.op_type == "Slice":
             yield WHOLE_TABLES, {**base, index: np.full_like(base[index], size)}
@@ -154,6 +160,23 @@ def _places_in_tables(
         if size:
             yield "rows at both ends", {**base, index: _filled(base[index], [0, size - 1])}
             yield "rows counted from the end", {**base, index: _filled(base[index], [-1, -size])}
+
+
+def _leaves_of_trees(
+    parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], batched: str, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Rows that reach the leaves of tree ensembles; as many as there are where the number of rows is free."""
+    for node in (node for part in parts for node in part.graph.node if trees.is_tree_ensemble(node)):
+        name = node.input[0]
+        if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
+            continue
+        rows = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
+        if name == batched:
+            yield {**base, name: rows}
+            continue
+        count = len(base[name])
+        for start in range(0, min(len(rows), _MOST_TURNS * count), count):
+            yield {**base, name: np.resize(rows[start:], base[name].shape)}
 
 
 def _filled(value: Array, numbers: Sequence[int]) -> Array:

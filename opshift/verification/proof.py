@@ -357,7 +357,8 @@ class Prover:
             return {name: found[name] for name in names}
 
         weights = [self._weights(pair, which) for which in range(2)]
-        for drawn in draw([pair.before.model, pair.after.model], base, weights, free, watch, self._manner.seed):
+        parts, batched = [pair.before.model, pair.after.model], _find_batched(kind)
+        for drawn in draw(parts, base, weights, free, watch, self._manner.seed, batched):
             yield self._within_ranges(pair, drawn)
 
     def _within_ranges(self, pair: Pair, drawn: Draw) -> Draw:
@@ -429,7 +430,8 @@ class Prover:
         node = pieces.nodes[pieces.makers[name]]
         while node.op_type in _MOVING and node.input[0] in pieces.makers:
             node = pieces.nodes[pieces.makers[node.input[0]]]
-        if self._manner.ranges or default_domain(node.domain) or node.op_type not in _ANY:
+        ops = _ANY_CLASSICAL if default_domain(node.domain) == "ai.onnx.ml" else _ANY
+        if self._manner.ranges or (node.domain and ops is _ANY) or node.op_type not in ops:
             return False
         if len(set(node.input)) < len(node.input):
             return False
@@ -642,6 +644,8 @@ _ANY = frozenset(
     )
 )
 """Operators whose results may be any number."""
+_ANY_CLASSICAL = frozenset(["Imputer", "Scaler"])
+"""The same of ai.onnx.ml."""
 _MOVING = frozenset(["Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
 """Operators that only move elements."""
 
@@ -693,6 +697,16 @@ def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
 def _inside(label: str, why: str) -> str:
     """A reason with the innermost body that it speaks of."""
     return why if not why or why.startswith("in ") else f"in {label}: {why}"
+
+
+def _find_batched(kind: _Kind) -> str:
+    """The only input whose number of rows varied between runs of the model; empty where there is none, or several."""
+    rows: dict[str, set[int]] = {}
+    for shapes in kind.shapes:
+        for name, _, shape in shapes:
+            rows.setdefault(name, set()).add(shape[0] if shape else 0)
+    names = [name for name, found in rows.items() if len(found) > 1]
+    return names[0] if len(names) == 1 else ""
 
 
 def _cropped(base: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Models of ai.onnx.ml and their lowered forms are proved to compute the same, small probabilities included."""
 
 import numpy as np
+import onnx.helper
+import pytest
 
 from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
-from tests.passes.operators.shared.classical.ensembles import listed, lowered, model, random_tree
+from tests.passes.operators.shared.classical.ensembles import ML, MODES, Tree, listed, lowered, model, random_tree
 
 
 def test_small_probabilities_of_a_logistic_classifier_are_equal():
@@ -15,3 +17,44 @@ def test_small_probabilities_of_a_logistic_classifier_are_equal():
     source = model("TreeEnsembleClassifier", np.float32, 3, attributes, 1)
     found = verify_sides(Side(source), Side(lowered(source)), grade="close")
     assert found.status == "equal", found.why
+
+
+def complete_tree(rng):
+    """Thirty-two leaves; each level compares another feature, so that each leaf is reached."""
+    inner = [
+        (MODES[at % 4], level, float(rng.normal()), 2 * at + 1, 2 * at + 2, at % 2)
+        for level in range(5)
+        for at in range(2**level - 1, 2 ** (level + 1) - 1)
+    ]
+    return Tree([*inner, *([(0, float(rng.normal()))] for _ in range(32))])
+
+
+def forest(change="", scaled=False):
+    """Forty trees, one of which has another leaf, threshold or feature, or sends missing values another way."""
+    rng = np.random.default_rng(3)
+    trees = [complete_tree(rng) for _ in range(40)]
+    nodes = trees[23].nodes
+    mode, feature, value, true, false, tracks = nodes[22]
+    if change == "leaf":
+        nodes[true] = [(0, nodes[true][0][1] + 1.5)]
+    elif change == "threshold":
+        nodes[22] = mode, feature, float(np.nextafter(np.float32(value), np.float32(9))), true, false, tracks
+    elif change == "feature":
+        nodes[22] = mode, 0, value, true, false, tracks
+    elif change == "missing":
+        nodes[22] = mode, feature, value, true, false, 1 - tracks
+    made = model("TreeEnsembleRegressor", np.float32, 5, {"n_targets": 1, **listed(trees, "target")}, 3)
+    if scaled:
+        made.graph.node[0].input[0] = "s"
+        held = {"offset": [0.5] * 5, "scale": [2.0] * 5}
+        made.graph.node.insert(0, onnx.helper.make_node("Scaler", ["x"], ["s"], domain=ML, **held))
+    return made
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("change", ["", "leaf", "threshold", "feature", "missing"])
+def test_each_node_of_a_forest_counts(change, scaled):
+    found = verify_sides(
+        Side(forest(scaled=scaled)), Side(lowered(forest(change, scaled))), grade="close", promise=True
+    )
+    assert found.status == ("different" if change else "equal"), found.why

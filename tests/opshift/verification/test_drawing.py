@@ -147,6 +147,18 @@ def test_rows_of_tables_that_differ_are_reached():
     assert "rows that differ" not in [d.label for d in same]
 
 
+def test_labels_that_differ_in_tables_of_labels_are_reached():
+    base = {"i": np.array([0, 0, 0])}
+    io = {"inputs": "int64[1,8] w, int64[N] i", "outputs": "int64[1,N] y", "domains": '"ai.onnx.ml" : 1'}
+    found = drawn(
+        "y = ai.onnx.ml.ArrayFeatureExtractor(w, i)",
+        base=base,
+        weights=({"w": np.arange(8)[None]}, {"w": np.array([[0, 1, 2, 3, 4, 7, 6, 7]])}),
+        **io,
+    )
+    assert set(next(d for d in found if d.label == "rows that differ").feeds["i"].tolist()) == {5}
+
+
 def test_tables_are_read_as_far_as_they_go():
     base = {"n": np.array([3])}
     io = {"inputs": "float[100,4] w, int64[1] n", "constants": "int64[1] z = {0}"}

@@ -113,3 +113,8 @@ def test_which_engine_computes(body, opset, engine):
     """onnx.reference computes Softmax as it is now, whatever the opset."""
     made = open_wide(model(body, opset, domains='"my" : 1', **IO))
     assert (made and made.engine) == engine
+
+
+def test_operators_of_ml_yield_float32_whatever_they_are_given():
+    body = "y = ai.onnx.ml.Scaler<offset = [0.5], scale = [2.0]>(x)"
+    assert open_wide(model(body, 18, inputs="float[3,4] x", outputs="y", domains='"ai.onnx.ml" : 1')) is None

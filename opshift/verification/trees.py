@@ -1,0 +1,129 @@
+"""Rows that reach each leaf of a tree ensemble of ai.onnx.ml, right beside what its nodes compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from opshift.passes.model import tensors
+from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.records import dataclass
+
+Array = Any
+
+MOST_ROWS = 4096
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+_OPERATORS = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """The nodes of all trees; a child is the place of a node, or -1 for a leaf."""
+
+    roots: Sequence[int]
+    features: Sequence[int]
+    splits: Array
+    modes: Sequence[str]
+    true: Sequence[int]
+    false: Sequence[int]
+
+
+def is_tree_ensemble(node: NodeProto) -> bool:
+    return default_domain(node.domain) == "ai.onnx.ml" and node.op_type in _OPERATORS
+
+
+def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> Array:
+    """Draw rows for each leaf: at the lower ends of the numbers that lead there, at the upper ones, and one with a NaN.
+
+    There are at most `MOST_ROWS`, in any order; none where the attributes are no trees.
+    """
+    dtype = np.dtype(dtype)
+    try:
+        trees = _read(node, dtype)
+        found = [row for box in _boxes(trees, dtype) for row in _rows_in(box, trees, features, rng)]
+    except (IndexError, KeyError, TypeError, ValueError):
+        found = []
+    rows = np.array(found, dtype).reshape(-1, features)
+    return rng.permutation(rows)[:MOST_ROWS]
+
+
+def _read(node: NodeProto, dtype: Any) -> _Trees:
+    held = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    features = held["nodes_featureids"]
+    if node.op_type == "TreeEnsemble":
+        true, false = (
+            [-1 if leaf else child for child, leaf in zip(held[f"nodes_{side}nodeids"], leaves, strict=True)]
+            for side, leaves in (("true", held["nodes_trueleafs"]), ("false", held["nodes_falseleafs"]))
+        )
+        modes = [_MODES[int(mode)] for mode in _numbers(held["nodes_modes"])]
+        return _Trees(held["tree_roots"], features, _numbers(held["nodes_splits"]).astype(dtype), modes, true, false)
+    keys = list(zip(held["nodes_treeids"], held["nodes_nodeids"], strict=True))
+    places = {key: place for place, key in enumerate(keys)}
+    modes = [mode.decode() if isinstance(mode, bytes) else mode for mode in held["nodes_modes"]]
+    inner = [mode != "LEAF" for mode in modes]
+    roots = {tree: place for place, (tree, _) in reversed(list(enumerate(keys)))}
+    children = [
+        [
+            places[tree, child] if inner[place] and inner[places[tree, child]] else -1
+            for place, ((tree, _), child) in enumerate(zip(keys, held[f"nodes_{side}nodeids"], strict=True))
+        ]
+        for side in ("true", "false")
+    ]
+    values = held.get("nodes_values") or _numbers(held["nodes_values_as_tensor"])
+    splits = np.array(values, np.float64).astype(dtype)
+    return _Trees([place for place in roots.values() if inner[place]], features, splits, modes, *children)
+
+
+def _numbers(value: Any) -> Array:
+    return tensors.array(value).reshape(-1) if isinstance(value, TensorProto) else np.array(value)
+
+
+def _boxes(trees: _Trees, dtype: Any) -> Iterator[dict[int, tuple[Any, Any]]]:
+    """For each leaf, the least and the largest number that leads there, by feature."""
+    most, visited = 2 * len(trees.features), 0
+    waiting: list[tuple[int, dict[int, tuple[Any, Any]]]] = [(root, {}) for root in trees.roots]
+    while waiting and visited <= most:
+        place, box = waiting.pop()
+        visited += 1
+        feature, split = trees.features[place], trees.splits[place]
+        for child, ends in zip((trees.true[place], trees.false[place]), _sides(trees.modes[place], split), strict=True):
+            least, largest = box.get(feature, (dtype.type(-np.inf), dtype.type(np.inf)))
+            least, largest = max(least, ends[0]), min(largest, ends[1])
+            if not least <= largest:
+                continue
+            inside = {**box, feature: (least, largest)}
+            if child < 0:
+                yield inside
+            else:
+                waiting.append((child, inside))
+
+
+def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """The least and the largest number that goes to the true branch, and those of the false one."""
+    low, high = type(split)(-np.inf), type(split)(np.inf)
+    if mode in ("BRANCH_LEQ", "BRANCH_GT"):
+        sides = (low, split), (np.nextafter(split, high), high)
+    elif mode in ("BRANCH_LT", "BRANCH_GTE"):
+        sides = (low, np.nextafter(split, low)), (split, high)
+    elif mode in ("BRANCH_EQ", "BRANCH_NEQ"):
+        sides = (split, split), (low, high)
+    else:
+        sides = (low, high), (low, high)
+    return sides if mode not in ("BRANCH_GTE", "BRANCH_GT", "BRANCH_NEQ") else (sides[1], sides[0])
+
+
+def _rows_in(
+    box: dict[int, tuple[Any, Any]], trees: _Trees, features: int, rng: np.random.Generator
+) -> Iterator[Array]:
+    """Rows at both ends of a box, and one with a NaN; other features have any number that is compared."""
+    for end in range(2):
+        row = rng.choice(trees.splits, features)
+        for feature, ends in box.items():
+            row[feature] = ends[end] if np.isfinite(ends[end]) else ends[1 - end]
+        row = np.where(np.isfinite(row), row, 0)
+        yield row.copy()
+    row[rng.choice(list(box))] = np.nan
+    yield row
