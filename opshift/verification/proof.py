@@ -554,6 +554,9 @@ class Prover:
                 return Closeness("another type is drawn", is_same=False)
             if one.dtype.kind in "biuf" and (why := random_operators.unlike(one, other)):
                 return Closeness(why, is_same=False)
+            if not random_operators.tells(one, other):
+                names = ", ".join(pair.region.outputs[:2])
+                self.remarks.append(f'"{names}" drew {one.size} numbers: too few to tell how they are drawn')
         return Closeness(is_same=False)
 
     def _run(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any]:

@@ -64,6 +64,11 @@ def sampled(session: Session, given: Feeds, known: int) -> list[Any]:
     return [np.concatenate([np.ravel(drawn) for drawn in each]) for each in zip(*runs, strict=True)]
 
 
+def tells(one: Any, other: Any) -> bool:
+    """Whether samples are large enough that `unlike` finds anything."""
+    return bool(one.size and other.size) and _by_chance(one.size, other.size) < 1
+
+
 def _by_chance(one: int, other: int) -> float:
     """How far apart the shares of two samples of one distribution may be."""
     return math.sqrt(-math.log(_ALPHA / 2) / 2 * (1 / one + 1 / other))
