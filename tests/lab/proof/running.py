@@ -80,13 +80,13 @@ def descendants(pid: int) -> list[int]:
     found: list[int] = []
     waiting = [pid]
     while waiting:
-        for listed in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            try:
-                children = [int(child) for child in listed.read_text().split()]
-            except OSError:  # it has ended
-                continue
-            found += children
-            waiting += children
+        try:
+            listed = list(Path(f"/proc/{waiting.pop()}/task").glob("*/children"))
+            children = [int(child) for file in listed for child in file.read_text().split()]
+        except OSError:  # it has ended
+            continue
+        found += children
+        waiting += children
     return found
 
 
