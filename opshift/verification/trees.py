@@ -82,7 +82,7 @@ def _read(node: NodeProto, dtype: Any) -> _Trees:
 
 
 def _numbers(value: Any) -> Array:
-    return tensors.array(value).reshape(-1) if isinstance(value, TensorProto) else np.array(value)
+    return np.array(tensors.array(value) if isinstance(value, TensorProto) else value).reshape(-1)
 
 
 def _boxes(trees: _Trees, dtype: Any, rng: np.random.Generator) -> Iterator[_Box]:
