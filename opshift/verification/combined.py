@@ -93,7 +93,7 @@ def _with_regions(
     *,
     promise: bool,
 ) -> Verification:
-    bodies, feeds, shown = (Body(before), Body(after)), whole.feeds, before
+    bodies, feeds, shown = (Body(before), Body(after)), whole.feeds, replace(before, engine=whole.first)
     if not feeds and (part := runnable_part(before)) is not None:
         shown, whole.why = part
         feeds = draw_inputs(shown, wanted)

@@ -391,7 +391,8 @@ def _solved(
                     with suppress(RuntimeError):  # once more from there: the first step was rounded
                         there = watch(which, [decision.value], found)[decision.value]
                         better = _solve(solved, start[name], there, value, lines)
-                        found[name] = solved if better is None else np.where(there == lines, solved, better)
+                        if better is not None:
+                            found[name] = np.where((there == lines).reshape(solved.shape), solved, better)
                     found[name] = _beside(found[name], len(decision.lines or [0]), turn)
                     yield "numbers on the lines of inner values", found
                     break

@@ -48,6 +48,8 @@ def open_wide(model: ModelProto) -> Session | None:
     known = {f.name for f in model.functions}
     if any(domain and op not in known for domain, op in calls):
         return None
+    if any(op.startswith("QLinear") or op.endswith("Integer") for _, op in calls):  # what they compute is no float
+        return None
     if opsets.get("", 1) < 13 and any(op in BLIND for _, op in calls):
         return None
     try:

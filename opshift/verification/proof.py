@@ -25,7 +25,7 @@ from opshift.verification import inner, random_operators
 from opshift.verification.bounds import SAME, Closeness, Runs, half_unit, is_float, judge, move_by_rounding
 from opshift.verification.compare import identical
 from opshift.verification.drawing import ORDINARY, SPECIAL, WHOLE_TABLES, Draw, draw
-from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session, time_limit
+from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
 from opshift.verification.float64 import BLIND, open_wide, widen_feeds
 from opshift.verification.labels import count_ties, find_scores
 from opshift.verification.parts import Pair, make_pair, type_of, with_outputs
@@ -47,6 +47,8 @@ _ALIKE = 8
 """Places of one kind, without weights of their own, that are run for each combination of shapes."""
 _SMALL = 1 << 18
 """Elements that a part reads, up to which it is run in float64 by onnx.reference."""
+_LONG = 0.2
+"""Seconds for a run in float64, from which on there is no other of that kind."""
 _SLOW = 2.0
 """Seconds for one run of both parts, from which on they are run no oftener than there is time."""
 _PATIENCE = 20.0
@@ -302,6 +304,9 @@ class Prover:
             failure = self._first_difference(kind.pair, kind, other, seconds)
             if kind.runs:
                 break
+        if failure is not None and kind.base is None and failure[1].startswith("shape"):
+            kind.why, kind.runs = "sizes of what it reads are not known", 0
+            return
         if failure is None:
             kind.failures += doubts
             return
@@ -549,6 +554,9 @@ class Prover:
                 return Closeness("another type is drawn", is_same=False)
             if one.dtype.kind in "biuf" and (why := random_operators.unlike(one, other)):
                 return Closeness(why, is_same=False)
+            if not random_operators.tells(one, other):
+                names = ", ".join(pair.region.outputs[:2])
+                self.remarks.append(f'"{names}" drew {one.size} numbers: too few to tell how they are drawn')
         return Closeness(is_same=False)
 
     def _run(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any]:
@@ -559,7 +567,21 @@ class Prover:
         session = kind.sessions[key]
         if session is None:
             raise EngineError(kind.why or "no engine runs it")
+        try:
+            made = self._run_in(session, feeds)
+        except EngineError:
+            if kind.runs or session.engine == Reference.engine:
+                raise
+            with suppress(EngineError):  # a kernel may lack what its operator is to do
+                other = Reference(pair.typed(which, _types(pair, which, feeds)))
+                made = self._run_in(other, feeds)
+                kind.sessions[key], kind.engines = other, {*kind.engines, other.engine}
+                return made
+            raise
         kind.engines.add(session.engine)
+        return made
+
+    def _run_in(self, session: Session, feeds: Feeds) -> list[Any]:
         with time_limit(_PATIENCE if session.engine == Reference.engine else math.inf):
             return session.run(feeds)
 
@@ -570,8 +592,12 @@ class Prover:
         session = kind.sessions[key]
         if session is None or (session.engine == Reference.engine and _size(feeds) > _SMALL):
             return None
+        started = process_time()
         with suppress(EngineError), time_limit(_PATIENCE):
-            return session.run(widen_feeds(feeds))
+            made = session.run(widen_feeds(feeds))
+            if process_time() - started > _LONG:
+                kind.sessions[key] = None  # once is enough
+            return made
         return None
 
     def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
@@ -643,7 +669,8 @@ def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set
     made = {name for node in side.model.graph.node for name in node.output}
     known = made.intersection(names)
     outputs = [value.name for value in side.model.graph.output]
-    for engine in (OnnxRuntime, Reference) if known else ():
+    engines = dict.fromkeys([side.engine, OnnxRuntime, Reference])
+    for engine in (one for one in engines if one in ENGINES) if known else ():
         with suppress(EngineError):
             return replace(side, engine=engine).open((), [n for n in sorted(known) if n not in outputs]), known
     return None, known

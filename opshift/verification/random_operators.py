@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.model.editing.names import Names
-from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import replace
 from opshift.verification.compare import compare
@@ -46,17 +44,6 @@ def is_random(side: Side, given: Any, name: str, value: Any, other: Any, grade: 
         return not compare(value, side.open().run(given)[index]).equal
     session = replace(side, model=unseeded(side.model)).open()  # one session, whose generators move on
     return not compare(*(session.run(given)[index] for _ in range(2))).equal
-
-
-def shared(before: ModelProto, after: ModelProto) -> tuple[list[str], list[str]]:
-    """What generators of the main graph yield and take in one model, as far as the other has values of these names."""
-    made = [{name for node in model.graph.node for name in node.output if name} for model in (before, after)]
-    nodes = [n for n in before.graph.node if n.op_type in GENERATORS and not default_domain(n.domain)]
-    common = made[0] & made[1]
-    return (
-        [name for node in nodes for name in node.output if name in common],
-        list(dict.fromkeys(name for node in nodes for name in node.input if name in common)),
-    )
 
 
 _ALPHA = 1e-9
@@ -112,34 +99,3 @@ def _told(sample: Any) -> str:
     lacking = sample.size - finite.size
     said = [f"mean {finite.mean():.3g}, deviation {finite.std():.3g}"] if finite.size else []
     return ", ".join(said + ([f"{lacking} of {sample.size} elements not finite"] if lacking else []))
-
-
-def cut(model: ModelProto, values: Mapping[str, Any], more: Sequence[str], mark: str) -> ModelProto:
-    """A copy that takes these values, whatever makes them, as inputs, no longer yields them, and yields `more`.
-
-    What makes them stays, and makes values whose names end in `mark`.
-    """
-    from onnx.helper import np_dtype_to_tensor_dtype
-
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    graph, names = copy.graph, Names(model)
-    for node in graph.node:
-        for index, name in enumerate(node.output):
-            if name in values:
-                node.output[index] = names.fresh(f"{name}/{mark}")
-    for held in (graph.output, graph.value_info):
-        for index in reversed(range(len(held))):
-            if held[index].name in values:
-                del held[index]
-    for name, value in values.items():
-        kind = graph.input.add(name=name).type.tensor_type
-        kind.elem_type = np_dtype_to_tensor_dtype(value.dtype)
-        for size in value.shape:
-            kind.shape.dim.add().dim_value = size
-        kind.shape.SetInParent()
-    known = {value.name for value in graph.output} | values.keys()
-    for name in more:
-        if name not in known:
-            graph.output.add(name=name)
-    return copy

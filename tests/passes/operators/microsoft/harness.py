@@ -145,7 +145,7 @@ def check(
                 assert apart <= steps, f"{call}: {value.name} at opset {target} is {apart} steps away"
                 continue
             judged = (
-                bounds.direct(value.name, want, got, grade) if want.dtype.kind == "f" else compare(want, got, grade)
+                bounds.judge(bounds.Runs(want, got), grade) if want.dtype.kind == "f" else compare(want, got, grade)
             )
             assert not judged.why, f"{call} at opset {target}: {value.name}: {judged.why}"
     return len(running)
