@@ -47,7 +47,7 @@ def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generat
     dtype = np.dtype(dtype)
     try:
         trees = _read(node, dtype)
-        found = [row for box in _boxes(trees, dtype, rng) for row in _rows_in(box, trees, features, rng)]
+        found = [row for box in _boxes(trees, dtype, rng) if box for row in _rows_in(box, trees, features, rng)]
     except (IndexError, KeyError, TypeError, ValueError):
         found = []
     rows = np.array(found, dtype).reshape(-1, features)
@@ -110,6 +110,8 @@ def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Bo
     place, box = root, _Box()
     for _ in trees.features:
         branches = _branches(trees, place, box, dtype)
+        if not branches:  # it compares with NaN
+            break
         place, box = branches[rng.integers(len(branches))]
         if place < 0:
             break

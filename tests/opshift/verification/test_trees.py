@@ -89,6 +89,12 @@ def test_trees_that_are_none_end(nodes):
     assert rows_of([Tree(nodes)]).shape[1] == 3
 
 
+def test_a_tree_that_compares_with_nan_hides_no_other():
+    blind = Tree([("BRANCH_LEQ", 0, np.nan, 1, 2, 0), [(0, 1.0)], [(0, 2.0)]])
+    trees = [blind, *(deep("BRANCH_LEQ", 0.1 * k) for k in range(400))]
+    assert len(rows_of(trees)) > MOST_ROWS - 100
+
+
 def test_only_trees_of_ml_are_trees():
     node = node_of([deep("BRANCH_LEQ", 0.1)], "TreeEnsembleRegressor")
     assert is_tree_ensemble(node)
