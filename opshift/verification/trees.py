@@ -15,6 +15,9 @@ from opshift.passes.records import dataclass
 Array = Any
 
 MOST_ROWS = 4096
+_PER_LEAF = 3
+_Box = dict[int, tuple[Any, Any]]
+"""The least and the largest number of each feature that is compared."""
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 _OPERATORS = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
 
@@ -38,12 +41,13 @@ def is_tree_ensemble(node: NodeProto) -> bool:
 def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> Array:
     """Draw rows for each leaf: at the lower ends of the numbers that lead there, at the upper ones, and one with a NaN.
 
-    There are at most `MOST_ROWS`, in any order; none where the attributes are no trees.
+    There are at most `MOST_ROWS`, in any order, which lead to some leaves if there are more; none where the attributes
+    are no trees.
     """
     dtype = np.dtype(dtype)
     try:
         trees = _read(node, dtype)
-        found = [row for box in _boxes(trees, dtype) for row in _rows_in(box, trees, features, rng)]
+        found = [row for box in _boxes(trees, dtype, rng) if box for row in _rows_in(box, trees, features, rng)]
     except (IndexError, KeyError, TypeError, ValueError):
         found = []
     rows = np.array(found, dtype).reshape(-1, features)
@@ -78,27 +82,53 @@ def _read(node: NodeProto, dtype: Any) -> _Trees:
 
 
 def _numbers(value: Any) -> Array:
-    return tensors.array(value).reshape(-1) if isinstance(value, TensorProto) else np.array(value)
+    return np.array(tensors.array(value) if isinstance(value, TensorProto) else value).reshape(-1)
 
 
-def _boxes(trees: _Trees, dtype: Any) -> Iterator[dict[int, tuple[Any, Any]]]:
-    """For each leaf, the least and the largest number that leads there, by feature."""
+def _boxes(trees: _Trees, dtype: Any, rng: np.random.Generator) -> Iterator[_Box]:
+    """For each leaf, the least and the largest number that leads there, by feature; of very many leaves, for some."""
+    nodes = zip(trees.modes, trees.true, trees.false, strict=True)
+    leaves = sum((true < 0) + (false < 0) for mode, true, false in nodes if mode != "LEAF")
+    if leaves > MOST_ROWS // _PER_LEAF:
+        roots = rng.permutation(trees.roots)
+        yield from (_walk(trees, roots[turn % len(roots)], dtype, rng) for turn in range(MOST_ROWS // _PER_LEAF))
+        return
     most, visited = 2 * len(trees.features), 0
-    waiting: list[tuple[int, dict[int, tuple[Any, Any]]]] = [(root, {}) for root in trees.roots]
+    waiting: list[tuple[int, _Box]] = [(root, {}) for root in trees.roots]
     while waiting and visited <= most:
         place, box = waiting.pop()
         visited += 1
-        feature, split = trees.features[place], trees.splits[place]
-        for child, ends in zip((trees.true[place], trees.false[place]), _sides(trees.modes[place], split), strict=True):
-            least, largest = box.get(feature, (dtype.type(-np.inf), dtype.type(np.inf)))
-            least, largest = max(least, ends[0]), min(largest, ends[1])
-            if not least <= largest:
-                continue
-            inside = {**box, feature: (least, largest)}
+        for child, inside in _branches(trees, place, box, dtype):
             if child < 0:
                 yield inside
             else:
                 waiting.append((child, inside))
+
+
+def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Box:
+    """The way to one leaf of a tree, left or right by chance."""
+    place, box = root, _Box()
+    for _ in trees.features:
+        branches = _branches(trees, place, box, dtype)
+        if not branches:  # it compares with NaN
+            break
+        place, box = branches[rng.integers(len(branches))]
+        if place < 0:
+            break
+    return box
+
+
+def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[int, _Box]]:
+    """The children of a node that numbers in a box lead to, and which of these numbers lead there."""
+    feature, found = trees.features[place], list[tuple[int, _Box]]()
+    for child, ends in zip(
+        (trees.true[place], trees.false[place]), _sides(trees.modes[place], trees.splits[place]), strict=True
+    ):
+        least, largest = box.get(feature, (dtype.type(-np.inf), dtype.type(np.inf)))
+        least, largest = max(least, ends[0]), min(largest, ends[1])
+        if least <= largest:
+            found.append((child, {**box, feature: (least, largest)}))
+    return found
 
 
 def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
@@ -115,9 +145,7 @@ def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     return sides if mode not in ("BRANCH_GTE", "BRANCH_GT", "BRANCH_NEQ") else (sides[1], sides[0])
 
 
-def _rows_in(
-    box: dict[int, tuple[Any, Any]], trees: _Trees, features: int, rng: np.random.Generator
-) -> Iterator[Array]:
+def _rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Generator) -> Iterator[Array]:
     """Rows at both ends of a box, and one with a NaN; other features have any number that is compared."""
     for end in range(2):
         row = rng.choice(trees.splits, features)

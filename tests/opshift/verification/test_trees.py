@@ -69,7 +69,11 @@ def test_a_feature_is_missing_in_some_rows():
 
 
 def test_there_are_not_too_many_rows():
-    assert len(rows_of([deep("BRANCH_LEQ", 0.1)] * 400)) == MOST_ROWS
+    trees = [deep("BRANCH_LEQ", 0.1 * k) for k in range(400)]
+    rows = rows_of(trees)
+    assert MOST_ROWS - 3 < len(rows) <= MOST_ROWS
+    reached = {(k, leaf_of(tree, row)) for row in rows for k, tree in enumerate(trees)}
+    assert len(reached) > 0.9 * 8 * 400
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,12 @@ def test_there_are_not_too_many_rows():
 )
 def test_trees_that_are_none_end(nodes):
     assert rows_of([Tree(nodes)]).shape[1] == 3
+
+
+def test_a_tree_that_compares_with_nan_hides_no_other():
+    blind = Tree([("BRANCH_LEQ", 0, np.nan, 1, 2, 0), [(0, 1.0)], [(0, 2.0)]])
+    trees = [blind, *(deep("BRANCH_LEQ", 0.1 * k) for k in range(400))]
+    assert len(rows_of(trees)) > MOST_ROWS - 100
 
 
 def test_only_trees_of_ml_are_trees():
