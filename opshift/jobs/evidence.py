@@ -43,11 +43,9 @@ def write(
     Raises:
         CannotWrite: it cannot be written.
     """
-    from opshift import __version__
-
     evidence = {
-        "opshift": __version__,
-        "engines": _versions(),
+        "opshift": _version("opshift"),
+        "engines": {name: _version(name) for name in _ENGINES},
         "python": platform.python_version(),
         "cpu": f"{platform.machine()} {platform.processor()}".strip(),
         "models": {"before": before, "after": after},
@@ -126,16 +124,14 @@ def _rule(region: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(region["before"]), tuple(region["after"]), tuple(region["values"])
 
 
-def _versions() -> dict[str, str]:
+def _version(package: str) -> str:
+    """The version of a package; empty where it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {}
-    for name in _ENGINES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = ""
-    return found
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _plain(value: Any) -> Any:
