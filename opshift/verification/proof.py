@@ -118,6 +118,7 @@ class _Kind:
     why: str = ""
     engines: set[str] = field(default_factory=set)
     slowest: float = 0.0
+    is_lacking: bool = False
 
 
 class Prover:
@@ -570,9 +571,11 @@ class Prover:
         try:
             made = self._run_in(session, feeds)
         except EngineError:
-            if kind.runs or session.engine == Reference.engine:
+            lacking = which == 0 and self._shown.engine is Reference  # a kernel may not do what its operator is to do
+            if kind.runs or session.engine == Reference.engine or not (lacking or kind.is_lacking):
                 raise
-            with suppress(EngineError):  # a kernel may lack what its operator is to do
+            kind.is_lacking = True
+            with suppress(EngineError):
                 other = Reference(pair.typed(which, _types(pair, which, feeds)))
                 made = self._run_in(other, feeds)
                 kind.sessions[key], kind.engines = other, {*kind.engines, other.engine}
