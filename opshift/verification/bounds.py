@@ -234,7 +234,7 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         if runs.step:
             allowed = np.maximum(allowed, runs.step * (1 + 2.0**-10))
         wrong = gap > allowed
-        if np.count_nonzero(wrong & flipped) <= max(1, FLIPS * a.size) or runs.drawn:
+        if np.count_nonzero(wrong & flipped) <= FLIPS * a.size or runs.drawn:
             wrong &= ~flipped
     return _closeness(told(a, b, wrong) if wrong.any() else "", gap, allowed, width, wrong)
 
