@@ -527,7 +527,7 @@ class Prover:
                 one = Closeness(is_same=False) if ties else one
             found = found.worse(one)
         if found.why and len(kind.engines) > 1:
-            return self._compare_in_one_engine(pair, kind, feeds[0], expected, actual, found)
+            return self._compare_in_one_engine(pair, kind, feeds, expected, actual, found)
         kind.closeness = kind.closeness.worse(replace(found, why=""))
         return found
 
@@ -535,21 +535,22 @@ class Prover:
         self,
         pair: Pair,
         kind: _Kind,
-        feeds: Feeds,
+        feeds: Sequence[Feeds],
         expected: Sequence[Any],
         actual: Sequence[Any],
         found: Closeness,
     ) -> Closeness | None:
-        """What differs where onnx.reference runs the first part, too; None where it is the engines that differ."""
+        """What differs where onnx.reference runs both parts; None where it is the engines that differ."""
         try:
-            again = self._run_in(Reference(pair.typed(0, _types(pair, 0, feeds))), feeds)
+            models = (Reference(pair.typed(which, _types(pair, which, feeds[which]))) for which in range(2))
+            one, other = (self._run_in(model, given) for model, given in zip(models, feeds, strict=True))
         except EngineError:
             kind.runs -= 1
             kind.why = "no engine runs both parts, and the two that run one each may differ"
             return None
-        if not any(judge(Runs(a, b), "close").why for a, b in zip(again, actual, strict=True)):
+        if not _differ(one, other):
             return replace(found, why="")
-        if any(judge(Runs(a, b), "close").why for a, b in zip(expected, again, strict=True)):
+        if _differ(expected, one) or _differ(actual, other):
             kind.runs -= 1
             kind.why = "the engines disagree on one and the same part"
             return None
@@ -772,6 +773,10 @@ def _types(pair: Pair, which: int, feeds: Feeds) -> dict[str, TypeProto]:
 
 def _signature(feeds: Feeds) -> tuple[Any, ...]:
     return tuple((name, str(getattr(v, "dtype", type(v))), getattr(v, "ndim", -1)) for name, v in feeds.items())
+
+
+def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return any(judge(Runs(a, b), "close").why for a, b in zip(one, other, strict=True))
 
 
 def _of_different_sizes(runs: Sequence[Feeds]) -> list[Feeds]:
