@@ -21,6 +21,8 @@ from tests.passes.operators.shared.classical.ensembles import (
     stump,
 )
 
+pytestmark = pytest.mark.newest  # older kernels of trees differ
+
 VALUES = [0.0, -0.0, 0.5, -1.5, 2.0, 2.0**24, 0.1]
 
 
