@@ -193,6 +193,7 @@ def classifier(trees, classes, **attributes):
     return ensembles.model("TreeEnsembleClassifier", np.float32, 2, {**labels, **held, **attributes}, 3, version=18)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize("classes", [1, 2, 3])
 def test_the_classifier_becomes_an_ensemble_and_what_chooses(classes, transform):
