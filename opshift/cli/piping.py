@@ -63,7 +63,7 @@ def piped(options: argparse.Namespace) -> Iterator[None]:
 
 
 def _is_pipe(path: str | None) -> bool:
-    """Whether a model is to be read to its end, and cannot be looked at a second time."""
+    """Tell whether a path is a stream, which can be read only once."""
     if path is None or path == "-":
         return path is not None
     if not _OPEN.fullmatch(path):

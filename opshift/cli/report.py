@@ -104,7 +104,7 @@ def _facts(outcome: Outcome) -> list[tuple[str, ...]]:
 
 
 def _stages(stages: Sequence[StageReport]) -> Iterable[str]:
-    """What was done, in order, with what each stage changed and how long it took."""
+    """List the stages in order, each with its changes and its time."""
     if stages:
         rows = [(escape(stage.said), f"{stage.changes:,}", f"{stage.seconds:.2f} s") for stage in stages]
         yield "<h2>Stages</h2>"

@@ -317,7 +317,7 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
 
 
 def _in_processes(jobs: Sequence[Job], workers: int | None) -> Placed:
-    """The same by processes of this machine, one a core at most: more would be slower, and run out of time."""
+    """Run jobs in processes of this machine, at most one for each core."""
     from opshift.verification import engines, isolation  # slow to import
 
     count = cores() if workers in (None, -1) else min(workers, cores())

@@ -1,4 +1,4 @@
-"""What a proof rests on, as a file: the models by digest, the engines, and each kind of changed part with its bound."""
+"""Writes the evidence of a proof to a file, and compares it with a proof made again."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
 
 
 def replayed(evidence: dict[str, Any], found: Verification) -> list[str]:
-    """What differs between the evidence and a proof that was made again; nothing where it holds."""
+    """Compare the evidence with a proof made again: a line for each difference, none if it holds."""
     said = []
     if found.status != evidence["status"]:
         said.append(f"the proof says {found.status}, the evidence {evidence['status']}")

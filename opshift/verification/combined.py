@@ -120,7 +120,10 @@ def _with_regions(
         one = uncovered[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
         return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
-    remarks += [f'"{found.values[0]}" was run as a part of the whole models only ({found.why})' for found in uncovered]
+    remarks += [
+        f'"{found.values[0]}" could not be run alone; whole models may not reach it ({found.why})'
+        for found in uncovered
+    ]
     found = _told(whole, EQUAL, findings, remarks)
     if not whole.engine and whole.why:
         found = replace(found, why=whole.why)

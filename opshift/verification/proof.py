@@ -319,7 +319,7 @@ class Prover:
                 there = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
                 if there is None and again.runs:
                     places = ", ".join(kind.pair.region.outputs[:2])
-                    self.remarks.append(f'"{places}" differs on values that the nodes before it never yield')
+                    self.remarks.append(f'"{places}" differs only on values that the model was not seen to give it')
                     return
                 if there is not None:
                     region, failure = wider, there
