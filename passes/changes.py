@@ -10,9 +10,9 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Calls, Op
 from opshift.passes.records import dataclass, field, replace
 
-CONTRADICTED = "A shape is declared that the value does not have; the one that follows from the inputs counts"
+CONTRADICTED = "Ignored a declared shape that contradicts the inferred one"
 """What is said of a declaration that is wrong."""
-GRANTED = "sizes that only the run tells are taken to be 1 or more"
+GRANTED = "assuming that dynamic sizes are 1 or more"
 """The remark on what holds of no others, which is never `exact`."""
 
 

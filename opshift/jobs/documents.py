@@ -57,6 +57,9 @@ def of_result(result: FileResult) -> dict[str, Any]:
     return {**held, "code": result.code, "why": result.why}
 
 
+_PARTS = ("boundary", "found", "supported", "fix")  # of a refusal, beside its fields
+
+
 def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     """What became of a model, or what a target thinks of it; refusals carry their boundary."""
     found: dict[str, Any] = asdict(held)
@@ -66,10 +69,7 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     for key in ("obstacles", "refusals", "needs", "stays", "unread"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
-            found[key] = [
-                {**asdict(r), "boundary": r.boundary, "found": r.found, "possible": r.possible, "text": str(r)}
-                for r in rows
-            ]
+            found[key] = [{**asdict(r), **{part: getattr(r, part) for part in _PARTS}, "text": str(r)} for r in rows]
     return found
 
 

@@ -117,7 +117,7 @@ def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto
     versions = {default_domain(entry.domain): entry.version for entry in source.opset_import}
     for graph, wrong in _contradicted(source, inferred):
         said = {
-            value.name: f"{spelled(value.type)} of {value.name!r}, which is {spelled(wrong[value.name])}"
+            value.name: f"{value.name!r}: declared {spelled(value.type)}, inferred {spelled(wrong[value.name])}"
             for value in (*graph.value_info, *graph.output)
             if value.name in wrong
         }

@@ -16,7 +16,7 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, defa
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import Dim, dims_of, has_shape, type_text
 
-TAKEN = "A type or size is taken as it is declared, for nothing that the model computes tells it"
+TAKEN = "Assumed a declared type or shape that cannot be inferred"
 
 
 class Believing(Known, Protocol):

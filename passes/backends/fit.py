@@ -244,7 +244,7 @@ def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder:
 
 
 def _blame_reader(refusal: Refusal, backend: Backend) -> Refusal:
-    return replace(refusal, why=f"{backend.name} does not read it, and {refusal.why}")
+    return replace(refusal, why=f"{backend.name} does not support it, and {refusal.why}")
 
 
 def _check_readable(result: Result, backend: Backend, folder: str | None) -> Result:

@@ -14,7 +14,7 @@ from opshift.passes.backends.backend import Backend, Measured, Types
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.schemas import INFINITE
-from opshift.passes.model.types import ELEMENT_TYPES, type_text
+from opshift.passes.model.types import ELEMENT_TYPES, plain_type, type_text
 from opshift.passes.spelling import hint
 
 if TYPE_CHECKING:
@@ -114,23 +114,18 @@ def _constraint(name: str) -> str:
     head, opened, last = name.rpartition("(")
     element = last.rstrip(")")
     if f"tensor({element})" not in ELEMENT_TYPES:
-        known = [*_GROUPS, *map(plain, ELEMENT_TYPES)]
+        known = [*_GROUPS, *map(plain_type, ELEMENT_TYPES)]
         likely = hint(name, known) or f"; {', '.join(known)} are"
         raise ValueError(f"{name} is no type{likely}")
     return f"{head}{opened}tensor({element}){last[len(element) :]}"
 
 
-def plain(kind: str) -> str:
-    """A type without the `tensor()` around its elements: `float`, `seq(float)`."""
-    return re.sub(r"\btensor\((\w+)\)", r"\1", kind)
-
-
 def _grouped(kinds: Iterable[str]) -> str:
     """The names of types, those of a group as one."""
-    left, found = set(map(plain, kinds)), []
+    left, found = set(map(plain_type, kinds)), []
     for group, members in _GROUPS.items():
         if left.issuperset(members):
             found.append(group)
             left -= set(members)
-    order = [plain(kind) for kind in ELEMENT_TYPES]
+    order = [plain_type(kind) for kind in ELEMENT_TYPES]
     return " ".join([*found, *(name for name in order if name in left), *sorted(left.difference(order))])

@@ -14,7 +14,7 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
-from opshift.passes.model.types import is_fixed, symbol, type_text
+from opshift.passes.model.types import is_fixed, plain_type, symbol, type_text
 from opshift.passes.model.validity import is_theirs
 
 
@@ -39,7 +39,7 @@ def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
         dims = value.type.tensor_type.shape.dim
         open_dims = [symbol(d) or str(i) for i, d in enumerate(dims) if not is_fixed(d)]
         if value.name not in held and open_dims:
-            why = f"dimension {', '.join(open_dims)} has no number; only numbers are read"
+            why = f"dimension {', '.join(open_dims)} is dynamic; supported: fixed sizes; try --fix-shape"
             found.append(Refusal(value.name, "input", "", 0, False, why))
     return found
 
@@ -53,7 +53,7 @@ def _versions(model: ModelProto, backend: Backend) -> Iterator[Refusal]:
     ]
     for what, own, newest in rows:
         if newest and own > newest:
-            yield Refusal("", what, "", 0, False, f"{own}; at most {newest} is read")
+            yield Refusal("", what, "", 0, False, f"{own}; supported: at most {newest}")
 
 
 class _Search:
@@ -115,18 +115,18 @@ class _Search:
             kind = scope.type(name)
             text = type_text(kind) if kind is not None else None
             if text and text not in types:
-                yield Refusal(name, "value", "", 0, False, f"{text} is not read", where)
+                yield Refusal(name, "value", "", 0, False, f"{text} is not supported", where)
 
     def _node(self, node: NodeProto, scope: Scope, imports: Mapping[str, int]) -> str:
         domain, op = default_domain(node.domain), node.op_type
         if (domain, op) in self._local:
-            return "" if self._backend.functions else "model-local functions are not read"
+            return "" if self._backend.functions else "model-local functions are not supported"
         opset = imports.get(domain, 1)
         if is_theirs(domain, op, opset):
             domain = schemas.ONNXRUNTIME
         if not self._backend.has(domain, op, opset):
             some = max(self._backend.lacks.get((domain, op), 0), self._backend.oldest.get((domain, op), 0)) > 1
-            return f"version {schemas.since(domain, op, opset)} is not read" if some else "it is not read"
+            return f"version {schemas.since(domain, op, opset)} is not supported" if some else "not supported"
         version = schemas.since(domain, op, opset) or 1
         for limit in self._backend.limits:
             if limit.holds(domain, op, version):
@@ -144,7 +144,7 @@ class _Search:
             if kind is not None and found is not None and kind in found.failed - found.ran:
                 if node.input and all(self._known(scope, given) for given in node.input if given):
                     return ""
-                return f'"{name}" is {measurements.plain(kind)}, of which no call ran'
+                return f'"{name}" is {plain_type(kind)}, of which no call ran'
         return ""
 
     def _known(self, scope: Scope, name: str) -> bool:
@@ -183,7 +183,7 @@ class _Search:
                 return f'"{name}" is {text}; {", ".join(sorted(limit.types))} is read'
         for parameter, name in zip(schema.outputs, node.output, strict=False):
             if name and parameter.name in limit.unused and name not in self._context.unread:
-                return f'output {parameter.name} "{name}" is not read'
+                return f'output {parameter.name} "{name}" is not supported'
         return ""
 
 

@@ -20,7 +20,7 @@ def resolve(target: Target) -> tuple[dict[str, int], int | None]:
     """The opsets by domain that a user's target stands for, and the IR version of a named target."""
     if isinstance(target, Mapping):
         if not target:
-            raise ValueError("the target names no opset")
+            raise ValueError("the target file has no opset")
         return {default_domain(d): _known(d, _opset(v)) for d, v in target.items()}, None
     if target == "latest":
         return {"": schemas.latest()}, None
@@ -28,7 +28,7 @@ def resolve(target: Target) -> tuple[dict[str, int], int | None]:
     if backend is None:
         return {"": _known("", _opset(target))}, None
     if not backend.opset:
-        raise ValueError(f"the source of {backend.name} names no opset: {backend.source}")
+        raise ValueError(f"{backend.name} has no opset ({backend.source}); give --opset")
     return {"": backend.opset}, backend.ir_version or None
 
 
@@ -47,7 +47,7 @@ def known_ir(version: int | None) -> int | None:
     """An IR version that a user asks for, if any; raises `ValueError` for one that there is not."""
     least, newest = schemas.ir_version("", 1), schemas.ir_version("", schemas.latest())
     if version is not None and (isinstance(version, bool) or not hasattr(version, "__index__")):
-        raise ValueError(f"an IR version is a whole number, {least} to {newest}, not {version!r}")
+        raise ValueError(f"the IR version must be a whole number, {least} to {newest}, not {version!r}")
     if version is not None and not least <= version <= newest:
         raise ValueError(f"IR version {version} is not known; {least} to {newest} are")
     return version
@@ -60,7 +60,7 @@ def _opset(given: object) -> int:
             raise TypeError
         return int(given) if isinstance(given, str) else index(given)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ValueError(f"an opset, opsets by domain or the name of a target is needed, not {given!r}") from None
+        raise ValueError(f"give an opset, opsets by domain or the name of a target, not {given!r}") from None
 
 
 def _known(domain: str, opset: int) -> int:

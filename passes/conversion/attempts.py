@@ -151,7 +151,7 @@ def plan_attempt(
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
         held = ", ".join(repr(domain or "ai.onnx") for domain in opsets(source))
-        raise ValueError(f"the model imports no opset of domain {absent[0]!r}; it imports {held}")
+        raise ValueError(f"the model does not import domain {absent[0]!r}; it imports {held}")
     wanted, local = frozenset(expand), local_functions(source)
     inline = local if ir_versions.choose_ir_version(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     return Attempt(source, targets, ir_version, folder, wanted, inline, survey=survey)
@@ -198,12 +198,12 @@ def drop_dead_branches(failed: Conversion) -> Attempt | None:
     model, decided = pruned
     first = plan_attempt(model, attempt.targets, attempt.expand, attempt.ir_version, attempt.folder)
     changes = tuple(_never_taken(node, opset) for node in decided)
-    why = (*attempt.why, "without branches that are never taken")
+    why = (*attempt.why, "removed branches that are never taken")
     return replace(first, dropped=changes, beside=attempt.beside, is_extended=attempt.is_extended, why=why)
 
 
 def _never_taken(node: NodeProto, opset: int) -> Change:
-    how = "The branch that the constant condition never takes is replaced by the other"
+    how = "Removed the branch that a constant condition never takes"
     return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
 
 

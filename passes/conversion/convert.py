@@ -44,7 +44,7 @@ from opshift.passes.model.traversal import Calls, Op, census, with_nested
 from opshift.passes.process import collector_paused
 from opshift.passes.records import replace
 
-_TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
+_TOO_DEEP = "the replacement is nested deeper than 100 levels, which protobuf does not read"
 
 _HOLDING = (("", "Constant"), ("", "Identity"))  # these may make a constant of a value that another node computed
 
@@ -97,7 +97,7 @@ def convert_once(attempt: Attempt) -> Conversion:
             survey = attempt.survey if source is attempt.source else None
             before = survey if survey is not None else Survey(source)
             if before.depth > DEEPEST:
-                why = f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}"
+                why = f"graphs are nested {before.depth} levels deep; protobuf reads at most {DEEPEST}"
                 raise InvalidModel(why)
             model = copy_model(source)
             merged = alike.merge_functions(model, before, inlined) if attempt.merge and inlined else alike.Alike()
@@ -255,7 +255,7 @@ def _refuse_training_graphs(
             stays = formals.is_lasting(domain, op, own.get(domain, 0), target, needs_work)
             if (domain, op) in replaced or not stays or (moved and judge.why_not(node, target)):
                 name = node.name or next(iter(node.output), "")
-                yield Refusal(name, op, domain, 0, True, "nodes of training_info are not converted")
+                yield Refusal(name, op, domain, 0, True, "opshift does not convert training_info")
 
 
 @collector_paused()
@@ -288,7 +288,7 @@ def find_nearest_opset(
     def plan(opset: int) -> list[Attempt]:
         if (own - opset) * step <= 0:
             return []
-        progress.tell(f"look whether opset {opset} can be reached")
+        progress.tell(f"try opset {opset}")
         return [plan_attempt(source, {**targets, "": opset}, folder=folder)]
 
     def approach_own_opset(tried: Sequence[Conversion]) -> list[Attempt]:

@@ -15,7 +15,7 @@ from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.messages import GraphProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op
-from opshift.passes.model.types import has_shape, tensor_text, tensor_type, type_text
+from opshift.passes.model.types import has_shape, plain_type, tensor_text, tensor_type, type_text
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.node import Node
@@ -48,7 +48,7 @@ def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, le
                 result = step(node)
             _check_imports(node, arrived)
         elif pair is None and schemas.difference(*op, older, move.edge) == "changed":
-            raise CannotConvert(node, "this change of the operator is not supported yet")
+            raise CannotConvert(node, "opshift does not know how to convert this version of the operator yet")
         if result is None and work.proto.op_type == op[1]:
             _check_types(node, before, after)
     except CannotConvert as refused:
@@ -77,7 +77,7 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
     node = work.node(scope, version, version)
     vendor = _vendor(work, expander)
     if vendor and (why := legality.misuse(work.proto, vendor, version)):
-        raise CannotConvert(node, f"no call that onnxruntime takes: {why}")
+        raise CannotConvert(node, f"onnxruntime does not accept this call: {why}")
     if not expander.is_local(*op):
         _check_given(node, version)
     if move.definition is not None:
@@ -147,9 +147,7 @@ def _check_given(node: Node, version: int) -> None:
         given = node.inputs[index:] if formal.option == "Variadic" else [node.input(index)]
         if formal.option != "Optional" and "" in given:
             place = index + given.index("")
-            raise CannotConvert(
-                node, f"input {place} ({formal.name}) is left out; one that is given could be expressed"
-            )
+            raise CannotConvert(node, f"input {place} ({formal.name}) is missing")
 
 
 def _check_imports(node: Node, versions: Versions) -> None:
@@ -171,7 +169,9 @@ def _check_types(node: Node, before: int, after: int) -> None:
         known = {n: t for n in filter(None, names) if (t := _type_text(n, node.scope))}
         for name, text in known.items():
             if text not in allowed:
-                raise CannotConvert(node, f'"{name}" is {text}; {_listed(allowed)} could be expressed')
+                raise CannotConvert(
+                    node, f'"{name}" is {plain_type(text)}', supported=_listed(frozenset(map(plain_type, allowed)))
+                )
         if any(names) and not known:
             raise CannotConvert(node, f'the type of "{next(filter(None, names))}" is unknown')
 
@@ -188,7 +188,7 @@ def _note_change(ledger: Ledger, node: Node, op: str, source: int, target: int, 
     lost = lost_plans(node.proto, replaced)
     if lost:
         tensors = _listed(lost, "tensors")
-        node.remarks.append(f"how {tensors} had to be split among devices is said no more")
+        node.remarks.append(f"dropped how {tensors} are split among devices")
     ledger.changes.append(Change(node.name, op, node.domain, source, target, how, node.grade, "; ".join(node.remarks)))
 
 

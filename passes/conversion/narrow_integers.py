@@ -130,7 +130,7 @@ class _Retyping:
                 node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
                 return self._replaced(node, MAKERS[proto.op_type](node, question, self))
             if narrow and (domain, proto.op_type) not in self._local and (domain or proto.op_type not in READERS):
-                raise CannotConvert(question, f"it takes or makes {narrow[0]}, which does not exist there")
+                raise CannotConvert(question, f"it uses {narrow[0]}, which this opset does not have")
         except CannotConvert as refused:
             since = min(n.since for n in self._missing.values())
             name = proto.name or next(iter(proto.output), "")
@@ -152,7 +152,7 @@ class _Retyping:
         if kind.elem_type in self._missing:
             kind.elem_type = self._missing[kind.elem_type].carrier
         elif any(f"tensor({n.name})" in (type_text(value.type) or "") for n in self._missing.values()):
-            self._refuse(value.name, f"it is {type_text(value.type)}; tensors could be expressed")
+            self._refuse(value.name, f"it is {type_text(value.type)}; supported: tensors")
 
     def _tensor(self, tensor: TensorProto, name: str) -> bool:
         """Write a tensor in the type that carries it; False if there was nothing to do."""
@@ -177,7 +177,7 @@ class _Retyping:
                 node.touched |= self._tensor(tensor, node.name)
 
     def _note(self, name: str, op: str) -> None:
-        how = "Integers of 2 or 4 bits did not exist: the same numbers are held in bytes"
+        how = "Stored 2- and 4-bit integers as 8-bit ones"
         self._ledger.changes.append(Change(name, op, "", self._opset, self._opset, how))
 
     def _refuse(self, name: str, why: str) -> None:
@@ -231,7 +231,9 @@ def _bits_cast(node: Node, question: Node, model: _Retyping) -> str | None:
         return None
     narrow = model.missing(to)
     if narrow is None or source not in NARROW:
-        raise CannotConvert(question, "bits of 2 or 4 as something else than integers; integers could be expressed")
+        raise CannotConvert(
+            question, "a cast of the bits of 2- or 4-bit integers to another kind of type", supported="integers"
+        )
     wide = node.build.Cast(node.input(0), to=narrow.carrier)
     return _low_bits(node, wide, narrow)
 
@@ -242,7 +244,7 @@ def _wrapped(node: Node, question: Node, narrow: Narrow, **attributes: int) -> s
     if kind in NARROW:
         fits = narrow.lowest <= NARROW[kind].lowest and NARROW[kind].highest <= narrow.highest
     elif kind != T.BOOL and kind not in WIDE:
-        why = f"runtimes differ on how a fraction is cast to {narrow.name}; integers could be expressed"
+        why = f"a cast of fractions to {narrow.name}: runtimes disagree on the rounding; supported: integers"
         raise CannotConvert(question, why)
     wide = str(node.build.again(node.proto, node.inputs, **attributes))
     return wide if fits else _low_bits(node, wide, narrow)

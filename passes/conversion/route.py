@@ -143,9 +143,9 @@ class Route:
         if first > 1 and functions.defined(domain, op) and schemas.since(domain, op, work.version) != first:
             return first  # which took fewer types: the one that no definition takes may be gone there
         node = work.node(scope, work.version)
-        lacking = "there is no definition of this operator to inline"
+        lacking = "there is nothing simpler to replace it with"
         if target < first:
-            lacking = f"the operator exists from opset {first} on and has no definition in older operators"
+            lacking = f"it is new in opset {first}, and older operators cannot express it"
         refused = CannotConvert(node, self._expander.misfit(node) or lacking)
         raise refused.at(first, up=False) if target < first else refused
 
@@ -154,13 +154,13 @@ def _circle(op: str, within: Within) -> str:
     """Explain that definitions need each other, so that an operator to expand would come back."""
     names = [name for (_, name), _ in within]
     way = " needs ".join([*names[names.index(op) :], op])
-    return f"its definition leads back to it: {way}"
+    return f"its definition needs the operator itself: {way}"
 
 
 def _unknown(domain: str, op: str, version: int) -> str:
     known = schemas.versions(domain, op)
     if not known and is_theirs(domain, op, version):
-        return "it is onnxruntime's own operator in the default domain, and has no definition here"
+        return "it is an operator of onnxruntime that ONNX does not define"
     if not known:
-        return f"ONNX defines no operator of this name in domain {domain or 'ai.onnx'!r}"
-    return f"the operator exists from opset {known[0]} on, but the model imports opset {version}"
+        return f"ONNX has no operator of this name in domain {domain or 'ai.onnx'!r}"
+    return f"it is new in opset {known[0]}, but the model imports opset {version}"

@@ -239,7 +239,7 @@ class BodyConverter:
         node, source = refused.node, self._source
         name, op, domain, why = node.name, node.op_type, default_domain(node.domain), refused.why
         if work.within:
-            name, op, domain, why = source.name, source.op_type, source.domain, f"it becomes {op} {name!r}: {why}"
+            name, op, domain, why = source.name, source.op_type, source.domain, f"its replacement needs {op}: {why}"
         self._ledger.refusals.append(Refusal(name, op, domain, refused.edge, refused.up, why, self._where))
 
 

@@ -70,7 +70,7 @@ class Expander:
             return self._inline(node, self._local[op])
         form = functions.find(*op, _elem_type(node.proto, node.scope))
         if form is None:
-            raise CannotConvert(node, "there is no definition of this operator for its type")
+            raise CannotConvert(node, "opshift has no definition of this operator for this type")
         if node.schema is None:
             _check_call(node, form)
         _check_choices(node, form)
@@ -85,13 +85,13 @@ class Expander:
             raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
         imports = {default_domain(i.domain): i.version for i in body.opset_import}
         if any(True for _ in subgraphs(node.proto)) and imports.get("", node.scope.opset) != node.scope.opset:
-            raise CannotConvert(node, "it takes a graph, but the function is written at another opset than the call")
+            raise CannotConvert(node, "the call passes a subgraph, but the function is written at another opset")
         nodes = _stamp(node, body, node.inputs, node.outputs)
         if functions.defined(*_op(node.proto)):  # a definition that the file carries along
             nodes = _reduced(nodes, node, imports.get("", 1))
         for made in nodes:
             node.scope.record(made, imports.get("", 1))
-        return nodes, imports, "exact", "inlined the model's own function"
+        return nodes, imports, "exact", "Inlined a model-local function"
 
 
 def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
@@ -149,18 +149,18 @@ def _check_call(node: Node, form: functions.Form) -> None:
         kind = form.attributes.get(name)
         if kind is None:
             declared = ", ".join(form.attributes)
-            raise CannotConvert(node, f"attribute {name} does not exist; {declared} could be expressed")
+            raise CannotConvert(node, f"attribute {name} does not exist", supported=f"{declared}")
         found = attribute_kind(node.proto.attribute[list(node.attributes).index(name)])
         if found != kind:
             spelled = AttributeProto.AttributeType.Name
-            raise CannotConvert(node, f"attribute {name} is {spelled(found)}; {spelled(kind)} could be expressed")
+            raise CannotConvert(node, f"attribute {name} is {spelled(found)}", supported=f"{spelled(kind)}")
 
 
 def _check_choices(node: Node, form: functions.Form) -> None:
     """A schema does not say which texts an attribute may hold."""
     for name, texts in form.choices.items():
         if name in node.attributes and (value := node.attributes[name]) not in texts:
-            raise CannotConvert(node, f"{name}={value!r}; {' or '.join(texts)} could be expressed")
+            raise CannotConvert(node, f"{name}={value!r}", supported=f"{' or '.join(texts)}")
 
 
 def _op(proto: NodeProto) -> Op:

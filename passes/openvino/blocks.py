@@ -87,12 +87,11 @@ def _check_leaks(of: Layer, blocks: Sequence[Size], begin: Sequence[Size], rest:
         elif (filled := sizes.plus(of, size, before)) < block:  # type: ignore[operator]
             raise Unmapped(
                 f"a block of {block} of which data and begin fill {filled}, into the rest of which OpenVINO lets other "
-                "data leak; whole ones could be expressed"
+                "data leak",
+                supported="whole ones",
             )
     if unknown:
-        of.close(
-            "where data and begin do not fill a block, OpenVINO lets other data leak into the rest, which is 0 here"
-        )
+        of.close("fills incomplete blocks with 0, where OpenVINO leaves other data")
 
 
 @layer("BatchToSpace")
@@ -123,7 +122,7 @@ def columns_to_image(of: Layer) -> Made:
     columns = of.input(0) if rank == 3 else b.Unsqueeze(of.input(0), [0])
     held = {name: of.ints(name, [1, 1]) for name in ("dilations", "strides")}
     found = b.Col2Im(columns, of.vector(1), of.vector(2), pads=pads, **held)
-    of.close("the order of its sums is left open")
+    of.close("sums in another order")
     return str(found if rank == 3 else b.Squeeze(found, [0]))
 
 
@@ -133,7 +132,7 @@ def patches(of: Layer) -> Made:
     b, dims = of.build, sizes.dims(of)
     sides = [dim for dim in dims[2:] if isinstance(dim, int)]
     if len(sides) < 2:
-        raise Unmapped("the sides of the image are not known; known ones could be expressed")
+        raise Unmapped("the sides of the image are not known", supported="known ones")
     held = zip(sides, of.ints("sizes"), of.ints("strides"), of.ints("rates"), strict=True)
     auto = of.choice("auto_pad", ("valid", "same_upper", "same_lower"))
     value, counts, kernel = of.input(0), [], of.ints("sizes")
@@ -148,7 +147,7 @@ def patches(of: Layer) -> Made:
         value = b.Gather(value, [k * stride + n * rate for k in range(made) for n in range(count)], axis=axis)
         counts.append(made)
     if 0 in counts:
-        raise Unmapped("a patch that is larger than the image; smaller ones could be expressed")
+        raise Unmapped("a patch that is larger than the image", supported="smaller ones")
     value = sizes.reshaped(of, value, [dims[0], dims[1], counts[0], kernel[0], counts[1], kernel[1]])
     value = b.Transpose(value, perm=[0, 3, 5, 1, 2, 4])
     return sizes.reshaped(of, value, [dims[0], sizes.times(of, dims[1], kernel[0] * kernel[1]), *counts])

@@ -26,7 +26,7 @@ def colored(of: Layer) -> Made:
         "B": b.Add(bright, b.Mul(blue, _number(of, 2.018))),
     }
     color = b.Clip(b.Concat(*(made[letter] for letter in of.type[-3:]), axis=3), _number(of, 0), _number(of, 255))
-    of.close("a sum may be rounded otherwise")
+    of.close("may round otherwise")
     if of.elem_type() == T.UINT8:
         color = b.Round(color)
     return of.cast(color, of.elem_type())

@@ -111,7 +111,7 @@ def _check_whole(port: Mapped) -> None:
     size = _number(port.attributes, "part_size", "1")
     held = _number(port.attributes, "start", "0"), _number(port.attributes, "end", "-1"), _step(port)
     if size != 1 or held not in ((0, -1, 1), (-1, 0, -1)):
-        raise Unmapped(f"parts of {size}, {held[0]} to {held[1]} by {held[2]}; single ones of all could be expressed")
+        raise Unmapped(f"parts of {size}, {held[0]} to {held[1]} by {held[2]}", supported="single ones of all")
 
 
 def _step(port: Mapped) -> int:

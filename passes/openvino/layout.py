@@ -19,7 +19,7 @@ def reshape(of: Layer) -> Made:
     held = of.constant(1)
     literal = not of.flag("special_zero", False) and (held is None or 0 in held)
     if literal and held is not None and -1 in held:
-        raise Unmapped("a shape with 0 and -1; one of them could be expressed")
+        raise Unmapped("a shape with 0 and -1", supported="one of them")
     if not literal and held is not None and -1 in held:
         return _beside_copies(of, held)
     if not literal and held is None and _may_copy_none(of):
@@ -131,7 +131,7 @@ def split(of: Layer) -> Made:
         return _sliced(of, [of.build.Div(whole, [parts])] * parts)
     axis, dims = held[0], of.dims()
     if dims is not None and dims[of.normal(axis, len(dims))] % parts and dims[of.normal(axis, len(dims))] > 0:
-        raise Unmapped(f"{dims[axis]} elements in {parts} parts; equal parts could be expressed")
+        raise Unmapped(f"{dims[axis]} elements in {parts} parts", supported="equal parts")
     made = of.build.emit("Split", [of.input(0)], {"axis": axis, "num_outputs": parts}, outputs=parts)
     return [made] if isinstance(made, str) else list(made)
 
@@ -186,7 +186,7 @@ def broadcast(of: Layer) -> Made:
         placed = b.Reshape(data, b.ScatterElements([1] * rank, of.vector(2), b.Shape(data)), allowzero=1)
         return str(b.Expand(placed, of.vector(1)))
     if sorted(axes) != axes or len(axes) != of.rank():
-        raise Unmapped(f"axes_mapping={axes}; an ascending axis for each dimension could be expressed")
+        raise Unmapped(f"axes_mapping={axes}", supported="an ascending axis for each dimension")
     others = [axis for axis in range(rank) if axis not in axes]
     placed = b.Unsqueeze(data, others) if others else data
     return str(b.Expand(placed, of.vector(1)))

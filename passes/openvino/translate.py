@@ -51,7 +51,7 @@ INTERNAL = ("RMS",)  # operators that OpenVINO's own transformations make
 SMALL = 1024  # bytes of a constant that comes into the message: a parameter rather than a weight
 DOMAIN = "openvino"
 """What reports call the domain of IR's layers."""
-STATED = "ONNX states the rank of each input and output, and a known one could be expressed"
+STATED = "ONNX needs the rank of each input and output"
 
 
 def translate(network: Network, folder: str | None) -> Result:

@@ -17,7 +17,7 @@ from opshift.passes.specialization.sizes import BatchSize
 from opshift.passes.specialization.wanted import Resolved, Wanted, resolved
 from opshift.passes.specialization.written import SIZED, write
 
-ANNOTATED = "What follows of types and sizes is declared of the values between"
+ANNOTATED = "Declared inferred types and shapes"
 _OPAQUE = "opaque"  # a domain of which inference knows nothing
 
 

@@ -27,9 +27,9 @@ from opshift.passes.specialization.sample_rules import RULES
 from opshift.passes.specialization.sizes import BatchSize
 
 CANNOT_CHANGE = "the number of samples cannot change"
-_REBATCHED = "It takes another number of samples"
-_RESHAPED = "A shape that it is asked for holds another number of samples"
-_ASSUMED = "Its rank is assumed as declared"
+_REBATCHED = "Changed the batch size"
+_RESHAPED = "Changed the batch size in a shape"
+_ASSUMED = "Assumed a declared rank"
 _COUNTED = frozenset([("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0), ("Resize", 3)])
 """Inputs that may hang on how many samples there are, by operator."""
 _OF_A_STATE = 3  # axes: directions or layers, samples, numbers

@@ -15,8 +15,8 @@ from opshift.passes.specialization.interface import tensor
 from opshift.passes.specialization.sizes import size_of
 from opshift.passes.specialization.wanted import Resolved
 
-SIZED = "An input has the sizes that were asked for"
-_SET = "An input is a constant, and is asked for no more"
+SIZED = "Fixed the sizes of an input"
+_SET = "Made an input a constant"
 _OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
 
 

@@ -48,13 +48,13 @@ def int32_bias(of: Operands, build: Builder, name: str, scales: Scales) -> tuple
 def _rounded(of: Operands, build: Builder, name: str, scales: Scales) -> tuple[str, str]:
     held, product, step = _held(of, name), _product(of, scales), of.number(scales.result)
     if held is None or held.ndim != 1 or product is None or step is None:
-        raise Stays("its bias is not held in int32 in the scale of the products; only that can be expressed")
+        raise Stays("its bias is not held in int32 in the scale of the products", supported="that")
     with np.errstate(all="ignore"):
         numbers = np.rint(held / product.astype(np.float64))
         moved = np.abs(numbers * product - held).max(initial=0.0) / abs(step)
         if not moved <= _LITTLE or not np.abs(numbers).max(initial=0.0) <= _MOST:
             why = f"its bias would be rounded by {moved:.2g} steps of the result" if moved > _LITTLE else "its bias"
-            raise Stays(f"{why}; int32 in the scale of the products can be expressed")
+            raise Stays(f"{why}", supported="int32 in the scale of the products")
     return build.constant(numbers.astype(np.int32), T.INT32, "bias"), _ROUNDED if moved else ""
 
 

@@ -32,7 +32,7 @@ T = TensorProto
 _RANGE: dict[int, tuple[int, int]] = {T.UINT8: (0, 255), T.INT8: (-128, 127)}
 _REMARK = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
 _OF_ZEROS = "of nothing but zeros, the scale is 1 in onnxruntime, and 0 by the text"
-_REMARKS = {"MatMulNBits": "products round in their own order"}
+_REMARKS = {"MatMulNBits": "sums in another order"}
 _EXACT = frozenset(("QLinearConcat", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearWhere"))
 """Operators that are tables of what is computed in floats, or copies."""
 

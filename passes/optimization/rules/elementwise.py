@@ -66,7 +66,7 @@ class _Between:
         return all(space.whole.counted(name, inside.count(name)) and not space.is_protected(name) for name in made)
 
 
-@says("What is computed element by element between a Reshape and one that takes it back is computed without them.")
+@says("Removed a Reshape and its inverse around elementwise operators")
 @rule("Reshape")
 def compute_unreshaped(call: Call) -> Outcome:
     made = call.maker()
@@ -90,7 +90,7 @@ def compute_unreshaped(call: Call) -> Outcome:
     return names[call.input(0)]
 
 
-@says("Two multiplications by constants in a row are one by their product.")
+@says("Merged two multiplications by constants")
 @rule("Mul", close=True)
 def multiply_once(call: Call) -> Outcome:
     if not (call.made_by("Mul", 0) or call.made_by("Mul", 1)):
@@ -108,7 +108,7 @@ def multiply_once(call: Call) -> Outcome:
         if not np.isfinite(product).all() or (np.abs(product) < np.finfo(held.dtype).tiny)[held != 0].any():
             return None
         call.read(made.input(value), call.constant(_tensor(product), made.input(other)))
-        call.close("the constants are multiplied first")
+        call.close("multiplies the constants first")
         return EDITED
     return None
 

@@ -109,4 +109,7 @@ def test_operators_without_one():
 @pytest.mark.usefixtures("converted")
 def test_on_the_command_line(capsys):
     assert cli.main(["ledger", "--definitions"]) == exit_codes.DONE
-    assert "| Softmax | exp(x - m) / sum(exp(x - m)) along axis, with m = max(x) | 13 | 1 | " in capsys.readouterr().out
+    assert (
+        "| Softmax | Replaced Softmax by exp(x - m) / sum(exp(x - m)) along axis, m = max(x) | 13 | 1 | "
+        in capsys.readouterr().out
+    )

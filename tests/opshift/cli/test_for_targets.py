@@ -112,7 +112,7 @@ def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch,
     assert read.splitlines()[-1] == "tract-1 reads this model as it is"
     cli.main(["inspect", "custom.onnx", "--target", "tract.toml"])
     unknown = capsys.readouterr().out
-    assert "unknown: 1 x Relu (sizes without a number were not measured), 1 x my::F (nothing is said of my)" in unknown
+    assert "unknown: 1 x Relu (dynamic sizes were not measured), 1 x my::F (nothing is said of my)" in unknown
     assert "as it is" not in unknown
 
 

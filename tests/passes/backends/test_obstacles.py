@@ -41,7 +41,7 @@ def test_operators_in_branches_and_functions_are_named_too():
         '<domain: "my", opset_import: ["" : 13]> F (a) => (b) { b = Abs(a) }'
     )
     assert found(of, lacks={("", "Abs"): 1}, functions=True) == ['Abs "b" (function F): it is not read']
-    assert found(of, lacks={("", "Abs"): 1}) == ['my::F "y": model-local functions are not read']
+    assert found(of, lacks={("", "Abs"): 1}) == ['my::F "y": model-local functions are not supported']
 
 
 def test_an_operator_may_be_missing_from_a_version_on():

@@ -152,7 +152,7 @@ def test_a_function_can_be_inlined_by_name():
     source = with_function("out = ReduceL1<axes=[1]>(data)", 17)
     result = convert.attempt(source, {"": 17}, ops=[("local", "f")])
     assert [n.op_type for n in result.model.graph.node] == ["ReduceL1"]
-    assert result.changes[0].how == "inlined the model's own function"
+    assert result.changes[0].how == "Inlined a model-local function"
 
 
 def test_recursive_functions_are_no_model():
@@ -312,7 +312,7 @@ def test_graphs_of_training_stay_or_are_refused(op, opset, target, ops, refused)
     found = [(r.node, r.op) for r in convert._refuse_training_graphs(source, {"": target}, set(ops))]
     assert found == ([refused] if refused else [])
     for refusal in convert._refuse_training_graphs(source, {"": target}, set(ops)):
-        assert (refusal.why, refusal.since, refusal.up) == ("nodes of training_info are not converted", 0, True)
+        assert (refusal.why, refusal.since, refusal.up) == ("opshift does not convert training_info", 0, True)
 
 
 @pytest.mark.parametrize(("opset", "target", "reached"), [(20, 7, 20), (24, 7, 20), (20, 20, 20)])

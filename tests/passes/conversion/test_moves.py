@@ -188,7 +188,7 @@ def test_what_a_boundary_does_not_take(body, opset, edge, up, why):
 
 def test_an_undecided_boundary_is_refused(monkeypatch):
     monkeypatch.setattr(moves.registry, "step", lambda *_: None)
-    with pytest.raises(CannotConvert, match="this change of the operator is not supported yet"):
+    with pytest.raises(CannotConvert, match="opshift does not know how to convert this version of the operator yet"):
         crossed("y = Softmax<axis=0>(x)", 13, 13, False)
     made, *_ = crossed("y = Relu(x)", 14, 14, False)
     assert made is None
@@ -222,7 +222,7 @@ def test_what_a_function_holds_was_written_by_the_user():
         ("Neg", True, 12),
         ("F", True, 12),
     ]
-    assert ledger.changes[0].how == "inlined the model's own function"
+    assert ledger.changes[0].how == "Inlined a model-local function"
 
 
 def test_a_call_that_no_vendor_takes_is_refused():

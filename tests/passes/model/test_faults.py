@@ -50,7 +50,7 @@ def test_a_tensor_holds_its_data_in_one_field_of_its_type(kind):
             {"data_type": 1, "dims": [1], "float_data": [1.0], "int32_data": [1]},
             "holds data in float_data and int32_data; in one they could be",
         ),
-        ({"data_type": 8, "dims": [1], "raw_data": b"a"}, "holds strings as raw data, which cannot be"),
+        ({"data_type": 8, "dims": [1], "raw_data": b"a"}, "holds strings as raw_data, which is not allowed"),
         ({"data_type": 1, "dims": [3], "raw_data": b"a"}, "has 1 bytes of data; its shape and type need 12"),
         ({"data_type": 22, "dims": [3], "raw_data": b"a"}, "has 1 bytes of data; its shape and type need 2"),
         ({"data_type": 99, "dims": [3], "raw_data": b"a"}, ""),
@@ -73,8 +73,8 @@ def test_what_is_wrong_with_a_tensor(said, why):
     [
         ({"location": "f"}, {}, ""),
         ({"location": "f"}, {"raw_data": b"a"}, "is stored externally, but holds data in raw_data"),
-        ({"offset": "4"}, {}, "is stored externally, but nothing says where"),
-        ({"location": ""}, {}, "is stored externally, but nothing says where"),
+        ({"offset": "4"}, {}, "is external, but has no location"),
+        ({"location": ""}, {}, "is external, but has no location"),
         ({"location": "f", "length": "4"}, {}, ""),
         ({"location": "f", "length": "4", "opshift.fields": ""}, {}, "has 4 bytes of data; its shape and type need 8"),
         ({"location": "f", "length": "8", "opshift.fields": ""}, {}, ""),
@@ -175,8 +175,8 @@ def held(**said):
 @pytest.mark.parametrize(
     ("node", "why"),
     [
-        (onnx.NodeProto(input=["x"], output=["y"]), ' "y" (function F): it names no operator'),
-        (onnx.NodeProto(op_type="Relu"), 'Relu "" (function F): it has neither inputs nor outputs'),
+        (onnx.NodeProto(input=["x"], output=["y"]), ' "y" (function F): a node has no op_type'),
+        (onnx.NodeProto(op_type="Relu"), 'Relu "" (function F): a node has neither inputs nor outputs'),
         (
             onnx.NodeProto(op_type="F", domain="there", name="n", input=["x"]),
             "there::F \"n\" (function F): its domain 'there'",

@@ -41,8 +41,8 @@ def test_a_model_before_there_were_imports_means_opset_1():
         ([("", 0)], "opset 0 of domain 'ai.onnx' is unknown; 1 to"),
         ([("", 99)], "opset 99 of domain 'ai.onnx' is unknown; 1 to"),
         ([("", 17), ("ai.onnx.ml", 99)], "opset 99 of domain 'ai.onnx.ml' is unknown; 1 to"),
-        ([("own", 1)], "operators of the default domain are used, but no opset of it is imported"),
-        ([], "operators of the default domain are used, but no opset of it is imported"),
+        ([("own", 1)], "the model uses operators of the default domain, but imports no opset of it"),
+        ([], "the model uses operators of the default domain, but imports no opset of it"),
     ],
 )
 @pytest.mark.parametrize("inside", [False, True])

@@ -20,7 +20,7 @@ def node(text):
         ("y = Relu(x)", 14, ""),
         ("y = Relu(x)", 1, ""),
         ("y = Gelu(x)", 19, "it exists from opset 20 on"),
-        ("y = Nothing(x)", 19, "no such operator"),
+        ("y = Nothing(x)", 19, "ONNX has no such operator"),
         ("y = there.Nothing(x)", 19, ""),
         ("y = Upsample(x, s)", 9, ""),
         ("y = Upsample(x, s)", 10, "deprecated since opset 10"),
@@ -38,7 +38,7 @@ def node(text):
         ("y = Softmax<axis=1.0>(x)", 13, "attribute axis has the wrong type"),
         ("y = Softmax<axes=1>(x)", 13, "attribute axes does not exist there"),
         ("y = Softmax<__axes=1>(x)", 13, ""),
-        ("y = Softmax<axis=1, axis=2>(x)", 13, "an attribute stands there twice"),
+        ("y = Softmax<axis=1, axis=2>(x)", 13, "an attribute is given twice"),
         ("y = Concat(x)", 13, "attribute axis is missing"),
         ("y = Cast<to=1>(x)", 13, ""),
         ("y = Cast<saturate=1>(x)", 19, "attribute to is missing"),
@@ -164,7 +164,7 @@ def test_what_was_to_be_expanded_and_is_left():
     source.graph.node[1].name = "abs"
     assert not list(legality.left(source, {("", "Neg"), ("there", "Relu")}))
     found = [(p.node, p.op, p.domain, p.why) for p in legality.left(source, {("", "Relu"), ("", "Abs")})]
-    why = "it was to be expanded and is still there"
+    why = "it was to be replaced, but is still there"
     assert found == [("a", "Relu", "", why), ("abs", "Abs", "", why)]
 
 

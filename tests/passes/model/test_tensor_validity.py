@@ -60,7 +60,7 @@ def test_each_type_has_its_field_and_needs_so_many_numbers(field, kind):
         (tensor("FLOAT", [2], raw_data=bytes(7)), "has 7 bytes of data; its shape and type need 8"),
         (tensor("INT4", [3], raw_data=bytes(2)), ""),
         (tensor("INT4", [3], raw_data=bytes(1)), "has 1 bytes of data; its shape and type need 2"),
-        (tensor("STRING", [1], raw_data=b"a"), "holds strings as raw data, which cannot be"),
+        (tensor("STRING", [1], raw_data=b"a"), "holds strings as raw_data, which is not allowed"),
         (tensor("FLOAT", [], float_data=[1]), ""),
     ],
 )  # fmt: skip
@@ -81,8 +81,8 @@ def stored(kind="FLOAT", location="f", **data):
     [
         (stored(), ""),
         (stored(float_data=[1]), "is stored externally, but holds data in float_data"),
-        (stored(location=None), "is stored externally, but nothing says where"),
-        (stored(location=""), "is stored externally, but nothing says where"),
+        (stored(location=None), "is external, but has no location"),
+        (stored(location=""), "is external, but has no location"),
     ],
 )
 def test_what_is_wrong_with_what_lies_elsewhere(of, why):

@@ -97,7 +97,7 @@ def test_exported_models_are_not_broken(framework):
         ("t = Relu(x) t = Neg(x) y = Abs(t)", "Neg \"t\": it makes 't', which is there already"),
         ("t = Relu(x)", "nothing makes 'y', an output of graph 'g'"),
         ("y = Relu(x, x)", 'Relu "y": not legal at opset 13: 2 inputs'),
-        ("y = Nonsense(x)", 'Nonsense "y": not legal at opset 13: no such operator'),
+        ("y = Nonsense(x)", 'Nonsense "y": not legal at opset 13: ONNX has no such operator'),
         ("y = my.Own(x)", "my::Own \"y\": its domain 'my' is not imported"),
         ("y = Add(, x)", 'Add "y": input 0 (A) is left out'),
         ("y = Cast(x)", 'Cast "y": not legal at opset 13: attribute to is missing'),
@@ -339,7 +339,7 @@ def test_each_value_is_of_the_type_that_is_said(field):
         (1, [], [], ""),
         (8, [17], ["a", "b"], ""),
         (8, [17], ["a", "b", "b"], "metadata_props hold 'b' twice; a key stands there once"),
-        (3, [], [], "it imports no opset; from IR 3 on it must say at which it is written"),
+        (3, [], [], "it imports no opset, which is required from IR version 3 on"),
         (2, [1], [], "it imports an opset; IR 2 has no imports and means opset 1"),
     ],
 )

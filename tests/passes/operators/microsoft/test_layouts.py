@@ -251,7 +251,7 @@ def test_a_width_that_sizes_contradict_is_refused(width):
 def test_sizes_of_no_blocks_are_refused():
     _, after = one(8, 8, 3, direct=True)
     after.graph.initializer[0].dims[0], after.graph.initializer[0].dims[1] = 6, 4
-    assert "its sizes are those of no blocks" in refusal(after)
+    assert "its sizes do not fit blocks of 8 or 16" in refusal(after)
 
 
 @pytest.mark.parametrize(
