@@ -171,7 +171,7 @@ def inline(
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
     goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
-        raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
+        raise ValueError("nothing to do: give operators, a domain, a target, portable=True or sizes to fix")
     return _reached(model, goal, progress)
 
 

@@ -85,7 +85,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
-            raise ValueError(f"{self.reader.name} has operators of its own; give it, or --portable")
+            raise ValueError(f"give --target or --portable, not both: {self.reader.name} has its own operators")
 
     @property
     def reader(self) -> Backend | None:
@@ -191,7 +191,7 @@ class Goal:
         if any("unknown" in refusal.why for refusal in result.refusals) and (doubt := installed.doubt()) is not None:
             result = replace(result, refusals=(*result.refusals, doubt))
         idle = self.refinement.dequantizes and not result.refusals and not result.changes
-        absent = (*result.absent, "operator on integers") if idle else result.absent
+        absent = (*result.absent, "QLinear operator") if idle else result.absent
         return replace(result, optional=tuple(allowance.made), absent=absent)
 
     @property
@@ -305,7 +305,7 @@ def versions(
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
     done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
     if target is None and ir_version is None and not done:
-        raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
+        raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
     return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
@@ -313,7 +313,7 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
     """The goal with what is to become of maps; raises `ValueError` for what they cannot become."""
     for option, asked in (("zipmap", zipmap), ("map", maps)):
         if asked not in (None, "tensor"):
-            raise ValueError(f"--{option} {asked}: maps become tensors, or stay as they are")
+            raise ValueError(f"--{option} must be tensor, or left out, not {asked}")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
 
 
@@ -352,7 +352,7 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 
     wanted = None if ops is None else frozenset(map(recognisable, as_names(ops)))
     if wanted is not None and not wanted:
-        raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")
+        raise ValueError("give at least one operator, or leave the list out to fold all common ones")
     return Refinement(True, wanted, optimize)
 
 
@@ -364,4 +364,4 @@ def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
             why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
             raise ValueError(f"{op} {why}")
         if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
-            raise ValueError(f"{wanted.backend.name} lacks {op}")
+            raise ValueError(f"{wanted.backend.name} does not support {op}")

@@ -45,7 +45,7 @@ def convert_goal(options: argparse.Namespace) -> Goal:
     """The goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
-        raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
+        raise ValueError("nothing to do: give --opset, --target, --ir-version, --quantization or --fix-shape")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
         from opshift.passes.fusion.quantization.forms import known
@@ -65,14 +65,14 @@ def _fixing(options: argparse.Namespace) -> bool:
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
-_SAME = "--target and --opset say the same thing; give one"
+_SAME = "give --target or --opset, not both"
 
 
 def _backend(options: argparse.Namespace) -> Backend | None:
     """What `--target` names; raises `ValueError` for an opset."""
     found = resolving.backend_of(options.target)
     if found is None and options.target is not None:
-        raise ValueError(f"{options.target} is an opset, not a target: --opset {options.target}")
+        raise ValueError(f"{options.target} is an opset: use --opset {options.target}")
     return found
 
 
@@ -110,7 +110,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
     named = bool(names or options.portable) or options.domain is not None or options.target is not None
     if not named and not _fixing(options):
-        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target; or what to fix")
+        raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
     targets = resolving.resolve(options.opset)[0] if options.opset else {}
@@ -131,7 +131,7 @@ def _denied(path: Path) -> list[str]:
     if path.suffix == ".toml":
         held = loads(text, str(path)).get("ops")
         if not isinstance(held, list):
-            raise ValueError(f"{path} holds no list `ops`")
+            raise ValueError(f"{path} has no list `ops`")
         return [str(name) for name in held]
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
@@ -153,7 +153,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     )
     if options.out_dir is not None:
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):
-            raise ValueError("--try takes one model after the other; give no --jobs or --backend")
+            raise ValueError("--try runs one model at a time: leave out --jobs and --backend")
         return _rewrite_all(options, goal, manner)
     output = outputs.output(options, goal.label)
     outputs.look(options.report, _file(options.save_inputs))
@@ -176,7 +176,7 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     if not getattr(options, "try_", False):
         for option in ("tries", "seconds", "learn"):
             if getattr(options, option, None) is not None:
-                raise ValueError(f"--{option} is of no effect without --try")
+                raise ValueError(f"--{option} needs --try")
         return None
     from opshift.trying import learning, search, tried
     from opshift.trying.attempt import backend_of
@@ -184,7 +184,7 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     given = {name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None}
     bound = search.Bound(**given)
     if bound.tries < 1 or not bound.seconds > 0:  # NaN is not, either
-        raise ValueError("--tries is 1 or more, --seconds more than 0")
+        raise ValueError("--tries must be 1 or more, --seconds more than 0")
     if options.learn is not None:
         learning.check(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
@@ -228,7 +228,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
     from opshift.jobs import batch
 
     if options.in_place:
-        raise ValueError("--in-place writes to the models themselves; give no --out-dir")
+        raise ValueError("give --in-place or --out-dir, not both")
     jobs = batch.arrange(options.paths, options.out_dir, goal, manner)
     console = _console()
     plain = console is None and options.format == "text" and not options.quiet
@@ -316,7 +316,7 @@ def _replay(options: argparse.Namespace) -> int:
         )
     said = evidence.replayed(held, found)
     parts = f"{outcome_.several(len(held['regions']), 'kind')} of changed parts"
-    lines = said or [f"the evidence holds: {held['status']}, {parts} proved again"]
+    lines = said or [f"the evidence is confirmed: {held['status']}, {parts} proved again"]
     if options.format == "json":
         print(documents.written(options.command, {"holds": not said, "differs": said, "verification": asdict(found)}))
     else:
@@ -393,8 +393,8 @@ def ledger(options: argparse.Namespace) -> int:
     elif options.opset is not None:
         found = table.needed(options.opset)
         if not found and not 1 <= options.opset <= schemas.latest() + 1:  # the next one is asked for before it is out
-            raise ValueError(f"opset {options.opset} is not known; 1 to {schemas.latest()} are")
-        print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
+            raise ValueError(f"unknown opset {options.opset}; supported: 1 to {schemas.latest()}")
+        print("\n".join(found) if found else f"no operator changes at opset {options.opset} of the installed onnx")
     elif options.markdown:
         document(table.as_markdown())
     elif options.definitions:

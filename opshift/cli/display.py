@@ -60,8 +60,8 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
     if verbose or not outcome.refusals:
         for line in _changes(outcome.changes):
             say(line, console)
-    stays = _refused(outcome.stays, verbose=verbose, said="stays on floats")
-    unread = _refused(outcome.unread, verbose=verbose, said="not read")
+    stays = _refused(outcome.stays, verbose=verbose, said="not quantized")
+    unread = _refused(outcome.unread, verbose=verbose, said="not supported")
     for line in [*idle.told(outcome), *stays, *unread, *_taken_back(outcome.taken_back)]:
         say(line, console)
     for line in _refused(outcome.refusals, verbose=verbose):
@@ -107,7 +107,7 @@ def inspection(
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
     _tabulate(_described(found, held, of, verbose=verbose), console)
     if not reach:
-        say("opsets that can be reached: --reach tries each, --opset N one", console)
+        say("opsets that work: --reach tries all of them, --opset N one", console)
         return
     blocked = [opset for opset, result in reach.items() if result.refusals]
     say(f"opsets that can be reached: {_ranges([opset for opset in reach if opset not in blocked])}", console)
@@ -124,7 +124,7 @@ def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> lis
     missing = [location for location, size in held.files.items() if size is None]
     if there := len(held.files) - len(missing):
         rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))
-    rows += [("data not there", counted(missing))] if missing else []
+    rows += [("missing data files", counted(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
         shown = list(values.items())[: None if verbose else _SHOWN]
         rows += [(f"{label} {name}", kind) for name, kind in shown]
@@ -150,7 +150,7 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
     for line in _known(held.known):
         say(line, console)
-    for line in _refused(held.obstacles, verbose=verbose, said="not read"):
+    for line in _refused(held.obstacles, verbose=verbose, said="not supported"):
         say(line, console)
     if not held.refusals:
         for line in _changes(held.changes):
@@ -163,7 +163,10 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
     if held.opset:
         say(f"it {'cannot' if held.refusals else 'can'} be converted to {held.target}{tries}", console)
     elif held.refusals:
-        say(f"{held.target} does not read this model, and it cannot be rewritten for it{tries}", console)
+        say(
+            f"{held.target} does not support this model, and opshift cannot rewrite it for {held.target}{tries}",
+            console,
+        )
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
@@ -192,15 +195,15 @@ def _as_it_is(held: Prospect) -> str:
             f"whether {held.target} reads {several(unknown, 'call')} of this model is not known; {_asking(held.target)}"
         )
     if any(row.word == BELIEVED for row in held.known):
-        return f"{held.target} reads this model as it is, as far as is documented"
-    return f"{held.target} reads this model as it is"
+        return f"{held.target} runs this model as it is, according to its documentation"
+    return f"{held.target} runs this model as it is"
 
 
 def _asking(target: str) -> str:
     from opshift.verification.adapters import KNOWN
 
     stem = target.rpartition("-")[0]
-    return f"`opshift inline --target {target} --try` tries it" if stem in KNOWN else "try it there"
+    return f"`opshift inline --target {target} --try` tests it" if stem in KNOWN else "test it there"
 
 
 def targets(backends: Sequence[Backend], console: Console | None) -> None:
@@ -341,10 +344,10 @@ def _ending(outcome: Outcome) -> str:
     if outcome.output:
         return f"written to {outcome.output}{f'; not tried in {outcome.untried}' if outcome.untried else ''}"
     if found is None:
-        return "not written: a dry run"
+        return "not written: --dry-run"
     if found.status == "unverified":
         return outcome_.unproved(found)
-    try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
+    try_ = "" if found.repro else "; --repro DIR writes the smallest models that differ"
     return f"not written: the outputs differ{try_}"
 
 

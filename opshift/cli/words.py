@@ -26,17 +26,17 @@ class Misuse(ValueError):
 COMMAND = "COMMAND"
 MODELS = (".onnx", ".xml")
 _ELSEWHERE = (
-    ("help", "versions are printed by `opshift --version`", "--version -V"),
-    ("paths", "the output is named behind the model, without an option", "-o --out --output --output-path"),
-    ("paths", "models are named without an option", "-i --input --input-model --input-path -m --model"),
-    ("paths", "what stands where a model is written is replaced without it", "-f --force -y --yes --overwrite"),
-    ("opset", "the opset is named by --opset", "--opset-version --target-opset --target-version --to"),
-    ("rtol", "what outputs may differ by is named by --rtol and --atol", "--tolerance --tol --eps"),
-    ("format", "JSON is asked for by --format json", "--json -j"),
-    ("rebatch", "the batch is fixed by --fix-shape or --rebatch", "-b --batch --batch-size"),
-    ("fix_shape", "sizes are fixed by --fix-shape", "--shape --input-shapes --overwrite-input-shape"),
-    ("optimize", "graphs are made smaller by --optimize", "--simplify"),
-    ("no_verify", "nothing is proved with --no-verify", "--skip-verify --no-check --skip-check"),
+    ("help", "use `opshift --version`", "--version -V"),
+    ("paths", "write the output after the model, without an option", "-o --out --output --output-path"),
+    ("paths", "write the model without an option", "-i --input --input-model --input-path -m --model"),
+    ("paths", "outputs are overwritten anyway", "-f --force -y --yes --overwrite"),
+    ("opset", "use --opset", "--opset-version --target-opset --target-version --to"),
+    ("rtol", "use --rtol and --atol", "--tolerance --tol --eps"),
+    ("format", "use --format json", "--json -j"),
+    ("rebatch", "use --fix-shape or --rebatch", "-b --batch --batch-size"),
+    ("fix_shape", "use --fix-shape", "--shape --input-shapes --overwrite-input-shape"),
+    ("optimize", "use --optimize", "--simplify"),
+    ("no_verify", "use --no-verify", "--skip-verify --no-check --skip-check"),
 )
 """What an option of other tools is here: for parsers that know one by that name."""
 
@@ -68,16 +68,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.endswith(f"required: {COMMAND}"):
-            raise Misuse(f"name what is to be done: {', '.join(_verbs(self))}", self)
+            raise Misuse(f"give a command: {', '.join(_verbs(self))}", self)
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
         if found and found[1].lower().endswith(MODELS):
-            raise Misuse(f"name what is to be done first, such as: {self.prog} convert {found[1]} ...", self)
+            raise Misuse(f"give a command first, such as: {self.prog} convert {found[1]} ...", self)
         if found and message.startswith(f"argument {COMMAND}:"):
             verbs = _verbs(self)
             likely = hint(found[1], verbs) or f"; {', '.join(verbs)} are known"
             raise Misuse(f"unknown command {found[1]!r}{likely}", self)
         if number := re.fullmatch(r"argument (?:-\w/)?(\S+): invalid int value: (.*)", message):
-            raise Misuse(f"{number[1]} is a whole number, not {number[2]}", self)
+            raise Misuse(f"{number[1]} must be a whole number, not {number[2]}", self)
         if alone := re.fullmatch(r"argument (?:-\w/)?(\S+): expected (?:one|at least one) argument", message):
             value = self._option_string_actions[alone[1]]
             raise Misuse(f"{alone[1]} needs a value: {alone[1]} {value.metavar or value.dest.upper()}", self)
@@ -88,7 +88,7 @@ class Parser(argparse.ArgumentParser):
         """Raise `Misuse` for what no option takes, with the verbs that have such a one."""
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
         if not first.startswith("-"):
-            raise Misuse(f"{first!r} is one argument too many", self)
+            raise Misuse(f"unexpected argument {first!r}", self)
         name = first.partition("=")[0]
         known = {action.dest for action in self._actions}
         for needed, told, options in _ELSEWHERE:
@@ -96,7 +96,7 @@ class Parser(argparse.ArgumentParser):
                 raise Misuse(f"unknown argument {name!r}: {told}", self)
         others = [verb for verb, parser in verbs.items() if name in parser._option_string_actions]
         if others:
-            raise Misuse(f"{name} is an option of {', '.join(others)}, and not of {self.prog.rpartition(' ')[2]}", self)
+            raise Misuse(f"{name} is an option of {', '.join(others)}, not of {self.prog.rpartition(' ')[2]}", self)
         own = [option[2:] for option in self._option_string_actions if option.startswith("--")]
         raise Misuse(f"unknown argument {name!r}{hint(name.lstrip('-'), own, '--{}'.format)}", self)
 

@@ -36,7 +36,7 @@ def asked(policy: str | None, threshold: int) -> None:
         likely = hint(policy, POLICIES) or f"; {', '.join(POLICIES)} are known"
         raise ValueError(f"unknown external_data {policy!r}{likely}")
     if not isinstance(threshold, int) or threshold < 0:
-        raise ValueError(f"threshold is 0 or more, not {threshold!r}")
+        raise ValueError(f"threshold must be 0 or more, not {threshold!r}")
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -275,7 +275,7 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
         end - start for text in filter(_is_text, tensors(model)) for start, end in tensor_data.place(text).fields
     )
     if texts > MOST:
-        raise InvalidModel(f"texts of {texts} bytes, which cannot be external data; a message holds 2 GB")
+        raise InvalidModel(f"{texts} bytes of strings, which cannot be external; protobuf holds at most 2 GB")
     if aside is not None and _size_read(model) > MOST:
         own, model = model, ModelProto()
         model.CopyFrom(own)
@@ -284,7 +284,7 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
                 aside[tensor.name] = held
                 tensor_data.refer(tensor, "aside", None)
         if _size_read(model) > MOST:
-            raise InvalidModel("data of nodes and inner graphs are more than the 2 GB that a runtime reads at once")
+            raise InvalidModel("the data in nodes and subgraphs exceeds the 2 GB that protobuf reads")
     made = ModelProto()
     made.CopyFrom(model)
     for tensor in list(tensors(made)):

@@ -14,8 +14,8 @@ from opshift.passes.model.messages import ModelProto, TensorProto
 
 LEVELS = 100  # of messages inside messages: protobuf reads no more
 VARINT, FIXED64, BYTES, START, END, FIXED32 = range(6)
-TOO_DEEP = f"it is nested deeper than the {LEVELS} levels of messages that protobuf reads"
-TRUNCATED = "it ends in the middle of a field, as what was not copied to its end does"
+TOO_DEEP = f"it is nested deeper than {LEVELS} levels, which protobuf does not read"
+TRUNCATED = "it ends in the middle of a field: the file is truncated"
 
 MODEL = cast(Descriptor, ModelProto.DESCRIPTOR)
 TENSOR = TensorProto.DESCRIPTOR

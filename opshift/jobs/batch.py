@@ -159,15 +159,15 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
     """
     sources = urls.named(paths)
     if not sources:
-        raise ValueError("name the models")
+        raise ValueError("give models")
     folder = urls.local(out_dir)
     if not urls.is_url(folder) and os.path.exists(folder) and not os.path.isdir(folder):
-        raise ValueError(f"{folder} is no folder")
+        raise ValueError(f"{folder} is not a folder")
     taken: dict[str, str] = {}
     for source in sources:
         name = _target(source)
         if not name:
-            raise ValueError(f"{source} is no file")
+            raise ValueError(f"{source} is not a file")
         if (other := taken.get(urls.folded(name))) is not None:
             raise ValueError(f"{other} and {source} would both be written to {urls.join(folder, name)}")
         taken[urls.folded(name)] = source
@@ -175,7 +175,7 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         head = name.rpartition(".")[0]
         while head:
             if head in taken:
-                raise ValueError(f"{source} has a name that data of {taken[head]} could have; convert it elsewhere")
+                raise ValueError(f"the external data of {taken[head]} could overwrite {source}; use another folder")
             head = head.rpartition(".")[0]
     inputs = {_identity(source): source for source in sources}
     manner = replace(manner, together=True)
@@ -185,9 +185,9 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         if (read := inputs.get(_identity(job.output))) is not None:
             raise ValueError(f"the output {job.output} is the input {read}; give another folder")
         if (first := written.setdefault(_identity(job.output), job)) is not job:
-            raise ValueError(f"{first.output} and {job.output} are one file; give another folder")
+            raise ValueError(f"{first.output} and {job.output} are the same file; give another folder")
         if not urls.is_url(job.output) and os.path.exists(job.output) and not os.path.isfile(job.output):
-            raise ValueError(f"{job.output} is no regular file; give another folder")
+            raise ValueError(f"{job.output} is not a regular file; give another folder")
     return jobs
 
 
@@ -214,7 +214,7 @@ def run(
         ValueError: joblib or what it needs is not installed, or there is no such backend.
     """
     if workers == 0 or (workers is not None and workers < -1):
-        raise ValueError("jobs is 1 or more, or -1 for all cores")
+        raise ValueError("jobs must be 1 or more, or -1 for all cores")
     several = backend is not None or (workers not in (None, 1) and len(jobs) > 1)
     found: dict[int, FileResult] = {}
     with ExitStack() as stack:
@@ -338,7 +338,7 @@ def cores() -> int:
 
 def _died(job: Job, ended: Ended | None = None) -> FileResult:
     full = ended is not None and ended.full
-    why = str(ended) if full else "the process that worked on it died of it"
+    why = str(ended) if full else "its worker process crashed"
     return FileResult(job.source, "", UNREADABLE, why)
 
 

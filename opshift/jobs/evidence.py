@@ -75,7 +75,7 @@ def read(path: str) -> dict[str, Any]:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         found["models"]["before"], found["how"]["grade"], found["regions"]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} is no evidence that opshift wrote") from None
+        raise ValueError(f"{path} is not an evidence file of opshift") from None
     assert isinstance(found, dict)
     return found
 
@@ -84,7 +84,7 @@ def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
     """Which model is not the one that the evidence speaks of; empty where both are."""
     for role, path in (("before", before), ("after", after)):
         if digests(path) != evidence["models"][role]:
-            return f"{path} is not the model that the evidence speaks of"
+            return f"{path} is not the model of this evidence"
     return ""
 
 
@@ -92,7 +92,7 @@ def replayed(evidence: dict[str, Any], found: Verification) -> list[str]:
     """Compare the evidence with a proof made again: a line for each difference, none if it holds."""
     said = []
     if found.status != evidence["status"]:
-        said.append(f"the proof says {found.status}, the evidence {evidence['status']}")
+        said.append(f"now {found.status}, in the evidence {evidence['status']}")
     known = {_rule(asdict(region)): region.status for region in found.regions}
     for region in evidence["regions"]:
         status = known.get(_rule(region))

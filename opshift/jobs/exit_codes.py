@@ -44,7 +44,7 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
         or _is_full(error)
     ):
-        return UNREADABLE, ["the memory does not suffice for this model"]
+        return UNREADABLE, ["not enough memory for this model"]
     if isinstance(error, OSError):
         return UNREADABLE, [f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")]
     if isinstance(error, ImportError) and not (error.name or "opshift").startswith("opshift"):
@@ -53,7 +53,7 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
         return UNREADABLE, ["the model is nested too deeply"]
     if any(map(_is_damaged, models)):
         return UNREADABLE, [_NO_TEXT]
-    return DEFECT, [f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)"]
+    return DEFECT, [f"a bug in opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows the traceback)"]
 
 
 def _is_full(error: Exception) -> bool:
@@ -62,7 +62,7 @@ def _is_full(error: Exception) -> bool:
 
 
 _FULL = ("failed to map segment", "Cannot allocate memory", "cannot allocate memory", "paging file is too small")
-_NO_TEXT = "the model holds names that are not UTF-8"
+_NO_TEXT = "the model has names that are not UTF-8"
 
 
 def _is_damaged(model: str) -> bool:

@@ -220,7 +220,7 @@ def _sizes(held: Any) -> str:
 def unproved(found: Verification) -> str:
     """Why a model was not written that could not be verified, and what to try."""
     lost = found.why.startswith("external data")
-    why = "bring the file of its weights, or" if lost else "no engine runs what changed;"
+    why = "add the file of its weights, or" if lost else "no engine runs what changed;"
     return f"not written: {why} try --no-verify, which writes a model that nobody has run"
 
 

@@ -126,7 +126,7 @@ def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapp
     """
     if goal.rebatch is not None:
         if manner.trying is not None:
-            raise ValueError("a model is tried with the batch that its source has; give --rebatch first, then --try")
+            raise ValueError("--try and --rebatch cannot be combined; use --rebatch first, then --try")
         return manner, resolved(goal.fixed, source).values
     if manner.verify or manner.trying is not None:
         manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))
@@ -157,7 +157,7 @@ def _unloaded(source: ModelProto, result: ModelProto) -> str:
 
 
 def _imported(domain: str) -> Change:
-    return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators it calls")
+    return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators the model uses")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
             reasons[_key(change)] = why
         whole = _without(goal, attempt, reasons.keys())
         proofs += 1
-        progress.tell("prove without what differs", proofs, MOST_PROOFS)
+        progress.tell("verify without the changes that differ", proofs, MOST_PROOFS)
         seen = prove(whole)
         if seen.equal:
             found = {change: _reason(change, reasons) for change in made}
@@ -85,7 +85,7 @@ def _search(
     until = perf_counter() + MOST_SECONDS / 4
     while failing - proved > 1 and perf_counter() < until:
         middle = (proved + failing) // 2
-        progress.tell("look for the change at fault", len(whole.optional) - failing + proved, len(whole.optional))
+        progress.tell("find the change that differs", len(whole.optional) - failing + proved, len(whole.optional))
         part = _without(goal, attempt, withheld, middle)
         if prove(part).equal:
             proved = middle

@@ -36,7 +36,7 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
     import numpy as np
 
     if expected is None or actual is None:
-        return Difference("" if expected is actual else "only one of the runs yields a value")
+        return Difference("" if expected is actual else "only one model returns a value")
     if isinstance(expected, (list, tuple)) or isinstance(actual, (list, tuple)):
         return _sequences(expected, actual, grade)
     if isinstance(expected, dict) or isinstance(actual, dict):
@@ -81,7 +81,7 @@ def identical(a: Any, b: Any) -> bool:
 
 def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
     if not isinstance(expected, (list, tuple)) or not isinstance(actual, (list, tuple)):
-        return Difference("only one of the runs yields a sequence")
+        return Difference("only one model returns a sequence")
     if len(expected) != len(actual):
         return Difference(f"{len(actual)} elements instead of {len(expected)}")
     found = [compare(a, b, grade) for a, b in zip(expected, actual, strict=True)]

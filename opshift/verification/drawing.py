@@ -27,7 +27,7 @@ Feeds = Mapping[str, Any]
 Watch = Callable[[int, Sequence[str], Feeds], Mapping[str, Any]]
 """Runs the part of the first (0) or second (1) model and yields inner values by name; raises `EngineError`."""
 
-_ON_LINES = "numbers on the lines"
+_ON_LINES = "values around thresholds"
 ORDINARY, FAR, SPECIAL = "ordinary", "far", "special"
 WHOLE_TABLES = "whole tables"
 """A table is read as far as it goes: how far a user's lengths reach, no run can show."""
@@ -106,7 +106,7 @@ def draw(
         if floats:
             yield Draw(_ON_LINES, varied(lambda value: _on_lines(value, lines, 0)))
             yield Draw("small numbers", varied(lambda v: normal(v) * 2.0**-8, in_range))
-            yield Draw("whole numbers, many equal", varied(lambda v: rng.integers(-3, 4, v.shape)))
+            yield Draw("whole numbers with ties", varied(lambda v: rng.integers(-3, 4, v.shape)))
             yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
             yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negated))
         for label, feeds in _solved(parts, varied(normal, in_range), floats, watch):
@@ -128,7 +128,7 @@ def draw(
         yield Draw("zeros", varied(np.zeros_like, lambda value: value))
         if floats:
             yield Draw(
-                "numbers far away", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
+                "large numbers", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
             )
             for turn in range(2):
                 yield Draw("infinities, NaN and denormals", varied(partial(_special, turn=turn)), SPECIAL)
@@ -156,7 +156,7 @@ def _places_in_tables(
         others = [other for other in weights[1].values() if other.shape == table.shape and other.dtype == table.dtype]
         rows = sorted({int(row) for other in others for row in _differing_rows(table, other, axis)})
         for start in range(0, min(len(rows), 8 * base[index].size), base[index].size):
-            yield "rows that differ", {**base, index: _filled(base[index], rows[start:])}
+            yield "different rows", {**base, index: _filled(base[index], rows[start:])}
         if size:
             yield "rows at both ends", {**base, index: _filled(base[index], [0, size - 1])}
             yield "rows counted from the end", {**base, index: _filled(base[index], [-1, -size])}
@@ -394,7 +394,7 @@ def _solved(
                         if better is not None:
                             found[name] = np.where((there == lines).reshape(solved.shape), solved, better)
                     found[name] = _beside(found[name], len(decision.lines or [0]), turn)
-                    yield "numbers on the lines of inner values", found
+                    yield "values around inner thresholds", found
                     break
 
 

@@ -93,7 +93,7 @@ def one_line(error: BaseException) -> str:
     """The text of an error as one line of at most 300 characters: what it ends with tells of the innermost node."""
     text = " ".join(str(error).split()) or type(error).__name__
     if re.search(_MEMORY, text):
-        return "the memory does not suffice to run it"
+        return "not enough memory to run it"
     return text if len(text) <= 300 else f"{text[:100]}...{text[-197:]}"
 
 

@@ -208,11 +208,11 @@ def _is_watched() -> bool:
 def _how(code: int, *, full: bool) -> str:
     """How a process ended; `full` if it held much of the memory that there was."""
     if full:
-        return "the memory does not suffice for the process that ran it"
+        return "not enough memory"
     why = f"exit code {code if code < 1 << 31 else hex(code)}"  # Windows has large ones, known by their digits
     if code < 0:
         why = signal.strsignal(-code) or f"signal {-code}"
-    return f"the process that ran it ended: {why}; a model may be damaged, or too large for the memory"
+    return f"the process that ran the model crashed: {why}"
 
 
 def _end_at_once_with(parent: int) -> None:

@@ -30,7 +30,7 @@ def running(side: Side) -> tuple[Side, tuple[str, ...]]:
     result = convert.attempt(side.model, {}, ops=ops, folder=side.folder)
     if result.model is None:
         return side, ()
-    said = f"its blocks are {width} wide, and this machine's are {here}"
+    said = f"its blocks have {width} channels, onnxruntime here uses {here}"
     return replace(side, model=result.model), (f"the source was run without blocks, by their definition: {said}",)
 
 

@@ -154,10 +154,10 @@ def type_of(value: Any) -> TypeProto:
 
     if isinstance(value, (list, tuple)):
         if not value:
-            raise ValueError("an empty sequence does not say of what")
+            raise ValueError("an empty sequence has no element type")
         return TypeProto(sequence_type=TypeProto.Sequence(elem_type=type_of(value[0])))
     if value is None:
-        raise ValueError("an optional value that holds nothing does not say of what")
+        raise ValueError("an empty optional has no type")
     elem_type = TensorProto.STRING if value.dtype.kind in "OSU" else helper.np_dtype_to_tensor_dtype(value.dtype)
     return tensor_type(elem_type, [None] * value.ndim)
 

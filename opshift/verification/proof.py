@@ -295,7 +295,7 @@ class Prover:
         """
         base = kind.base if kind.base is not None else self._inferred(kind.pair)
         if base is None:
-            kind.why = kind.why or "the types or sizes of what it reads are not known"
+            kind.why = kind.why or "the types or sizes of its inputs are unknown"
             return
         small = _cropped(base)
         failure = self._first_difference(kind.pair, kind, small, seconds)
@@ -306,7 +306,7 @@ class Prover:
             if kind.runs:
                 break
         if failure is not None and kind.base is None and failure[1].startswith("shape"):
-            kind.why, kind.runs = "sizes of what it reads are not known", 0
+            kind.why, kind.runs = "the sizes of its inputs are unknown", 0
             return
         if failure is None:
             kind.failures += doubts
@@ -319,7 +319,9 @@ class Prover:
                 there = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
                 if there is None and again.runs:
                     places = ", ".join(kind.pair.region.outputs[:2])
-                    self.remarks.append(f'"{places}" differs only on values that the model was not seen to give it')
+                    self.remarks.append(
+                        f'"{places}" differs only on drawn values that did not occur when the whole model ran'
+                    )
                     return
                 if there is not None:
                     region, failure = wider, there
@@ -552,7 +554,7 @@ class Prover:
             return replace(found, why="")
         if _differ(expected, one) or _differ(actual, other):
             kind.runs -= 1
-            kind.why = "the engines disagree on one and the same part"
+            kind.why = "the engines disagree on the same part"
             return None
         return found
 
@@ -579,7 +581,7 @@ class Prover:
                 return Closeness(f"cannot be run again: {error}", is_same=False)
         for one, other in zip(*samples, strict=True):
             if one.dtype != other.dtype:
-                return Closeness("another type is drawn", is_same=False)
+                return Closeness("draws another type", is_same=False)
             if one.dtype.kind in "biuf" and (why := random_operators.unlike(one, other)):
                 return Closeness(why, is_same=False)
             if not random_operators.tells(one, other):
@@ -663,7 +665,7 @@ class Prover:
             return found
         label, why = kind.failures[0].label, kind.failures[0].why
         if _is_blind(kind):
-            why = f"onnx.reference runs some older operators as they are now ({why})"
+            why = f"onnx.reference runs some old operators by their newest definition ({why})"
             return replace(found, status=UNCOVERED, why=why)
         return replace(found, status=DIFFERENT, label=label, why=why)
 

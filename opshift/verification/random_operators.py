@@ -89,7 +89,7 @@ def unlike(one: Any, other: Any) -> str:
     gap = float(np.abs(shares[0] - shares[1]).max())
     if gap <= _by_chance(a.size, b.size):
         return ""
-    return f"drawn otherwise: {_told(b)} instead of {_told(a)}"
+    return f"other random numbers: {_told(b)} instead of {_told(a)}"
 
 
 def _told(sample: Any) -> str:

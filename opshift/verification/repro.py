@@ -70,7 +70,7 @@ def _type_of(value: Any) -> TypeProto:
     from onnx import helper
 
     if value is None:  # an optional value that holds nothing; of what, nobody knows
-        raise EngineError("a value that is absent cannot be given")
+        raise EngineError("a missing value cannot be an input")
     if isinstance(value, (list, tuple)):
         element = _type_of(value[0]) if value else tensor_type(1)
         return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))

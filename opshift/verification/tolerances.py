@@ -44,7 +44,7 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
     elif isinstance(given, (int, float)):
         pairs = [("", given)]
     else:
-        held = texts(given, f"{what} is a number, or numbers by the names of outputs")
+        held = texts(given, f"give {what} as a number, or as numbers by the names of outputs")
         parts = (text.rpartition(":") for text in held)
         pairs = [(name, _number(what, f"{name}{colon}{number}", number)) for name, colon, number in parts]
     for name, number in pairs:
@@ -57,4 +57,4 @@ def _number(what: str, text: str, number: str) -> float:
     try:
         return float(number)
     except ValueError:
-        raise ValueError(f"{text!r} is no tolerance; write --{what} NUMBER or --{what} OUTPUT:NUMBER") from None
+        raise ValueError(f"write --{what} NUMBER or --{what} OUTPUT:NUMBER, not {text!r}") from None

@@ -111,7 +111,7 @@ def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: b
         if found.is_different and (first is second or wanted.engines or before.network or after.network):
             return found
         if found.is_different:
-            found = replace(found, is_different=False, engine="", why="the engines disagree on one and the same model")
+            found = replace(found, is_different=False, engine="", why="the engines disagree on the same model")
             if not _is_blind(one, other) and _agree(one, other, wanted):
                 return replace(found, is_different=True, engine=f"{one.named} and {other.named}")
         best = found if len(found.feeds) > len(best.feeds) else best

@@ -14,7 +14,7 @@ T = TensorProto
 def colored(of: Layer) -> Made:
     """Planes one below the other, or each as an input; NV12 has both differences in one."""
     if of.elem_type() not in FLOATS | {T.UINT8}:
-        raise Unmapped("pixels that are neither floats nor bytes")
+        raise Unmapped("the pixels are neither float nor uint8")
     b = of.build
     bright, blue, red = (
         b.Sub(plane, _number(of, zero)) for plane, zero in zip(_planes(of), (16, 128, 128), strict=True)

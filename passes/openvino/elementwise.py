@@ -252,11 +252,11 @@ def prelu(of: Layer) -> Made:
     """A vector of slopes that has a number for each channel belongs to axis 1, whatever the last axis is."""
     slopes, dims = of.dims(1), of.dims()
     if slopes is None:
-        raise Unmapped("the rank of the slopes is not known")
+        raise Unmapped("the rank of the slopes is unknown")
     if len(slopes) != 1 or slopes == [1]:
         return str(of.build.PRelu(of.input(0), of.input(1)))
     if dims is None or len(dims) < 2 or dims[1] < 0 or slopes[0] < 0:
-        raise Unmapped("slopes in a vector, and the number of channels is not known", supported="a known number")
+        raise Unmapped("a vector of slopes, and the number of channels is unknown", fix="--fix-shape")
     if dims[1] != slopes[0] or len(dims) == 2:
         return str(of.build.PRelu(of.input(0), of.input(1)))
     return str(of.build.PRelu(of.input(0), of.reshaped(1, [slopes[0], *[1] * (len(dims) - 2)])))

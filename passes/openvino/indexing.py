@@ -20,7 +20,7 @@ def gather(of: Layer) -> Made:
     """Before version 8 no index is negative."""
     held, batch = of.constant(1), of.integer("batch_dims", 0)
     if of.version < 8 and held is not None and min(held, default=0) < 0:
-        raise Unmapped("a negative index, which this version leaves undefined")
+        raise Unmapped("a negative index, which this version does not define")
     b, places, axis = of.build, _places(of, 1), of.constant(2)
     if axis is not None and not batch:
         return str(b.Gather(of.input(0), places, axis=axis[0]))
@@ -58,7 +58,7 @@ def gather_elements(of: Layer) -> Made:
 def gather_nd(of: Layer) -> Made:
     batch = of.integer("batch_dims", 0)
     if of.version < 8 and batch > 1:
-        raise Unmapped(f"batch_dims={batch}, which version {of.version} merges", supported="0 or 1")
+        raise Unmapped(f"batch_dims={batch} in version {of.version}", supported="0 or 1")
     return str(of.build.GatherND(of.input(0), of.int64(1), batch_dims=batch))
 
 
@@ -92,7 +92,7 @@ def scatter_nd(of: Layer) -> Made:
     reduction, updates = _reduction(of, known), of.input(2)
     if of.text("reduction", "none") == "sub":
         if of.elem_type(2) in UNSIGNED:
-            raise Unmapped("reduction=sub of unsigned numbers", supported="signed ones")
+            raise Unmapped("reduction=sub of unsigned integers", supported="signed integers")
         updates = of.build.Neg(updates)
     return str(of.build.ScatterND(of.input(0), of.int64(1), updates, reduction=_unless_none(reduction)))
 
@@ -247,7 +247,7 @@ def _check_place(of: Layer, axis: int, begin: list[int] | None, place: int, mask
     size = (of.dims() or [-1] * (axis + 1))[axis]
     index = 0 if mask[place] else None if begin is None else begin[place]
     if size >= 0 and index is not None and not -size <= index < size:
-        raise Unmapped(f"element {index} of an axis of {size}")
+        raise Unmapped(f"index {index} is out of range for an axis of {size}")
 
 
 def _behind(of: Layer, first: str, begin: list[int] | None, place: int, mask: list[int]) -> str:
@@ -266,7 +266,7 @@ def range_(of: Layer) -> Made:
     to = of.element_type("output_type") if of.version >= 4 else of.elem_type()
     kinds = {of.elem_type(index) for index in range(3)}
     if to in SIGNED and not kinds <= SIGNED:
-        raise Unmapped("numbers with fractions as integers", supported="numbers of the type of the result")
+        raise Unmapped("float bounds for an integer result", supported="bounds of the type of the result")
     scalars = [of.build.Squeeze(of.input(index)) if of.dims(index) else of.input(index) for index in range(3)]
     return str(of.build.Range(*(of.cast(scalar, to) for scalar in scalars)))
 
@@ -379,7 +379,7 @@ def searched(of: Layer) -> Made:
 
 def _count(of: Layer, bounds: str, values: str, rank: int, *, strictly: bool) -> str:
     if of.elem_type(0) != of.elem_type(1):
-        raise Unmapped("numbers of two types", supported="those of one")
+        raise Unmapped("bounds of two types", supported="one type")
     b, column = of.build, of.build.Unsqueeze(values, [-1])
     below = b.Cast(b.emit("Less" if strictly else "LessOrEqual", [bounds, column]), to=T.INT64)
     return str(b.Cast(b.ReduceSum(below, [rank], keepdims=0), to=of.element_type("output_type", "i64")))

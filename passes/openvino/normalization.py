@@ -23,7 +23,7 @@ def mean_variance(of: Layer) -> Made:
         axes = of.ints("reduction_axes", every) or every
         inside = True
     if not axes:
-        raise Unmapped("no axes", supported="at least one")
+        raise Unmapped("no axes are given", supported="at least one")
     alone = 1 if isinstance(axes, str) else None  # without axes, each element is its own mean
     centered = b.Sub(x, b.ReduceMean(x, axes, keepdims=1, noop_with_empty_axes=alone))
     if not of.flag("normalize_variance", True):
@@ -75,9 +75,9 @@ def local_response(of: Layer) -> Made:
     rank, size, b = of.rank(), of.integer("size"), of.build
     axes = of.axes(1, rank)
     if axes != [1] and min(axes, default=0) < 2:
-        raise Unmapped(f"axes {of.known(1)} of data of rank {rank}", supported="axis 1, or some behind it")
+        raise Unmapped(f"axes {of.known(1)} for data of rank {rank}", supported="axis 1, or axes behind it")
     if size % 2 == 0:
-        raise Unmapped(f"size={size}, which has no middle", supported="an odd one")
+        raise Unmapped(f"size={size} is even", supported="an odd size")
     names = {name: of.number(name) for name in ("alpha", "beta", "bias")}
     if axes != [1]:
         return _response_of_places(of, axes, size, **names)
@@ -109,9 +109,9 @@ def attention(of: Layer) -> Made:
     causal = of.flag("causal", False)
     rank, wide = of.rank(1), of.dims(0)
     if of.has(5):
-        raise Unmapped("a sink", supported="none")
+        raise Unmapped("a sink is given", supported="a call without it")
     if rank != of.rank(0) or rank != of.rank(2):
-        raise Unmapped("query, key and value of several ranks", supported="one rank")
+        raise Unmapped("query, key and value have different ranks", supported="one rank")
     turned = b.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
     if of.has(4):
         scale = b.Reshape(of.input(4), b.constant([], T.INT64)) if of.dims(4) else of.input(4)

@@ -16,7 +16,7 @@ def pooled(of: Layer) -> Made:
     """Data, and regions of an image and two corners; the first region of image -1 ends them."""
     b, mode = of.build, of.choice("mode", ("average", "bilinear"), "average")
     if of.elem_type() not in (T.FLOAT, T.DOUBLE):
-        raise Unmapped("numbers of 16 bits", supported="float and double")
+        raise Unmapped("float16 data", supported="float and double")
     bins = [of.integer(name, 0) for name in ("spatial_bins_y", "spatial_bins_x")]
     of.close("may round otherwise")
     found = _of_sums(of) if mode == "average" else _of_points(of, bins)

@@ -27,7 +27,7 @@ class Box(NamedTuple):
 def clustered(of: Layer) -> Made:
     widths, heights = of.numbers("width"), of.numbers("height")
     if len(widths) != len(heights):
-        raise Unmapped(f"{len(widths)} widths and {len(heights)} heights", supported="as many")
+        raise Unmapped(f"{len(widths)} widths, but {len(heights)} heights")
     boxes = [Box(0, 0, width / 2, height / 2) for width, height in zip(widths, heights, strict=True)]
     both = of.number("step", 0.0)
     steps = [of.number(name, 0.0) or both for name in ("step_h", "step_w")]
@@ -64,11 +64,13 @@ def _fixed(of: Layer) -> Iterator[Box]:
     ratios, others = _numbers(of, "fixed_ratio"), _aspects(of)
     sizes = _numbers(of, "fixed_size")
     if sizes and (_numbers(of, "min_size") or len(ratios) not in (0, 1 + len(others))):
-        raise Unmapped("fixed_size beside min_size or fixed_ratio, of which other boxes are counted than made")
+        raise Unmapped("fixed_size with min_size or fixed_ratio: the number of boxes is inconsistent")
     densities = [int(number) for number in _numbers(of, "density")]
     for size, density in zip(sizes, densities, strict=True):
         if size % 2 or size % density:
-            raise Unmapped(f"fixed_size={size:g}, density={density}", supported="a multiple of it and of 2")
+            raise Unmapped(
+                f"fixed_size={size:g}, density={density}", supported="a size that is a multiple of density and of 2"
+            )
         at = [((2 * k + 1) / density - 1) * size / 2 for k in range(density)]
         for ratio in ratios or [1.0, *others]:
             side = sqrt(ratio)
@@ -94,7 +96,7 @@ def _around(of: Layer, boxes: Sequence[Box], steps: Sequence[float] | None, offs
     """
     b = of.build
     if not boxes:
-        raise Unmapped("no box", supported="at least one")
+        raise Unmapped("no boxes are given", supported="at least one")
     of.close("multiplies in another order")
     clip = of.flag("clip", False)
     grid, image = of.int64(0), b.Cast(of.int64(1), to=T.FLOAT)
@@ -124,5 +126,5 @@ def _around(of: Layer, boxes: Sequence[Box], steps: Sequence[float] | None, offs
 def _variances(of: Layer) -> list[float]:
     held = _numbers(of, "variance") or [0.1]
     if len(held) not in (1, 4):
-        raise Unmapped(f"{len(held)} variances", supported="1 and 4")
+        raise Unmapped(f"{len(held)} variances", supported="1 or 4")
     return held

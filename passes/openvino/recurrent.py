@@ -47,7 +47,7 @@ def _check_first_version(of: Layer) -> None:
     of.choice("weights_format", ("fico",), "fico")
     of.choice("input_forget", ("false", "0"), "false")
     if of.has(6) and ((looks := of.array(6)) is None or looks.any()):
-        raise Unmapped("peepholes", supported="none, or constant zeros")
+        raise Unmapped("peepholes are given", supported="none, or constant zeros")
 
 
 def _run(
@@ -103,5 +103,5 @@ def _activations(of: Layer, kind: str, twice: int) -> dict[str, object]:
         return {}
     numbers = {key: of.text(f"activations_{key}", "").strip() for key in ("alpha", "beta")}
     if any(numbers.values()) or {"hardsigmoid", "elu"} & set(names):
-        raise Unmapped(f"activations {', '.join(names)} with numbers of their own")
+        raise Unmapped(f"activations {', '.join(names)} with alpha or beta")
     return {"activations": [SPELLED[name] for name in names] * twice}

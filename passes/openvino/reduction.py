@@ -29,7 +29,7 @@ def reduce(of: Layer) -> Made:
 def check_axes(of: Layer) -> None:
     """What is computed without axes is not what the specification says."""
     if of.constant(1) == [] or 0 in (of.dims(1) or ()):
-        raise Unmapped("no axes", supported="at least one")
+        raise Unmapped("no axes are given", supported="at least one")
     _check_length(of)
 
 

@@ -19,7 +19,7 @@ def roi_align(of: Layer) -> Made:
         rois = b.Add(rois, of.like(0.5, 1))
     ratio, largest = of.integer("sampling_ratio", 0), of.choice("mode", ("avg", "max")) == "max"
     if largest and ratio < 1:
-        raise Unmapped("mode=max with as many samples as a region is large", supported="sampling_ratio=1 or more")
+        raise Unmapped("mode=max with sampling_ratio=0", supported="sampling_ratio=1 or more")
     finer = ratio if largest else 1
     found = b.RoiAlign(
         of.input(0),
@@ -110,7 +110,7 @@ def non_max_suppression(of: Layer) -> Made:
     """The selected places alone, of every version: by batch, class and score, as in ONNX, or all of them by score."""
     b = of.build
     if of.has(5) and of.scalar(5) != 0:
-        raise Unmapped("soft_nms_sigma", supported="0")
+        raise Unmapped("soft_nms_sigma is not 0", supported="0")
     center = int(of.choice("box_encoding", ("corner", "center"), "corner") == "center")
     to = of.element_type("output_type", "i64")
     most = b.Reshape(of.int64(2), [1]) if of.has(2) else None

@@ -19,9 +19,9 @@ class _Chosen:
         self.index = of.element_type("output_type", "i64")
         self.keep = of.integer("keep_top_k", -1)
         if len(of.inputs) > 2:
-            raise Unmapped("boxes of each image behind one another", supported="a batch")
+            raise Unmapped("boxes of several images in one list", supported="a batch")
         if self.across and self.order == "none":
-            raise Unmapped("sort_result_across_batch of nothing sorted", supported="classid and score")
+            raise Unmapped("sort_result_across_batch without sorting", supported="sort_result_type classid or score")
         b, best = self.build, of.integer("nms_top_k", -1)
         self.none = b.constant(float("-inf"), T.FLOAT)
         self.boxes = of.cast(of.input(0), T.FLOAT)

@@ -45,7 +45,7 @@ def fits(name: str, kind: TypeProto, shape: Sequence[int]) -> None:
         raise ValueError(f"input {name!r} has rank {len(dims)} ([{text}]), not {len(shape)} ({list(shape)})")
     for dim, size in zip(dims, shape, strict=True):
         if is_fixed(dim) and dim.dim_value != size:
-            raise ValueError(f"input {name!r} has shape [{text}], which {list(shape)} does not fit")
+            raise ValueError(f"input {name!r} has shape [{text}], not {list(shape)}")
 
 
 def of_type(name: str, value: Any, kind: TypeProto) -> Any:

@@ -27,8 +27,8 @@ class Fix:
     @property
     def name(self) -> str:
         asked = ["fix sizes and inputs"] if self.fixed else []
-        asked += [f"take batches of {self.rebatch}"] if isinstance(self.rebatch, int) else []
-        asked += ["take batches of any size"] if isinstance(self.rebatch, str) else []
+        asked += [f"set the batch size to {self.rebatch}"] if isinstance(self.rebatch, int) else []
+        asked += ["make the batch size dynamic"] if isinstance(self.rebatch, str) else []
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:

@@ -17,7 +17,7 @@ class Follow:
     fixed: Wanted
     optional = False
     settles = "sizes"
-    name = "compute what follows of fixed sizes"
+    name = "propagate fixed sizes"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         copy = copy_model(model)

@@ -17,7 +17,7 @@ class MakeTensors:
     maps: bool
     optional = False
     settles = ""
-    name = "make tensors of maps"
+    name = "replace maps by tensors"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         changed, changes = as_tensors(model, zipmap=self.zipmap, maps=self.maps)

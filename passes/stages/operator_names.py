@@ -33,7 +33,7 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
         return ValueError(f"unknown {what} {name!r}: name one at a time")
     domain = default_domain(name.rpartition("::")[0])
     if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
-        return ValueError(f"unknown {what} {name!r}: no operator of domain {domain!r} is known")
+        return ValueError(f"unknown {what} {name!r}: opshift knows no operators of domain {domain!r}")
     return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
 
 
@@ -74,7 +74,7 @@ def _domain_hint(domain: str, used: Iterable[Op]) -> str:
 
 def as_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names as a tuple, whether a user gives one or several; raises `ValueError` for anything but texts."""
-    return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
+    return tuple(texts(names, "give operators by name, such as 'ReduceL2'"))
 
 
 def recognisable(name: str) -> Op:
@@ -86,8 +86,8 @@ def recognisable(name: str) -> Op:
     if families.family(op) is not None:
         return op
     if definable.is_defined(*op):
-        why = "its definition is no pattern (docs/definitions.md tells which ones are)"
-        raise ValueError(f"{name} cannot be recognised: {why}")
+        why = "its definition cannot be folded (docs/definitions.md lists those that can)"
+        raise ValueError(f"{name} cannot be folded: {why}")
     if schemas.versions(*op):
-        raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
+        raise ValueError(f"{name} has no definition to fold (docs/definitions.md lists those that have one)")
     raise unknown_operator(name)

@@ -49,8 +49,8 @@ class Reach:
         if self.ir_version is not None and not opsets:
             asked.append(f"write IR version {self.ir_version}")
         gone = [*self.names, *([f"operators of {self.domain or 'ai.onnx'}"] if self.domain is not None else [])]
-        gone += ["operators that are not ONNX's"] if self.portable else []
-        gone += ["operators on integers"] if self.on_floats else []
+        gone += ["vendor operators"] if self.portable else []
+        gone += ["QLinear operators"] if self.on_floats else []
         asked += [f"replace {', '.join(gone)}"] if gone else []
         return " and ".join(asked)
 
@@ -119,7 +119,7 @@ class Reach:
         if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone:
-            yield "operator that is not ONNX's"
+            yield "vendor operator"
 
 
 def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:

@@ -47,7 +47,7 @@ def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[
     except (ValueError, EOFError, BadZipFile) as error:
         if isinstance(error, _Unfit):
             raise
-        raise _unreadable(place, "neither .npz nor .npy that numpy reads without running code") from None
+        raise _unreadable(place, "not a .npz or .npy that numpy can read without running code") from None
 
 
 class _Unfit(ValueError):
@@ -78,9 +78,9 @@ def _folder(place: Path, inputs: Mapping[str, TypeProto]) -> list[Feeds]:
 def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
     files = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _NUMBERED.fullmatch(entry.name)))
     if not files:
-        raise _unreadable(place, "there is no input_0.pb")
+        raise _unreadable(place, "input_0.pb is missing")
     if files[-1][0] >= len(inputs):
-        raise _Unfit(f"{files[-1][1]} is one too many; the model has {len(inputs)} inputs")
+        raise _Unfit(f"too many files ({files[-1][1]}); the model has {len(inputs)} inputs")
     names = list(inputs)
     return {names[number]: _message(file, inputs[names[number]]) for number, file in files}
 
@@ -132,7 +132,7 @@ def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
     for number, held in enumerate(sets):
         for name, value in held.items():
             if value is None or isinstance(value, list):
-                raise ValueError(f"a .npz cannot hold input {name!r}; name a folder, which gets ONNX test data")
+                raise ValueError(f"a .npz cannot hold input {name!r}; give a folder for ONNX test data")
             array = np.asarray(value)
             arrays[name if single else f"{number}/{name}"] = array.astype(str) if array.dtype.kind == "O" else array
     draft = f"{path}.part"

@@ -118,7 +118,7 @@ def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
         try:
             yield Fed(given, run(given), choice)
         except EngineError as error:
-            raise EngineError(f"{side.named}: the first model does not take the inputs given: {error}") from None
+            raise EngineError(f"{side.named}: the first model does not accept the given inputs: {error}") from None
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
@@ -152,7 +152,7 @@ def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
 
     Each number that the model compares an input with has its turn, as the model does something else for it.
     """
-    wanted, nothing_fits = problem.wanted, f"{side.named}: no inputs could be found that the first model takes"
+    wanted, nothing_fits = problem.wanted, f"{side.named}: found no inputs that the first model accepts"
     if why := undrawable(problem.taken):
         raise EngineError(f"{nothing_fits}: {why}")
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)

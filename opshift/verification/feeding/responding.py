@@ -17,8 +17,8 @@ def remarks(model: ModelProto, runs: Sequence[Sequence[Any]]) -> tuple[str, ...]
     nothing = empty(model, runs)
     still = [name for name in unmoved(model, runs) if name not in nothing]
     return (
-        *(f'"{name}" was empty in each run: what it holds is not proved' for name in nothing),
-        *(f'"{name}" was the same in each run: what it is computed from is not proved' for name in still),
+        *(f'output "{name}" was empty in each run, so its values were not tested' for name in nothing),
+        *(f'output "{name}" was the same in each run, so little was tested' for name in still),
     )
 
 

@@ -75,7 +75,7 @@ def attributes_of(call: Call, *left_out: str) -> dict[str, Any]:
 def check_same(of: Operands, kind: int, *names: str) -> None:
     other = next((own for own in map(of.scope.elem_type, names) if own != kind), kind)
     if other != kind:
-        raise Stays(f"{element_name(other)} becomes {element_name(kind)}", supported="the same type")
+        raise Stays(f"{element_name(other)} is requantized to {element_name(kind)}", supported="one type")
 
 
 def check_kernel(of: Operands, kind: int, x: str, w: str) -> None:

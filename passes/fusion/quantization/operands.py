@@ -27,8 +27,8 @@ FIRST, LAST = "first", "last"
 class Stays(Exception):
     """Raised where a call stays on floats: what it has, and what operators on integers support."""
 
-    def __init__(self, found: str, supported: str = ""):
-        super().__init__(reason(found, supported))
+    def __init__(self, found: str, supported: str = "", fix: str = ""):
+        super().__init__(reason(found, supported, fix))
 
 
 class Dequantized(NamedTuple):
@@ -88,14 +88,16 @@ class Operands:
             raise Stays(f"an operand is dequantized from {element_name(kind)}", supported="8 bits")
         one = self.is_one(found.scale, found.zero_point)
         if not one and (axis is None or not rank or found.axis % rank != axis % rank):
-            own = "one, or one for each channel of the weights," if axis is not None else "one"
+            own = "one scale, or one for each channel of the weights" if axis is not None else "one"
             raise Stays(f"an operand has several scales, along axis {found.axis}", supported=f"{own}")
         form = partial(self.one, build) if one else self.bare
         values, zero = found.values, form(found.zero_point)
         if kind in WIDER:
             held = self.scope.array(values), self.scope.array(zero) if zero else np.zeros(())
             if held[0] is None or held[1] is None:
-                raise Stays(f"an operand in {element_name(kind)} is computed", supported="constants of it")
+                raise Stays(
+                    f"an operand of type {element_name(kind)} is not constant", supported="constants of that type"
+                )
             values = build.constant(held[0].astype(np.int16), WIDER[kind])
             zero = build.constant(held[1].astype(np.int16), WIDER[kind]) if zero else ""
         scale = form(found.scale)
@@ -135,7 +137,7 @@ class Operands:
         """What an operand is that is not dequantized."""
         node = self.scope.maker(name)
         if node is not None and node.op_type == "DequantizeLinear":
-            return "an operand is dequantized in blocks, to another type, or with scales in another one"
+            return "an operand is dequantized in blocks, or with other types"
         made = "held in floats" if node is None or node.op_type == "Constant" else f"computed by {node.op_type}"
         return f"an operand is {made}"
 

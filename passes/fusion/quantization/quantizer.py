@@ -30,8 +30,8 @@ from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
 _RANGE: dict[int, tuple[int, int]] = {T.UINT8: (0, 255), T.INT8: (-128, 127)}
-_REMARK = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
-_OF_ZEROS = "of nothing but zeros, the scale is 1 in onnxruntime, and 0 by the text"
+_REMARK = "computes in integers and rounds once, which may differ by a step"
+_OF_ZEROS = "for all zeros, the scale is 1 in onnxruntime and 0 in ONNX"
 _REMARKS = {"MatMulNBits": "sums in another order"}
 _EXACT = frozenset(("QLinearConcat", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearWhere"))
 """Operators that are tables of what is computed in floats, or copies."""

@@ -27,7 +27,7 @@ def _unquantized(of: Operands, node: NodeProto) -> str:
     readers = of.uses.users.get(node.output[0], [])
     if not of.alone(node.output[0]):
         count = len(readers)
-        return "its result is read elsewhere" if count < 2 else f"its result is read by {count} nodes"
+        return "its result is also used elsewhere" if count < 2 else f"{count} nodes use its result"
     reader = of.scope.body.node[readers[0]]
     if reader.op_type == "QuantizeLinear" and not default_domain(reader.domain):
         if output_kind(of, reader):
