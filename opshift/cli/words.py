@@ -74,7 +74,7 @@ class Parser(argparse.ArgumentParser):
             raise Misuse(f"give a command first, such as: {self.prog} convert {found[1]} ...", self)
         if found and message.startswith(f"argument {COMMAND}:"):
             verbs = _verbs(self)
-            likely = hint(found[1], verbs) or f"; {', '.join(verbs)} are known"
+            likely = hint(found[1], verbs) or f"; commands are {', '.join(verbs)}"
             raise Misuse(f"unknown command {found[1]!r}{likely}", self)
         if number := re.fullmatch(r"argument (?:-\w/)?(\S+): invalid int value: (.*)", message):
             raise Misuse(f"{number[1]} must be a whole number, not {number[2]}", self)

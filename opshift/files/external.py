@@ -33,7 +33,7 @@ Files = dict[str, list[Piece]]
 def asked(policy: str | None, threshold: int) -> None:
     """Raise `ValueError` for what a user asks of external data that has no meaning."""
     if policy not in (None, *POLICIES):
-        likely = hint(policy, POLICIES) or f"; {', '.join(POLICIES)} are known"
+        likely = hint(policy, POLICIES) or f"; supported: {', '.join(POLICIES)}"
         raise ValueError(f"unknown external_data {policy!r}{likely}")
     if not isinstance(threshold, int) or threshold < 0:
         raise ValueError(f"threshold must be 0 or more, not {threshold!r}")

@@ -79,7 +79,7 @@ def _skip(data: Buffer, pos: int, tag: int) -> int:
     """Behind the value of a field."""
     wire = tag & 7
     if tag < 8:
-        raise Malformed("there is no field of number 0")
+        raise Malformed("a field has number 0")
     if wire == VARINT:
         return varint(data, pos)[1]
     if wire == FIXED64:

@@ -74,7 +74,7 @@ def once_a_sample(run: Run, given: Feeds, of: Batch, names: Sequence[str]) -> li
         places = np.minimum(np.arange(start, start + of.size), count - 1)
         parts.append(run({n: np.take(v, places, axis=of.inputs[n]) if n in of.inputs else v for n, v in given.items()}))
     if not parts:
-        raise EngineError("there are no samples")
+        raise EngineError("the batch is empty")
     outputs = []
     for index, name in enumerate(names):
         axis = of.outputs.get(name)

@@ -116,7 +116,7 @@ def _constraint(name: str) -> str:
     if f"tensor({element})" not in ELEMENT_TYPES:
         known = [*_GROUPS, *map(plain_type, ELEMENT_TYPES)]
         likely = hint(name, known) or f"; {', '.join(known)} are"
-        raise ValueError(f"{name} is no type{likely}")
+        raise ValueError(f"{name} is not a type{likely}")
     return f"{head}{opened}tensor({element}){last[len(element) :]}"
 
 

@@ -144,7 +144,7 @@ class _Search:
             if kind is not None and found is not None and kind in found.failed - found.ran:
                 if node.input and all(self._known(scope, given) for given in node.input if given):
                     return ""
-                return f'"{name}" is {plain_type(kind)}, of which no call ran'
+                return f'"{name}" is {plain_type(kind)}, which failed when measured'
         return ""
 
     def _known(self, scope: Scope, name: str) -> bool:
@@ -176,11 +176,11 @@ class _Search:
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
             if name and parameter.name in limit.constant and not self._known(scope, name):
-                return f'input {parameter.name} "{name}" is computed; only constants are read'
+                return f'input {parameter.name} "{name}" is dynamic; supported: constants'
             kind = scope.type(name) if limit.types and name else None
             text = type_text(kind) if kind is not None else None
             if text and text not in limit.types:
-                return f'"{name}" is {text}; {", ".join(sorted(limit.types))} is read'
+                return f'"{name}" is {text}; supported: {", ".join(sorted(limit.types))}'
         for parameter, name in zip(schema.outputs, node.output, strict=False):
             if name and parameter.name in limit.unused and name not in self._context.unread:
                 return f'output {parameter.name} "{name}" is not supported'
@@ -191,11 +191,11 @@ def _unshaped(limit: Limit, node: NodeProto, scope: Scope) -> str:
     """How the shapes of a node's inputs exceed a limit, as far as they are known."""
     first = scope.shape(node.input[0]) if limit.ranks and node.input and node.input[0] else None
     if first is not None and len(first) not in limit.ranks:
-        return f'"{node.input[0]}" has rank {len(first)}; {" or ".join(map(str, limit.ranks))} is read'
+        return f'"{node.input[0]}" has rank {len(first)}; supported: {" or ".join(map(str, limit.ranks))}'
     if limit.numbers:
         for name in filter(None, node.input):
             if any(not isinstance(dim, int) for dim in scope.shape(name) or [None]):
-                return f'"{name}" has sizes without a number; only numbers are read'
+                return f'"{name}" has dynamic sizes; supported: fixed sizes; try --fix-shape'
     return ""
 
 
@@ -209,4 +209,4 @@ def _untaken(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
     value: Any = attribute_value(held)
     if all(item in limit.takes for item in (value if isinstance(value, list) else [value])):
         return ""
-    return f"{limit.attribute}={value!r}; {' or '.join(map(repr, limit.takes))} is read"
+    return f"{limit.attribute}={value!r}; supported: {' or '.join(map(repr, limit.takes))}"

@@ -49,7 +49,7 @@ def known_ir(version: int | None) -> int | None:
     if version is not None and (isinstance(version, bool) or not hasattr(version, "__index__")):
         raise ValueError(f"the IR version must be a whole number, {least} to {newest}, not {version!r}")
     if version is not None and not least <= version <= newest:
-        raise ValueError(f"IR version {version} is not known; {least} to {newest} are")
+        raise ValueError(f"unknown IR version {version}; supported: {least} to {newest}")
     return version
 
 
@@ -69,5 +69,5 @@ def _known(domain: str, opset: int) -> int:
         have = hint(domain, domains, repr) or f"; {', '.join(map(repr, domains))} are"
         raise ValueError(f"the operators of domain {domain!r} are not known{have}")
     if not 1 <= opset <= schemas.latest(domain):
-        raise ValueError(f"opset {opset}{domain and f' of {domain}'} is not known; 1 to {schemas.latest(domain)} are")
+        raise ValueError(f"unknown opset {opset}{domain and f' of {domain}'}; supported: 1 to {schemas.latest(domain)}")
     return opset

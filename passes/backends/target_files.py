@@ -93,7 +93,7 @@ def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
         return "; an opset is a whole number"
     stem = name.rpartition("-")[0]
     if stem in releases:
-        return f"; of {stem}, {', '.join(releases[stem])} are known"
+        return f"; versions of {stem}: {', '.join(releases[stem])}"
     kinds = f"an opset, latest, a TOML file, and versions of {', '.join(releases)} (`opshift targets` lists them)"
     return hint(name, ("latest", *releases, *targets())) or f"; known are {kinds}"
 
@@ -114,7 +114,7 @@ def text_of(path: str | os.PathLike[str]) -> str:
     try:
         return held.decode("utf-16" if marked else "utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{os.fspath(path)}: it is no text in UTF-8") from None
+        raise ValueError(f"{os.fspath(path)}: not UTF-8 text") from None
 
 
 def parse(text: str, where: str) -> dict[str, Backend]:
@@ -183,7 +183,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
     latest, latest_ml = schemas.latest(), schemas.latest("ai.onnx.ml")
     opset, ml = int(state.get("opset", 0)), int(state.get("ml", 0))
     if not 0 <= opset <= latest or not 0 <= ml <= latest_ml:
-        raise ValueError(f"{name}: opset {opset}, ml {ml}; 1 to {latest} and 1 to {latest_ml} are known")
+        raise ValueError(f"{name}: unknown opset {opset} or ml {ml}; supported: 1 to {latest}, ml 1 to {latest_ml}")
     types, missing = _types(state.get("types", ELEMENT_TYPES)), _types(state.get("lacks_types", ()))
     return Backend(
         name,
@@ -260,7 +260,7 @@ def _types(names: Iterable[str]) -> frozenset[str]:
     spelled = frozenset(name if name.startswith("tensor(") else f"tensor({name})" for name in names)
     unknown = sorted(spelled - set(ELEMENT_TYPES))
     if unknown:
-        raise ValueError(f"{unknown[0]} is no type; {', '.join(ELEMENT_TYPES)} are")
+        raise ValueError(f"{unknown[0]} is not a type; supported: {', '.join(ELEMENT_TYPES)}")
     return spelled
 
 

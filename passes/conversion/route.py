@@ -143,7 +143,10 @@ class Route:
         if first > 1 and functions.defined(domain, op) and schemas.since(domain, op, work.version) != first:
             return first  # which took fewer types: the one that no definition takes may be gone there
         node = work.node(scope, work.version)
-        lacking = "there is nothing simpler to replace it with"
+        is_basic = schemas.schema(domain, op, work.version) is not None
+        lacking = "it is a basic operator: there is nothing simpler to replace it with"
+        if not is_basic:
+            lacking = "opshift has no definition of this operator, and the model has no function for it"
         if target < first:
             lacking = f"it is new in opset {first}, and older operators cannot express it"
         refused = CannotConvert(node, self._expander.misfit(node) or lacking)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opshift.passes.errors import CannotConvert
+from opshift.passes.errors import CannotConvert, reason
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_kind, make_attribute
 from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op, subgraphs
-from opshift.passes.model.types import elem_type_of, type_text
+from opshift.passes.model.types import elem_type_of, plain_type, type_text
 from opshift.passes.rewrite.builder import Builder
 
 from opshift import functions
@@ -56,8 +56,8 @@ class Expander:
         data = node.input(0)
         kind = node.scope.type(data)
         if kind is None or not elem_type_of(kind):
-            return f'the type of "{data}" is unknown; a typed value_info helps'
-        return f"its definition does not take {type_text(kind)}"
+            return reason(f'the type of "{data}" is unknown', fix="a value_info that declares it")
+        return f"its definition does not accept {plain_type(type_text(kind))}"
 
     def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:
         """The nodes that take over, the versions they are written at, the grade, and a sentence.
@@ -76,7 +76,7 @@ class Expander:
         _check_choices(node, form)
         node.build.opset = form.opset
         nodes = instantiate(node, form)
-        return nodes, {"": form.opset}, form.grade, f"expanded into {_listed(nodes)}"
+        return nodes, {"": form.opset}, form.grade, f"Replaced by {_listed(nodes)}"
 
     def _inline(self, node: Node, overloads: list[FunctionProto]) -> tuple[list[NodeProto], dict[str, int], str, str]:
         wanted = getattr(node.proto, "overload", "")

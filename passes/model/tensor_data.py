@@ -64,7 +64,7 @@ def place(of: TensorProto) -> Place:
         offset = -1
         length = None
     if offset < 0 or (length is not None and length < 0):
-        raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is no number of bytes")
+        raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is not a number")
     return Place(entries.get("location", ""), offset, length, tuple(fields), stamp)
 
 

@@ -86,8 +86,7 @@ def _check_leaks(of: Layer, blocks: Sequence[Size], begin: Sequence[Size], rest:
             unknown = True
         elif (filled := sizes.plus(of, size, before)) < block:  # type: ignore[operator]
             raise Unmapped(
-                f"a block of {block} of which data and begin fill {filled}, into the rest of which OpenVINO lets other "
-                "data leak",
+                f"data and begin fill {filled} of a block of {block}, and OpenVINO leaves other data in the rest",
                 supported="whole ones",
             )
     if unknown:

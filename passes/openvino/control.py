@@ -102,7 +102,7 @@ def _sorted(of: Layer, body: Body) -> _Rounds:
             _check_whole(port)
             parts.stacked.append(port)
         elif port.inner not in back.values():
-            raise Unmapped("an output is what the last round made, and no round reads it; what is carried is expressed")
+            raise Unmapped("an output of the last iteration is not carried to the next one", supported="carried values")
     return parts
 
 

@@ -197,7 +197,7 @@ def clamp(of: Layer) -> Made:
 
 def _range(kind: int) -> tuple[int, int]:
     if kind not in SIGNED | UNSIGNED:
-        raise Unmapped("the elements are no numbers")
+        raise Unmapped("the elements are not numbers")
     width = {T.INT8: 8, T.UINT8: 8, T.INT16: 16, T.UINT16: 16, T.INT32: 32, T.UINT32: 32}.get(kind, 64)  # type: ignore[call-overload]
     return (0, 2**width - 1) if kind in UNSIGNED else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
 

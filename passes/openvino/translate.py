@@ -334,7 +334,7 @@ def shape_of(entry: Entry) -> Dims:
     """The shape of a Const layer; raises `InvalidModel` where it is none."""
     parts = [part.strip() for part in entry.attributes.get("shape", "").split(",") if part.strip()]
     if not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
-        raise InvalidModel(f"the shape of Const {entry.name!r} is no list of sizes")
+        raise InvalidModel(f"the shape of Const {entry.name!r} is not a list of sizes")
     return tuple(map(int, parts))
 
 

@@ -86,7 +86,7 @@ def recognisable(name: str) -> Op:
     if families.family(op) is not None:
         return op
     if definable.is_defined(*op):
-        why = "its definition cannot be folded (docs/definitions.md lists those that can)"
+        why = "opshift cannot recognise its definition (docs/definitions.md lists those that fold)"
         raise ValueError(f"{name} cannot be folded: {why}")
     if schemas.versions(*op):
         raise ValueError(f"{name} has no definition to fold (docs/definitions.md lists those that have one)")

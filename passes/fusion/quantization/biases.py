@@ -53,8 +53,12 @@ def _rounded(of: Operands, build: Builder, name: str, scales: Scales) -> tuple[s
         numbers = np.rint(held / product.astype(np.float64))
         moved = np.abs(numbers * product - held).max(initial=0.0) / abs(step)
         if not moved <= _LITTLE or not np.abs(numbers).max(initial=0.0) <= _MOST:
-            why = f"its bias would be rounded by {moved:.2g} steps of the result" if moved > _LITTLE else "its bias"
-            raise Stays(f"{why}", supported="an int32 bias in the scale of the products")
+            why = (
+                f"its bias would be rounded by {moved:.2g} steps of the result"
+                if moved > _LITTLE
+                else "its bias does not fit int32"
+            )
+            raise Stays(why, supported="an int32 bias in the scale of the products")
     return build.constant(numbers.astype(np.int32), T.INT32, "bias"), _ROUNDED if moved else ""
 
 

@@ -26,6 +26,6 @@ def on_integers() -> frozenset[Op]:
 def known(form: str | None) -> str:
     """A form that a user names, empty for none; raises `ValueError` for one that is not known."""
     if form is not None and form not in FORMS:
-        likely = hint(form, FORMS) or f"; {' and '.join(FORMS)} are known"
+        likely = hint(form, FORMS) or f"; supported: {' and '.join(FORMS)}"
         raise ValueError(f"unknown quantization {form!r}{likely}")
     return form or ""

@@ -106,6 +106,6 @@ def _check_finite(of: Operands, call: Call, axis: int, *, alone: bool) -> list[D
     least = prod(size for size in sizes if isinstance(size, int))
     if softmax_overflows(scale, least):
         told = f"{least} elements" if all(isinstance(size, int) for size in sizes) else f"perhaps {least} elements"
-        why = f"a scale of {scale:.2g} of {told}, of which onnxruntime makes an infinity"
+        why = f"a scale of {scale:.2g} for {told}: onnxruntime computes infinities"
         raise Stays(f"{why}", supported=f"{softmax_needs(least):.2g} and more")
     return dims

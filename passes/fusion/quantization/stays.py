@@ -19,7 +19,7 @@ def reason(of: Operands, node: NodeProto, *, is_wanted: bool) -> str:
     if node.op_type in MOVING:
         return "its result has another scale or zero point"
     theirs = [f"; {op[0]}::{op[1]} comes in by its name" for op in KINDS if KINDS[op].of == node.op_type]
-    return "".join(["ONNX has no such operator on integers", *theirs[:1]])
+    return "".join(["ONNX has no such QLinear operator", *theirs[:1]])
 
 
 def _unquantized(of: Operands, node: NodeProto) -> str:

@@ -45,7 +45,7 @@ def convolution_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     build, last = node.build, bool(node.attributes.get("channels_last", 0))
     if (node.scope.shape(node.input(3)) or [1, 1])[1] == 0:
-        why = "no input channels, of which the kernel yields what lies in memory"
+        why = "there are no input channels, and the kernel returns uninitialized memory"
         raise CannotConvert(node, f"{why}", fix="QLinearConv of the default domain")
     x = dequantized(node, 0)
     y = convolution(node, channels_first(build, x, node.rank()) if last else x)
@@ -82,7 +82,6 @@ defined("FusedConv", activated_convolution, opset=22, domain=MICROSOFT)
 defined("ConvTransposeWithDynamicPads", transposed_with_pads, opset=22, domain=MICROSOFT)
 refused(
     "MaxpoolWithMask",
-    'its text is "For internal use.", and the kernel starts at element (c * size) mod (N * C) of the mask and ends '
-    "a row at its first 0: that is no masked maximum",
+    'its documentation is "For internal use.", and the kernel does not compute a masked maximum',
     domain=MICROSOFT,
 )

@@ -126,16 +126,16 @@ defined("DynamicSlice", sliced, opset=13, domain=ONNXRUNTIME)
 defined(["MemcpyFromHost", "MemcpyToHost"], copied, opset=13, domain=ONNXRUNTIME)
 refused(
     "GRUUnit",
-    'its gates are "unactivated gate outputs from forget, update, and output gates": no text says how they are',
+    "its documentation does not say how its gates are computed",
     domain=ONNXRUNTIME,
 )
 refused(
     "GivenTensorFill",
-    'its text is "The filled tensor": it does not say what extra_shape and input_as_shape do',
+    "its documentation does not say what extra_shape and input_as_shape do",
     domain=ONNXRUNTIME,
 )
 refused(
     ["DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT", "PyramidROIAlign_TRT"],
-    "it stands for a plugin of TensorRT, and has no kernel that would say what it computes",
+    "it stands for a plugin of TensorRT, and has no kernel",
     domain=ONNXRUNTIME,
 )

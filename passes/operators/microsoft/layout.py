@@ -138,12 +138,11 @@ defined("UnfoldTensor", unfolded, opset=15, domain=MICROSOFT)
 defined("Unique", distinct, opset=13, domain=MICROSOFT)
 refused(
     "Tokenizer",
-    '"separators" and "tokenexp" are "RE2 regular expressions", by which no operator of ONNX splits',
+    "its separators are regular expressions, which no ONNX operator splits by",
     domain=MICROSOFT,
 )
 refused(
     "MurmurHash3",
-    '"the underlying implementation is MurmurHash3_x86_32", which multiplies modulo 2**32: no text says what Mul '
-    "is beyond the range of its type",
+    "MurmurHash3 multiplies modulo 2**32, which ONNX does not define for Mul",
     domain=MICROSOFT,
 )

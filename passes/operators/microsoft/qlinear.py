@@ -67,10 +67,10 @@ def _refuse_infinity(node: Node, axis: int, *, alone: bool) -> None:
         return
     count = prod(sizes)
     if count == 1 and scale is None:
-        why = "y_scale is computed, of one element, of which the kernel may make an infinity"
+        why = "y_scale is dynamic, and the kernel may compute infinities for one element"
         raise CannotConvert(node, f"{why}", supported=f"a constant of {softmax_needs(1):.2g} and more")
     if scale is not None and scale.size == 1 and softmax_overflows(float(scale.reshape(())), count):
-        why = f"y_scale={float(scale.reshape(())):g} of {count} elements, of which the kernel makes an infinity"
+        why = f"y_scale={float(scale.reshape(())):g} for {count} elements: the kernel computes infinities"
         raise CannotConvert(node, f"{why}", supported=f"{softmax_needs(count):.2g} and more")
 
 

@@ -49,7 +49,7 @@ def dropout_of_sum_without_bits(node: Node) -> list[str]:
 
 def _without_mask(node: Node) -> None:
     if node.is_used(1):
-        why = 'the output mask is used, "the bit-packed output mask", of which no text says what its last bits are'
+        why = "output mask is used, whose last bits are not documented"
         raise CannotConvert(node, f"{why}", supported="a call without that output")
 
 
@@ -60,6 +60,6 @@ defined("BitmaskDropout", dropout_without_bits, opset=13, domain=MICROSOFT)
 defined("BitmaskBiasDropout", dropout_of_sum_without_bits, opset=13, domain=MICROSOFT)
 refused(
     ["ComplexMul", "ComplexMulConj"],
-    'its text is "input_0", "input_1" and "output tensor": it does not say where real and imaginary parts lie',
+    "its documentation does not say where real and imaginary parts are",
     domain=MICROSOFT,
 )

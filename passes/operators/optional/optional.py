@@ -12,12 +12,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Removed OptionalGetElement of a value that is no optional")
+@says("Removed OptionalGetElement of a value that is not an optional")
 def element_of_itself(node: Node) -> Replacement:
     return None if _is_optional(node) else str(node.build.Identity(node.input(0)))
 
 
-@says("Replaced OptionalHasElement of a value that is no optional by a constant")
+@says("Replaced OptionalHasElement of a value that is not an optional by a constant")
 def present_or_not(node: Node) -> Replacement:
     if node.input(0) and _is_optional(node):
         return None

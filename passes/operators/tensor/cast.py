@@ -99,7 +99,7 @@ def cast_or_looked_up(node: Node) -> str:
         return _assembled(node, FLOATS[to], to)
     name, why = number_name, ""
     if not {source, to} & BELOW_A_BYTE and source not in integers:
-        why = ", and no older operator tells the sign or the payload of a NaN"
+        why = ", whose NaN bits no older operator can read"
     raise CannotConvert(
         node, f"a BitCast from {name(source)} to {name(to)}{why}", supported="from integers to integers or floats"
     )

@@ -21,7 +21,7 @@ def stop_words_looked_up(node: Node) -> str:
     if not words:
         return str(build.Identity(x))
     if not node.attributes.get("is_case_sensitive", 0):
-        raise CannotConvert(node, "stop words are told by any case; no operator of opset 9 changes a string")
+        raise CannotConvert(node, "is_case_sensitive=0: no operator of opset 9 ignores case")
     rank = node.rank()
     flat = build.Reshape(x, [-1]) if rank > 1 else x
     kept = build.Equal(categories(node, flat, words, range(1, len(words) + 1), 0), 0)

@@ -85,7 +85,7 @@ def test_the_history_of_an_operator_at_one_opset(capsys):
         "6 -> 13",
         "  up    exact: no change",
         "  down  exact: no change",
-        "        refused: types that it does not take there, unless carried: bfloat16",
+        "        refused: types that it does not accept there, unless cast: bfloat16",
     ]
 
 

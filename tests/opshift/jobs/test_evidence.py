@@ -32,7 +32,7 @@ def test_it_says_what_was_proved(proved):
 def test_it_holds_when_it_is_proved_again(proved, capsys):
     source, result, evidence = map(str, proved)
     assert cli.main(["verify", "--evidence", evidence, source, result]) == 0
-    assert "the evidence holds: equal, 1 kind of changed parts proved again" in capsys.readouterr().out
+    assert "the evidence is confirmed: equal, 1 kind of changed parts proved again" in capsys.readouterr().out
 
 
 def test_it_does_not_hold_of_what_it_never_said(proved, capsys):

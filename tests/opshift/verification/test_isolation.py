@@ -482,7 +482,7 @@ def test_an_engine_that_gets_no_memory_says_so_in_words():
     said = engines.one_line(
         RuntimeError("[ONNXRuntimeError] : 1 : FAIL : bfc_arena.cc:360 void* BFCArena::AllocateRawInternal")
     )
-    assert said == "the memory does not suffice to run it"
+    assert said == "not enough memory to run it"
 
 
 def test_only_a_process_that_was_begun_is_ended_in_time(monkeypatch):
@@ -537,7 +537,7 @@ def test_no_more_memory_is_taken_than_there_is(most, limit, monkeypatch):
         (7, False, False, "exit code 7"),
         (124, False, True, "exit code 124"),
         (-signal.SIGALRM, False, True, "Alarm clock"),
-        (-signal.SIGKILL, True, False, "the memory does not suffice for the process that ran it"),
+        (-signal.SIGKILL, True, False, "not enough memory"),
         (-signal.SIGSEGV, False, False, "Segmentation fault"),
         (0xC0000005, False, False, "exit code 0xc0000005"),
         (-63, False, False, "ended: "),

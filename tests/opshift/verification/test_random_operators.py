@@ -49,7 +49,9 @@ def test_samples():
             assert not unlike(generator.random(size) < 0.3, generator.random(size) < 0.3)
     assert not unlike(np.array([]), np.ones(3))
     assert not unlike(np.zeros(5), np.ones(5)), "too few to tell"
-    assert unlike(np.zeros(64), np.ones(64)) == "drawn otherwise: mean 1, deviation 0 instead of mean 0, deviation 0"
+    assert (
+        unlike(np.zeros(64), np.ones(64)) == "other random numbers: mean 1, deviation 0 instead of mean 0, deviation 0"
+    )
     assert unlike(generator.random(5000) < 0.3, generator.random(5000) < 0.4)
 
 

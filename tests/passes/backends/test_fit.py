@@ -191,7 +191,9 @@ def test_for_a_backend_what_fails_for_its_types_is_expanded_or_refused():
     assert "HardSwish" not in operators(made.model)
     product = model("y = MatMul(x, x)", 13, inputs="int32[2,2] x", outputs="int32[2,2] y")
     backend = Backend("npu-1", opset=22, **seen(MatMul="any; T: floats, not int32"))
-    assert [r.why for r in fit.convert_for_backend(product, backend).refusals] == ['"x" is int32, of which no call ran']
+    assert [r.why for r in fit.convert_for_backend(product, backend).refusals] == [
+        '"x" is int32, which failed when measured'
+    ]
 
 
 SAVED = {"inputs": "float[2,2] x", "outputs": "float[2,2] y", "domains": '"com.microsoft" : 1'}
@@ -221,8 +223,7 @@ def test_what_takes_its_place_and_can_neither_be_read_nor_replaced_is_refused_by
     refused = vendors_at(source, **supported("Mul", "Constant"))
     assert refused.model is None
     assert list(map(str, refused.refusals)) == [
-        "com.microsoft::FusedMatMul \"y\": npu-1 does not read it, and it becomes MatMul 'y/MatMul': "
-        "there is no definition of this operator to inline"
+        "com.microsoft::FusedMatMul \"y\": npu-1 does not read it, and it becomes MatMul 'y/MatMul': there is nothing simpler to replace it with"
     ]
 
 
@@ -240,8 +241,8 @@ def test_every_operator_without_a_definition_is_named_with_its_node():
 def test_types_that_it_does_not_read_are_refused_by_name():
     source = model("y = Relu(x)", 14, inputs="double[4] x", outputs="double[4] y")
     assert refusals(source, types=frozenset({"tensor(float)"})) == [
-        'value "x": tensor(double) is not read',
-        'value "y": tensor(double) is not read',
+        'value "x": tensor(double) is not supported',
+        'value "y": tensor(double) is not supported',
     ]
 
 
@@ -286,7 +287,7 @@ def test_operators_of_other_domains_are_refused_where_the_supported_ones_are_lis
     assert fitted(source).graph == source.graph
     assert fitted(source, supports=frozenset({("own", "Zork")})).graph == source.graph
     assert refusals(source, supports=frozenset({("", "Relu")})) == [
-        'own::Zork "y": there is no definition of this operator to inline'
+        'own::Zork "y": there is nothing simpler to replace it with'
     ]
 
 
@@ -307,7 +308,7 @@ def test_operators_of_vendors_go_unless_they_are_listed():
     assert "Erf" in operators(after)
     assert fitted(source, vendors=fast | {("com.microsoft", "Gelu")}).graph == source.graph
     unknown = refusals(model(VENDOR.replace("Fast", "New"), 17, **VENDOR_IO))
-    assert unknown[0] == 'com.microsoft::NewGelu "a": there is no definition of this operator to inline'
+    assert unknown[0] == 'com.microsoft::NewGelu "a": there is nothing simpler to replace it with'
 
 
 def test_imports_that_nothing_uses_go_where_they_may_not_be_read():

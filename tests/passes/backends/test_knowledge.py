@@ -52,7 +52,7 @@ def test_without_measurements_it_is_believed():
 @pytest.mark.parametrize("facts", [{}, measured((1, 2))])
 def test_domains_of_others_are_unknown_unless_they_are_listed(facts):
     said = found("y = my.F(x)", domains='"my" : 1', **facts)
-    assert said == [("my::F", UNKNOWN, "nothing is said of my")]
+    assert said == [("my::F", UNKNOWN, "the target says nothing about my")]
     listed = {**facts, "supports": frozenset({("my", "F")})}
     assert found("y = my.F(x)", domains='"my" : 1', **listed) == [("my::F", BELIEVED, "")]
 
@@ -121,4 +121,4 @@ def test_what_was_seen_to_fail_is_not_said_to_be_unmeasured():
         "n = Neg(c) y = Add(x, n)", 13, inputs="int64[2] x", outputs="int64[2] y", constants="int64[2] c = {1, 2}"
     )
     facts = {"measured": {("", "Neg"): measurements.read("Neg", "1; T: float, not int64")}}
-    assert next(known(of, Backend("npu-1", opset=13, **facts))) == ("Neg", UNKNOWN, "of int64 no call ran")
+    assert next(known(of, Backend("npu-1", opset=13, **facts))) == ("Neg", UNKNOWN, "int64 failed when measured")

@@ -63,7 +63,7 @@ def test_what_follows_knows_its_type():
 @pytest.mark.parametrize(
     ("op", "attributes", "why"),
     [
-        ("Gelu", {"approximate": "tanh"}, "attribute approximate does not exist there"),
+        ("Gelu", {"approximate": "tanh"}, "attribute approximate does not exist"),
         ("FusedMatMul", {"alpha": 1}, "attribute alpha has the wrong type"),
     ],
 )

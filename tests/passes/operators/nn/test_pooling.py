@@ -112,7 +112,7 @@ def test_what_cannot_be_rounded_is_refused():
     check_refused(padded, 10, 9, "ceil_mode=1 over axis 2 of unknown size", **ANY_SIZE)
     check_refused(before.format('auto_pad="same",'), 10, 9, "auto_pad=same", **IMAGE)
     text = 'y = AveragePool<auto_pad="same", count_include_pad=1, kernel_shape=[2,2]>(x)'
-    check_refused(text, 7, 6, "auto_pad=same; NOTSET, VALID, SAME_UPPER or SAME_LOWER could be expressed", **IMAGE)
+    check_refused(text, 7, 6, "auto_pad=same; supported: NOTSET, VALID, SAME_UPPER or SAME_LOWER", **IMAGE)
 
 
 def test_windows_in_the_padding_are_spelled_out_below_22():

@@ -81,7 +81,7 @@ def test_strings_are_numbered(domains):
         (call(ngram_counts="[0, 12, 8]"), "4", "ngram_counts=[0, 12, 8] of a pool of 11; whole n-grams"),
         (call(ngram_counts="[-1, 2, 8]"), "4", "ngram_counts=[-1, 2, 8] of a pool of 11; whole n-grams"),
         (call(skip=-1), "4", "max_skip_count=-1; 0 or more"),
-        (call("LOG"), "4", "mode=LOG; TF, IDF, TFIDF could be expressed"),
+        (call("LOG"), "4", "mode=LOG; supported: TF, IDF, TFIDF"),
         (call(), "1,2,3", "the tokens have rank 3"),
     ],
 )

@@ -31,7 +31,9 @@ def test_scales_per_axis_without_a_rank_are_refused():
     source.graph.input[0].type.tensor_type.ClearField("shape")
     source.graph.output[0].type.tensor_type.ClearField("shape")
     refusals = convert.attempt(source, {"": 12}).refusals
-    assert [r.why for r in refusals] == ['the rank of "x" is unknown; a known rank could be expressed']
+    assert [r.why for r in refusals] == [
+        'the rank of "x" is unknown; try --fix-shape, or a value_info that declares it'
+    ]
 
 
 def test_float8_is_dequantized_if_constant():

@@ -210,7 +210,7 @@ def test_negative_axes_of_an_unknown_rank_are_refused():
 
 
 def test_axes_out_of_range_are_refused():
-    check_refused("y = ReduceL1<axes=[-3]>(x)", 11, 10, "axis -3 lies outside rank 2", **ROWS)
+    check_refused("y = ReduceL1<axes=[-3]>(x)", 11, 10, "axis -3 is out of range for rank 2", **ROWS)
 
 
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])

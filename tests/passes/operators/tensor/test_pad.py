@@ -153,7 +153,7 @@ def test_runtime_axes_below_18(axes, pads, kind):
 
 def test_axes_outside_the_rank_are_refused():
     io = {**ROWS, "constants": "int64[2] p = {1, 2}, int64[1] a = {2}"}
-    check_refused("y = Pad(x, p, , a)", 18, 17, "axes=[2] lie outside rank 2", **io)
+    check_refused("y = Pad(x, p, , a)", 18, 17, "axes=[2] are out of range for rank 2", **io)
 
 
 @pytest.mark.parametrize("given", ["[1] p = {1}", "[2] p = {1, 1}", "[2] p"])

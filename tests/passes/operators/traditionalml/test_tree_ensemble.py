@@ -92,7 +92,10 @@ def test_doubles_that_are_no_floats_are_refused():
     held = onnx.numpy_helper.from_array(np.array([0.1, 0, 0]))
     source = regressor([stump()], T.DOUBLE, nodes_values=None, nodes_values_as_tensor=held)
     (refusal,) = convert.attempt(source, {ML: 1}).refusals
-    assert refusal.why == "nodes_values_as_tensor holds doubles; values of float32 could be expressed"
+    assert (
+        refusal.why
+        == "nodes_values_as_tensor holds doubles that float32 does not hold exactly; supported: float32 values"
+    )
 
 
 @pytest.mark.parametrize("target", [1, 2, 3, 4])

@@ -221,8 +221,8 @@ STUMP = {"n_targets": 1, **listed([stump([(0, 1.0)], [(0, 2.0)])], "target")}
     ("changes", "why"),
     [
         ({"nodes_truenodeids": [0, 0, 0]}, "has a circle"),
-        ({"nodes_truenodeids": [7, 0, 0]}, "node 7 of tree 0, which a child names, is missing"),
-        ({"target_nodeids": [1, 5]}, "node 5 of tree 0, which a vote names, is missing"),
+        ({"nodes_truenodeids": [7, 0, 0]}, "node 7 of tree 0 is missing; a child refers to it"),
+        ({"target_nodeids": [1, 5]}, "node 5 of tree 0 is missing; a vote refers to it"),
         ({"target_ids": [0, 3]}, "target_ids name target 3, but there are 1"),
         ({"nodes_featureids": [2, 0, 0]}, "a node tests feature 2 of 2"),
         ({"nodes_modes": ["BRANCH_XOR", "LEAF", "LEAF"]}, "a node has mode 'BRANCH_XOR'"),
