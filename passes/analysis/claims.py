@@ -244,7 +244,7 @@ def _mended(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Itera
         held[name] = tensor
         kind = tensor_type(tensor.data_type, tensor.dims)
         if name in declared and contradict(declared[name], kind):
-            said = f"{spelled(declared[name])} of {name!r}, which is {spelled(kind)}"
+            said = f"{name!r}: declared {spelled(declared[name])}, inferred {spelled(kind)}"
             declared[name].tensor_type.shape.CopyFrom(kind.tensor_type.shape)
             since = schemas.since("", op, opset) or 0
             yield Change(node.name or name, op, "", since, since, CONTRADICTED, "exact", said)

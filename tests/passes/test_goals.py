@@ -51,7 +51,7 @@ def test_an_unknown_target_is_an_error(given):
     [
         ("Rezise", "unknown operator 'Rezise'; did you mean Resize[?]"),
         ("no.such::Relu", "opshift knows no operators of domain 'no.such'"),
-        ("Conv", "Conv has no definition to recognise it by"),
+        ("Conv", "Conv has no definition to fold"),
     ],
 )
 def test_what_cannot_be_folded_is_told_why(name, why):

@@ -15,7 +15,7 @@ MODEL = model("y = Relu(x)", 18, inputs="float[N,2] x", outputs="float[N,2] y")
         ({"ir_version": "8"}, "the IR version must be a whole number, 3 to 14, not '8'"),
         ({"ir_version": 8.0}, "the IR version must be a whole number, 3 to 14, not 8.0"),
         ({"ir_version": True}, "the IR version must be a whole number, 3 to 14, not True"),
-        ({"quantization": 3}, "unknown quantization 3; qdq and qoperator are known"),
+        ({"quantization": 3}, "unknown quantization 3; supported: qdq and qoperator"),
         ({"fix_shape": 3}, "give sizes by name, such as {'batch': 1}, not 3"),
         ({"fix_shape": [("N", 1)]}, "give sizes by name, such as {'batch': 1}, not ('N', 1)"),
         ({"set": 3}, "give values by the names of inputs, such as {'sr': 16000}, not 3"),
@@ -34,7 +34,7 @@ def test_of_names(ops):
             verb(MODEL, ops)
     with pytest.raises(ValueError, match="the model uses no operator of domain 3; it uses '"):
         opshift.inline(MODEL, domain=3)
-    with pytest.raises(ValueError, match="name operators, a domain or a target"):
+    with pytest.raises(ValueError, match="nothing to do: give operators"):
         opshift.inline(MODEL, None)
 
 
@@ -85,5 +85,5 @@ def test_no_name_is_no_file():
 def test_a_threshold_is_a_number(threshold, tmp_path):
     with pytest.raises(ValueError, match=f"threshold is 0 or more, not {threshold!r}"):
         opshift.convert_files([tmp_path / "in.onnx"], tmp_path / "out", 13, threshold=threshold)
-    with pytest.raises(ValueError, match="unknown external_data 'x'; keep, copy, all, none are known"):
+    with pytest.raises(ValueError, match="unknown external_data 'x'; supported: keep, copy, all, none"):
         opshift.convert_files([tmp_path / "in.onnx"], tmp_path / "out", 13, external_data="x")

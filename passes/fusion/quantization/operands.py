@@ -88,8 +88,8 @@ class Operands:
             raise Stays(f"an operand is dequantized from {element_name(kind)}", supported="8 bits")
         one = self.is_one(found.scale, found.zero_point)
         if not one and (axis is None or not rank or found.axis % rank != axis % rank):
-            own = "one scale, or one for each channel of the weights" if axis is not None else "one"
-            raise Stays(f"an operand has several scales, along axis {found.axis}", supported=f"{own}")
+            own = "one scale, or one for each channel of the weights" if axis is not None else "one scale"
+            raise Stays(f"an operand has several scales, along axis {found.axis}", supported=own)
         form = partial(self.one, build) if one else self.bare
         values, zero = found.values, form(found.zero_point)
         if kind in WIDER:

@@ -73,7 +73,7 @@ MISSPELT = [
     ("convert in.onnx --opset 13 --opset 14", "--opset names 13 and 14 for domain 'ai.onnx'"),
     ("convert in.onnx --opset 13 --target rknn", "say the same thing"),
     ("convert in.onnx --target 13", "--opset 13"),
-    ("convert in.onnx --ir-version 99", "IR version 99 is not known; 3 to 14 are"),
+    ("convert in.onnx --ir-version 99", "unknown IR version 99; supported: 3 to 14"),
     ("convert in.onnx --opset 13 --ir-version 0", "IR version 0 is not known"),
     ("convert in.onnx", "--opset, --target or --ir-version"),
     ("convert in.onnx --opset 13 --input-shape M=3", "no symbolic dimension 'M'"),

@@ -265,7 +265,7 @@ def test_a_name_of_the_function_that_a_graph_gives_to_a_value_of_its_own_is_no_v
         body = b (int64 i, bool c, float[2,3,4] v) => (bool k, float[2,3,4] w) {
             k = Identity(c) hi = Constant<value = float {0.5}>() w = Clip(v, , hi) }>"""
     source = model(19, body, "x, hi", "(x)", "(x, lo)")
-    with pytest.raises(opshift.InvalidModel, match="it makes 'hi', which is there already"):
+    with pytest.raises(opshift.InvalidModel, match="it computes 'hi', which exists already"):
         opshift.inline(source, ["Clip"])
 
 

@@ -177,7 +177,7 @@ def test_weights_in_external_files_are_read(tmp_path: Path):
 def test_fractions_are_not_cast(kind: str):
     body = "q = Cast<to=22>(x) y = Cast<to=6>(q)"
     io = {"inputs": f"{kind}[2] x", "outputs": "int32[2] y"}
-    check_refused(body, 21, 20, "runtimes differ on how a fraction is cast to int4", **io)
+    check_refused(body, 21, 20, "a cast of fractions to int4: runtimes disagree", **io)
 
 
 @pytest.mark.parametrize(("inputs", "outputs", "body"), [
@@ -197,7 +197,7 @@ def test_operators_of_unknown_domains_may_count_on_the_type():
 def test_bits_of_a_float_are_refused():
     body = "q = Cast<to=22>(x) f = BitCast<to=23>(q) y = Cast<to=1>(f)"
     io = {"inputs": "int32[2] x", "outputs": "float[2] y"}
-    check_refused(body, 26, 20, "bits of 2 or 4 as something else than integers", **io)
+    check_refused(body, 26, 20, "a cast of the bits of 2- or 4-bit integers", **io)
 
 
 def test_floats_below_a_byte_are_refused():
@@ -237,7 +237,7 @@ def test_bits_of_an_integer_are_those_of_another(kind: str, to: str):
 @pytest.mark.newest
 def test_bits_of_a_narrow_float_are_refused():
     body = "q = Cast<to=23>(x) b = BitCast<to=22>(q) y = Cast<to=6>(b)"
-    check_refused(body, 26, 20, "bits of 2 or 4 as something else", inputs="float[2] x", outputs="int32[2] y")
+    check_refused(body, 26, 20, "a cast of the bits of 2- or 4-bit integers", inputs="float[2] x", outputs="int32[2] y")
 
 
 def test_sparse_values_are_carried_and_told_apart():

@@ -64,7 +64,9 @@ def test_nothing_is_expanded_that_was_not_named():
 
 
 def test_an_operator_without_a_definition_is_refused():
-    assert "there is nothing simpler to replace it with" in refused(model("y = MatMul(x, s)", 17, **NORM_IO), "MatMul")
+    assert "it is a basic operator: there is nothing simpler to replace it with" in refused(
+        model("y = MatMul(x, s)", 17, **NORM_IO), "MatMul"
+    )
 
 
 # --- at which opset -----------------------------------------------------------------------------------------

@@ -94,12 +94,12 @@ def test_exported_models_are_not_broken(framework):
     ("body", "named"),
     [
         ("y = Relu(u)", "Relu \"y\": it reads 'u', which no earlier node computes"),
-        ("t = Relu(x) t = Neg(x) y = Abs(t)", "Neg \"t\": it makes 't', which is there already"),
-        ("t = Relu(x)", "nothing makes 'y', an output of graph 'g'"),
+        ("t = Relu(x) t = Neg(x) y = Abs(t)", "Neg \"t\": it computes 't', which exists already"),
+        ("t = Relu(x)", "no node computes 'y', an output of graph 'g'"),
         ("y = Relu(x, x)", 'Relu "y": not legal at opset 13: 2 inputs'),
         ("y = Nonsense(x)", 'Nonsense "y": not legal at opset 13: ONNX has no such operator'),
         ("y = my.Own(x)", "my::Own \"y\": its domain 'my' is not imported"),
-        ("y = Add(, x)", 'Add "y": input 0 (A) is left out'),
+        ("y = Add(, x)", 'Add "y": input 0 (A) is missing'),
         ("y = Cast(x)", 'Cast "y": not legal at opset 13: attribute to is missing'),
     ],
 )
