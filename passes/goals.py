@@ -1,4 +1,4 @@
-"""What a model is to become, and the stages that make it so."""
+"""Goals: what a user asked for, and the list of stages that does it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from opshift.passes.stages.stage import Facts, Stage, apply_stages
 
 @dataclass(frozen=True)
 class Refinement:
-    """What is asked for beyond a conversion.
+    """What is asked for beyond a conversion: folding, optimizing, a form of quantized operators.
 
     Attributes:
         fold: put operators in the place of the nodes that compute them.
@@ -41,12 +41,12 @@ class Refinement:
 
     @property
     def dequantizes(self) -> bool:
-        """Whether no operator is to be left that computes in integers between scales."""
+        """Whether quantized operators become float operators (`qdq`)."""
         return self.quantization == "qdq"
 
     @property
     def demanded(self) -> Refinement:
-        """What of it is not optional: the proof does not take it back."""
+        """The part that the user demands, which the proof does not take back."""
         return Refinement(backend=self.backend, quantization="qdq" if self.dequantizes else "")
 
 
@@ -55,7 +55,7 @@ NOTHING = Refinement()
 
 @dataclass(frozen=True)
 class Goal:
-    """What a model is to become.
+    """What a user asked for. `stages` is the list that does it.
 
     Attributes:
         targets: the opsets to reach, by domain; without any, the model keeps its own.
@@ -89,11 +89,11 @@ class Goal:
 
     @property
     def reader(self) -> Backend | None:
-        """The backend that has to read the result: one to convert for, or one that is named for its opset."""
+        """The backend that has to read the result: the target, or the one that names the opset."""
         return self.backend or self.refinement.backend
 
     def stages(self) -> list[Stage]:
-        """The stages that make a model what is asked, in order.
+        """List the stages that do what is asked, in order.
 
         A new stage is a file in `passes/stages` and an entry here. The file is imported only where the stage is asked
         for, so that other commands do not wait for it.
@@ -142,7 +142,7 @@ class Goal:
         return stages
 
     def _optional_stages(self, *, optimize: bool) -> list[Stage]:
-        """Fold, optimize, fold, optimize: what is optimized may be an operator that was hidden before."""
+        """List the optional stages: fold, optimize, fold, optimize, as each finds more after the other."""
         asked, stages = self.refinement, list[Stage]()
         avoided: frozenset[Op] = frozenset()
         if asked.fold or asked.quantization == "qoperator":
@@ -166,12 +166,12 @@ class Goal:
 
     @property
     def _reaches(self) -> bool:
-        """Whether an opset, an IR version or a backend is asked for, or operators are to be replaced."""
+        """Whether a `Reach` stage is needed: an opset, an IR version, a backend, or operators to replace."""
         named = bool(self.names) or self.domain is not None or self.portable or self.refinement.dequantizes
         return named or bool(self.targets) or self.ir_version is not None or self.reader is not None
 
     def run(self, source: ModelProto, folder: str | None = None, allowance: Allowance | None = None) -> Result:
-        """Apply the stages to a copy of `source`; the result holds the model, or the reasons why there is none.
+        """Apply the stages to a copy of the model; the result holds the new model, or the refusals.
 
         `folder` is where external data lie. Optional stages make no change that `allowance` withholds.
 
@@ -196,7 +196,7 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, or annotated."""
+        """Whether sizes or inputs are fixed, or types annotated."""
         return bool(self.fixed) or self.rebatch is not None or self.annotate
 
     @property
@@ -206,7 +206,7 @@ class Goal:
 
     @property
     def label(self) -> str:
-        """What the name of an output file says of the goal: `opset13`, `for-rknn-2.1`, `optimized`."""
+        """Name the goal for an output file: `opset13`, `for-rknn-2.1`, `optimized`."""
         if self.backend is not None:
             return f"for-{self.backend.name}"
         if self.portable:
@@ -227,7 +227,7 @@ class Goal:
 
     @property
     def description(self) -> str:
-        """What is to be reached, as it ends a sentence: `at opset 13`, `for rknn-2.1`."""
+        """Name what is to be reached, as the end of a sentence: `at opset 13`, `for rknn-2.1`."""
         if self.backend is not None:
             return f"for {self.backend.name}"
         reached = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
@@ -236,7 +236,7 @@ class Goal:
         return f"at {' and '.join(reached)}" if reached else ""
 
     def find_unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
-        """Calls in the result that the backend was measured not to read; for a backend named for its opset."""
+        """List calls in the result that failed when the backend was measured."""
         if self.backend is not None or self.reader is None or not self.reader.measured:
             return ()
         from opshift.passes.backends.obstacles import obstacles
@@ -244,7 +244,7 @@ class Goal:
         return tuple(obstacles(made, self.reader, folder))
 
     def find_open_dimensions(self, source: ModelProto) -> tuple[Refusal, ...]:
-        """Dimensions that the user has to fix: the backend reads only numbers there."""
+        """List dynamic dimensions that the user has to fix, as the backend needs numbers."""
         if self.backend is None:
             return ()
         from opshift.passes.backends.obstacles import open_dimensions
@@ -252,7 +252,7 @@ class Goal:
         return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
     def fix_sizes(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with the sizes and constants that are asked for; the source itself without any.
+        """Copy the model with sizes and inputs fixed, as verification needs it; the model itself if nothing is fixed.
 
         Maps are tensors in it where that is asked for.
         """
@@ -261,7 +261,7 @@ class Goal:
         return fixing.sized(self.make_tensors(source), self.fixed)
 
     def make_tensors(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
+        """Copy the model with tensors in place of maps, so that both models can be compared.
 
         That is what a result is compared with: maps and tensors cannot be.
         """
@@ -272,7 +272,7 @@ class Goal:
         return as_tensors(source, zipmap=self.zipmap, maps=self.maps)[0]
 
     def find_nearest_opset(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
-        """Where `result` is a refusal, the opset nearest to the target that the model does reach; None if unknown."""
+        """After a refusal, find the opset closest to the target that the model can reach; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
@@ -281,14 +281,14 @@ class Goal:
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
-        """Whether a refusal is about an operator that the reader lacks, or about a vendor's that has to go."""
+        """Whether a refusal is about an operator that the backend lacks, or a vendor operator that must go."""
         if self.reader is None:
             return False
         op = default_domain(refusal.domain), refusal.op
         return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
     def make_error(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
-        """The error to raise for a result without a model."""
+        """Make the exception for a refused model."""
         target = self.targets.get("") if self.backend is None else self.backend.name
         return Refused(result.refusals, target=target, nearest=self.find_nearest_opset(source, result, folder))
 
@@ -302,7 +302,7 @@ def versions(
     *,
     annotate: bool = False,
 ) -> Goal:
-    """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
+    """Make the goal of `convert_version`; raises `ValueError` for an unknown target, or if nothing is asked."""
     done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
@@ -310,7 +310,7 @@ def versions(
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
-    """The goal with what is to become of maps; raises `ValueError` for what they cannot become."""
+    """Add to a goal that maps become tensors; raises `ValueError` for any other wish."""
     for option, asked in (("zipmap", zipmap), ("map", maps)):
         if asked not in (None, "tensor"):
             raise ValueError(f"--{option} must be tensor, or left out, not {asked}")
@@ -318,7 +318,7 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
-    """To convert to a target, or to stay at the model's opset; raises `ValueError` for an unknown target."""
+    """Make the goal to convert to a target, or to keep the opset; raises `ValueError` for an unknown target."""
     targets, ir = resolve(target) if target is not None else ({}, None)
     wanted = replace(wanted, backend=backend_of(target))
     return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
@@ -333,7 +333,9 @@ def inlining(
     *,
     portable: bool = False,
 ) -> Goal:
-    """To replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown target."""
+    """Make the goal to replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown
+    target.
+    """
     from opshift.passes.stages.operator_names import as_names
 
     backend = backend_of(target)
@@ -343,7 +345,7 @@ def inlining(
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
-    """To fold operators, or all that exporters write as several nodes if None.
+    """Make the wish to fold operators; None: all that exporters write as several nodes.
 
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
@@ -357,7 +359,7 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 
 
 def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
-    """Raise `ValueError` for operators to fold that the opset, or who reads the result, does not have."""
+    """Raise `ValueError` for operators to fold that the opset or the backend does not have."""
     for domain, op in sorted(wanted.ops or ()):
         opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
         if opset < first:

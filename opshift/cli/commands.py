@@ -1,4 +1,4 @@
-"""The verbs of the command line."""
+"""The commands: what each does with its parsed options."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift convert`."""
+    """Make the goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
         raise ValueError("nothing to do: give --opset, --target, --ir-version, --quantization or --fix-shape")
@@ -59,7 +59,7 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 
 
 def _fixing(options: argparse.Namespace) -> bool:
-    """Whether anything is to be fixed, which is a goal by itself."""
+    """Whether sizes, inputs or the batch are fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
     return bool(fixing or options.zipmap or options.map)
 
@@ -69,7 +69,7 @@ _SAME = "give --target or --opset, not both"
 
 
 def _backend(options: argparse.Namespace) -> Backend | None:
-    """What `--target` names; raises `ValueError` for an opset."""
+    """Find the backend that `--target` names; raises `ValueError` for an opset."""
     found = resolving.backend_of(options.target)
     if found is None and options.target is not None:
         raise ValueError(f"{options.target} is an opset: use --opset {options.target}")
@@ -77,17 +77,17 @@ def _backend(options: argparse.Namespace) -> Backend | None:
 
 
 def fold_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift fold`."""
+    """Make the goal of `opshift fold`."""
     return _conversion(options, goals.folding(options.op or None, optimize=options.optimize))
 
 
 def optimize_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift optimize`."""
+    """Make the goal of `opshift optimize`."""
     return goals.conversion(None, options.ir_version, Refinement(optimize=True))
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
-    """The goal to reach every opset that `--opset` names."""
+    """Make the goal to reach every opset that `--opset` names."""
     targets: dict[str, int] = {}
     ir: int | None = None
     backend: Backend | None = None
@@ -104,7 +104,7 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
 
 
 def inline_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift inline`."""
+    """Make the goal of `opshift inline`."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
@@ -124,7 +124,7 @@ GOALS = {"convert": convert_goal, "fold": fold_goal, "inline": inline_goal, "opt
 
 
 def _denied(path: Path) -> list[str]:
-    """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
+    """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
     from opshift.passes.backends.target_files import loads, text_of
 
     text = text_of(path)
@@ -137,7 +137,7 @@ def _denied(path: Path) -> list[str]:
 
 
 def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
-    """Rewrite one model, or many into a folder; returns the exit code."""
+    """Convert one model, or many into a folder, and print the outcome; returns the exit code."""
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
@@ -172,7 +172,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
 
 
 def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
-    """How to try the result in the target's backend, if that is asked for."""
+    """Read the options of `--try`; None without it."""
     if not getattr(options, "try_", False):
         for option in ("tries", "seconds", "learn"):
             if getattr(options, option, None) is not None:
@@ -194,14 +194,14 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
 def _report(
     options: argparse.Namespace, outcome: Outcome, source: ModelProto | None = None, result: ModelProto | None = None
 ) -> AbstractContextManager[None]:
-    """The page, which stands once what it tells of does; what changed is drawn of two models."""
+    """Write the HTML report once the result is written; it draws changes from both models."""
     from opshift.cli import report
 
     return told(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
 
 
 def _file(path: str | None) -> str | None:
-    """What inputs are kept in where that is one file, not a folder of them."""
+    """Return the path of `--save-inputs` if it is a file; None for a folder."""
     return path if path is not None and path.endswith(".npz") else None
 
 
@@ -224,7 +224,7 @@ def _asked(options: argparse.Namespace) -> Asked:
 
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
-    """Rewrite many models into a folder; one that fails does not stop the others."""
+    """Convert many models into a folder; if one fails, the others go on."""
     from opshift.jobs import batch
 
     if options.in_place:
@@ -257,7 +257,7 @@ def _folder(model: str) -> str:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """`opshift verify`."""
+    """Run `opshift verify`."""
     from opshift.verification.verify import compare_models  # slow to import, and not wanted without a proof
 
     if options.evidence and os.path.exists(options.evidence):
@@ -290,7 +290,7 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    """Make a proof again, as its evidence says it was made, and tell whether that holds."""
+    """Repeat the proof of an evidence file, and report whether it still holds."""
     from opshift.jobs import evidence
     from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
 
@@ -330,7 +330,7 @@ def _side(path: str) -> Side:
 
 @process.ours()
 def inspect(options: argparse.Namespace) -> int:
-    """`opshift inspect`."""
+    """Run `opshift inspect`."""
     from opshift.jobs.contents import contents
     from opshift.jobs.fates import fates
 
@@ -355,7 +355,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
-    """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
+    """Run `opshift inspect --target` or `--opset`: show what would change, and what would be refused."""
     from opshift.jobs.advice import advice
     from opshift.passes.backends.knowledge import known as known_calls
     from opshift.passes.backends.obstacles import obstacles
@@ -384,7 +384,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
 
 
 def ledger(options: argparse.Namespace) -> int:
-    """`opshift ledger`."""
+    """Run `opshift ledger`."""
     from opshift.catalog import ledger as table
 
     if options.op:
@@ -408,7 +408,7 @@ def ledger(options: argparse.Namespace) -> int:
 
 
 def targets(options: argparse.Namespace) -> int:
-    """`opshift targets`."""
+    """Run `opshift targets`."""
     from opshift.passes.backends.target_files import targets as known
 
     if options.format == "json":
@@ -423,13 +423,13 @@ def targets(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """`opshift schema`."""
+    """Run `opshift schema`."""
     print(documents.schema_file().read_text(encoding="utf-8"), end="")
     return DONE
 
 
 def probe(options: argparse.Namespace) -> int:
-    """`opshift probe`."""
+    """Run `opshift probe`."""
     from opshift.probing import probe as prober
 
     outputs.look(options.output)

@@ -1,4 +1,4 @@
-"""Many models into one folder: one after the other, or several at once, on one machine or many."""
+"""Convert many models into one folder: one by one, in processes, or on a cluster."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Placed = Generator[tuple[int, "FileResult"], None, None]
 
 @dataclass(frozen=True)
 class FileResult:
-    """What became of one model.
+    """The result for one model.
 
     Attributes:
         source: the path or URL that was read.
@@ -58,7 +58,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Job:
-    """One model, where it goes and how; both can be URLs. What comes and goes lies in `scratch` where that is there."""
+    """One model, its output and its options. URLs are copied through the folder `scratch`."""
 
     source: str
     output: str
@@ -152,7 +152,7 @@ def convert_files(
 
 
 def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:
-    """What is to be done, each model under its own name in `out_dir`.
+    """Plan the outputs: each model under its own name in `out_dir`.
 
     Raises:
         ValueError: two models would be written to one place, or one to a place where another is read.
@@ -196,7 +196,7 @@ def _name(source: str) -> str:
 
 
 def _target(source: str) -> str:
-    """The name of what is made of a model; OpenVINO IR becomes ONNX."""
+    """Name the output of a model; OpenVINO IR becomes ONNX."""
     name = _name(source)
     return f"{name[: -len(openvino_ir.SUFFIX)]}.onnx" if openvino_ir.is_network(name) else name
 
@@ -208,7 +208,7 @@ def _identity(path: str) -> str:
 def run(
     jobs: Sequence[Job], workers: int | None = None, backend: str | None = None, advance: Advance | None = None
 ) -> list[FileResult]:
-    """Do all jobs; `advance` is told each result as it comes, with the count of those that are there.
+    """Do all jobs; `advance` gets each result as it comes, with the count so far.
 
     Raises:
         ValueError: joblib or what it needs is not installed, or there is no such backend.
@@ -233,7 +233,7 @@ def run(
 
 @contextmanager
 def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
-    """The folder that all write to, made if need be; `sweep` for processes that may end in the middle of their work."""
+    """Create the output folder, and remove leftovers of processes that died."""
     folder = Path(jobs[0].output).parent
     if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
         yield
@@ -252,7 +252,7 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
 
 
 def do(job: Job) -> FileResult:
-    """One job, wherever it runs; whatever goes wrong is its result."""
+    """Do one job; an error of any kind becomes its result."""
     try:
         if job.manner.verify:
             from opshift.verification import engines
@@ -293,7 +293,7 @@ def _why(outcome: Outcome) -> str:
 
 
 def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> Placed:
-    """Results with their places, as they come."""
+    """Run jobs at the same time; yields results with their places, as they come."""
     if backend == "dask":
         yield from _on_cluster(jobs)
         return
@@ -317,7 +317,7 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
 
 
 def _in_processes(jobs: Sequence[Job], workers: int | None) -> Placed:
-    """Run jobs in processes of this machine, at most one for each core."""
+    """Run jobs in processes of this machine, at most one a core."""
     from opshift.verification import engines, isolation  # slow to import
 
     count = cores() if workers in (None, -1) else min(workers, cores())
@@ -328,7 +328,7 @@ def _in_processes(jobs: Sequence[Job], workers: int | None) -> Placed:
 
 
 def cores() -> int:
-    """How many processes can run at the same time; a container may have a part of the machine."""
+    """Count the cores that this process may use; a container may have only some."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
@@ -347,7 +347,7 @@ def _placed(place: int, job: Job) -> tuple[int, FileResult]:
 
 
 def _on_cluster(jobs: Sequence[Job]) -> Placed:
-    """The same on Dask, asked without joblib, which waits forever for a task whose workers died."""
+    """Run jobs on Dask directly, because joblib waits forever for a task whose worker died."""
     try:
         import distributed
     except ImportError:
@@ -374,5 +374,5 @@ def _on_cluster(jobs: Sequence[Job]) -> Placed:
 
 
 def _absolute(path: str) -> str:
-    """For a worker, whose working directory is another."""
+    """Make a path absolute, for workers in other directories."""
     return path if urls.is_url(path) else os.path.abspath(path)

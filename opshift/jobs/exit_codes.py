@@ -27,7 +27,7 @@ NAMES = {
 
 
 def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
-    """What an error means to a user who asked for something about these models: the exit code, and what to say."""
+    """Map an error to an exit code and the lines to print."""
     from opshift.files.writing import CannotWrite
     from opshift.passes.errors import InvalidModel, Refused
 
@@ -57,7 +57,7 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
 
 
 def _is_full(error: Exception) -> bool:
-    """Whether there is no memory for a compiled module."""
+    """Whether there was no memory to load a compiled module."""
     return isinstance(error, ImportError) and any(why in str(error) for why in _FULL)
 
 
@@ -66,7 +66,7 @@ _NO_TEXT = "the model has names that are not UTF-8"
 
 
 def _is_damaged(model: str) -> bool:
-    """Whether names are not UTF-8. Only looked at once something went wrong: it takes long for a large model."""
+    """Whether names are not UTF-8. Only called after an error, as it is slow for a large model."""
     from opshift.files import model_file
 
     try:
@@ -76,7 +76,7 @@ def _is_damaged(model: str) -> bool:
 
 
 def code_of(found: Verification | None) -> int:
-    """The exit code that a verification stands for."""
+    """Map the answer of a verification to an exit code."""
     if found is None or found.equal:
         return DONE
     return DIFFERENT if found.status == "different" else REFUSED

@@ -1,4 +1,4 @@
-"""What became of a file, as a person and a program are told it."""
+"""The outcome of a conversion, and the sentences that reports make of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model file is, in numbers. `size` is in bytes, without external data."""
+    """Numbers about a model file. `size` is in bytes, without external data."""
 
     opsets: dict[str, int]
     ir_version: int
@@ -34,7 +34,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A conversion from file to file, as it is reported.
+    """The outcome of a conversion from file to file.
 
     `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked,
     `taken_back` the optional changes that were not proved, and that the result does without; `absent` the operators
@@ -72,7 +72,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Prospect:
-    """What a target thinks of a model: what it does not read, what would be rewritten for it, what would be refused.
+    """What `opshift inspect --target` found: what the target lacks, what opshift would change, what it would refuse.
 
     `needs` is what is left to the user: dimensions without a number. An opset is a target, too (`opset`). `known` says
     of the rest what is known of it, with the number of calls: `read` (measured), `believed` (documented) or `unknown`.
@@ -91,7 +91,7 @@ class Prospect:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known of calls of one operator, how many they are, and the reason where nobody knows."""
+    """What is known of the calls of one operator, and their number."""
 
     word: str
     operator: str
@@ -100,7 +100,7 @@ class Knowledge:
 
 
 def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
-    """The same by word, operator and reason."""
+    """Count calls by what is known of them, operator and reason."""
     from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN
 
     counted = Counter(calls)
@@ -110,7 +110,7 @@ def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
 
 
 def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
-    """What a model consists of, its subgraphs and functions included; `calls` of operators, where they are known."""
+    """Count a model's operators, subgraphs and functions included; `calls` if they were counted before."""
     ops: Counter[str] = Counter()
     for (domain, op), count in (census([*model.functions, model.graph])[1] if calls is None else calls).items():
         ops[f"{text(domain)}::{text(op)}" if domain else text(op)] += count
@@ -125,7 +125,7 @@ def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | N
 
 
 def stage_lines(stages: Iterable[StageReport]) -> list[str]:
-    """One line for each stage: what it was for, how much it changed, and how long it took."""
+    """Write one line for each stage: its name, its changes, its time."""
     lines = []
     for place, stage in enumerate(stages, 1):
         done = several(stage.changes, "change") if stage.changes else "nothing to change"
@@ -134,12 +134,12 @@ def stage_lines(stages: Iterable[StageReport]) -> list[str]:
 
 
 def text(name: str | bytes) -> str:
-    """A name in a model: protobuf yields bytes where a file holds what is not UTF-8."""
+    """Return a name as a string: protobuf returns bytes for one that is not UTF-8."""
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
 def several(count: int, noun: str) -> str:
-    """So many of something: `1 run`, `3 runs`."""
+    """Write a number and a noun: `1 run`, `3 runs`."""
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
@@ -147,7 +147,7 @@ _SHOWN = 8  # inputs of a run
 
 
 def verdict(found: Verification) -> str:
-    """The first line of a report: whether the models are equal, and where they differ if not."""
+    """Write the first line of a proof: whether the models are equal, and where they differ if not."""
     if found.status == "unverified":
         return f"not proved: {found.why}"
     if found.equal and not found.engine:
@@ -162,7 +162,7 @@ def verdict(found: Verification) -> str:
 
 
 def measured(found: Verification) -> list[str]:
-    """The lines behind the first one: how far apart, on which inputs, and what was not covered."""
+    """Write the other lines of a proof: largest difference, inputs, remarks."""
     lines = []
     worst = found.worst
     if worst is not None and not found.is_same:
@@ -184,7 +184,7 @@ def measured(found: Verification) -> list[str]:
 
 
 def proof_details(found: Verification) -> list[str]:
-    """What `-v` says of each kind of changed part."""
+    """Write one line for each kind of changed part, for `-v`."""
     rows = []
     for region in found.regions:
         what = f"{_operators(region.before)} -> {_operators(region.after)}"
@@ -196,20 +196,20 @@ def proof_details(found: Verification) -> list[str]:
 
 
 def _operators(ops: Sequence[str]) -> str:
-    """Operators as a report names them: few by name, many by their number."""
+    """Name the operators of a part: few by name, many by their number."""
     if not ops:
         return "constant"
     return "+".join(ops) if len(ops) <= 3 else f"{len(ops)} nodes"
 
 
 def _shapes(run: Mapping[str, Any]) -> str:
-    """The inputs of a run: `x 1x3x64x64, length 7`."""
+    """Write the inputs of a run: `x 1x3x64x64, length 7`."""
     shown = [f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN]]
     return ", ".join(shown) + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
 
 
 def _sizes(held: Any) -> str:
-    """A shape, those of a sequence, or a single number."""
+    """Write a shape, the shapes of a sequence, or a single number."""
     if isinstance(held, int):
         return f"= {held}"
     if any(isinstance(size, list) for size in held):
@@ -218,13 +218,13 @@ def _sizes(held: Any) -> str:
 
 
 def unproved(found: Verification) -> str:
-    """Why a model was not written that could not be verified, and what to try."""
+    """Say why a model that could not be verified was not written, and what to try."""
     lost = found.why.startswith("external data")
     why = "add the file of its weights, or" if lost else "no engine runs what changed;"
     return f"not written: {why} try --no-verify, which writes a model that nobody has run"
 
 
 def blamed(outcome: Outcome) -> list[Change]:
-    """What was done to the nodes whose values differ first."""
+    """List the changes of the nodes whose values differ first."""
     parts = outcome.verification.blamed if outcome.verification is not None else ()
     return [change for change in outcome.changes if change.node in parts]

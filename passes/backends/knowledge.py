@@ -1,4 +1,4 @@
-"""What is known of each call in a model: that the backend reads it, that somebody says so, or nothing."""
+"""What is known of each call in a model: the backend was seen to run it, is documented to, or nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READ, BELIEVED, UNKNOWN = "read", "believed", "unknown"
 
 
 class Known(NamedTuple):
-    """What is known of calls of one operator: one of the three words, and for what nobody knows the reason."""
+    """What is known of the calls of one operator: `read`, `believed` or `unknown`, and why it is unknown."""
 
     operator: str
     word: str
@@ -31,7 +31,7 @@ class Known(NamedTuple):
 def known(
     model: ModelProto, backend: Backend, folder: str | None = None, obstacles: Iterable[Refusal] = ()
 ) -> Iterator[Known]:
-    """For each call that is none of the obstacles, in the order of the model: what is known of it."""
+    """Say for each call that is no obstacle what is known of it, in the order of the model."""
     blocked = {(refusal.node, refusal.op) for refusal in obstacles}
     context = Context(model, model, folder)
     local = {(default_domain(function.domain), function.name) for function in model.functions}

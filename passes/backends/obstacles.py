@@ -1,4 +1,4 @@
-"""What in a model a backend does not read: one entry for each node or value, with the reason."""
+"""Find what in a model a backend does not support: an entry for each node or value, with the reason."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from opshift.passes.model.validity import is_theirs
 
 
 def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
-    """Everything that keeps the backend from reading the model; `folder` is where external data lie."""
+    """List everything in the model that the backend does not support; `folder` is where external data lie."""
     return [*_versions(model, backend), *_Search(model, backend, folder).found()]
 
 
 def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
-    """The operators that some node calls with a type with which the backend was seen to fail, and never to run."""
+    """List operators that are called with a type that failed when the backend was measured."""
     measured = any(types.failed for held in backend.measured.values() for types in held.types.values())
     return set(_Search(model, backend, folder).failing()) if measured else set()
 
 
 def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
-    """Every dimension of an input that has no number, if the backend needs them all: the user has to choose them."""
+    """List the dynamic dimensions of inputs if the backend needs numbers; the user has to choose them."""
     if not backend.static_shapes:
         return []
     held = {tensor.name for tensor in model.graph.initializer}
@@ -83,7 +83,7 @@ class _Search:
                     yield domain, node.op_type
 
     def _scopes(self) -> Iterator[tuple[Scope, Mapping[str, int], str]]:
-        """All graphs and functions that the backend reads, with what is imported there and where that is."""
+        """List all graphs and functions that the backend reads, with their opset imports and their place."""
         main = opsets(self._model)
         bodies: list[tuple[Body, Mapping[str, int], str]] = [(self._model.graph, main, "")]
         if self._backend.functions:
@@ -100,7 +100,7 @@ class _Search:
                         pending.append(Scope(graph, self._context, scope.opset, scope, inner))
 
     def _values(self, scope: Scope, where: str) -> Iterator[Refusal]:
-        """Inputs, initializers and results of types that the backend does not read."""
+        """List values of types that the backend does not support."""
         types = self._backend.types
         if not types:
             return
@@ -136,7 +136,7 @@ class _Search:
         return self._failing(node, scope, opset)
 
     def _failing(self, node: NodeProto, scope: Scope, opset: int) -> str:
-        """The types of a node with which no call ran, if it has to: what constants alone decide does not."""
+        """Say which type of a node failed when the backend was measured; a node of constants alone does not matter."""
         held = self._backend.measured.get((default_domain(node.domain), node.op_type))
         if held is None or not any(found.failed for found in held.types.values()):
             return ""
@@ -148,7 +148,7 @@ class _Search:
         return ""
 
     def _known(self, scope: Scope, name: str) -> bool:
-        """Whether a backend knows a value before it runs: also an empty one, and one that callers could override."""
+        """Whether a backend knows a value before it runs: a constant, an empty value, or a default of an input."""
         pending, seen = [name], {name}
         while pending:
             name = pending.pop()
@@ -167,7 +167,7 @@ class _Search:
         return owner is not None and owner.parent is None and owner.graph is not None
 
     def _beyond(self, limit: Limit, node: NodeProto, scope: Scope, schema: schemas.Schema | None) -> str:
-        """How a node exceeds a limit; empty if it does not."""
+        """Say how a node exceeds a limit; empty if it does not."""
         if schema is None:
             return ""
         if limit.attribute and (why := _untaken(limit, node, schema)):
@@ -188,7 +188,7 @@ class _Search:
 
 
 def _unshaped(limit: Limit, node: NodeProto, scope: Scope) -> str:
-    """How the shapes of a node's inputs exceed a limit, as far as they are known."""
+    """Say how the rank or the sizes of a node's inputs exceed a limit; empty if they do not."""
     first = scope.shape(node.input[0]) if limit.ranks and node.input and node.input[0] else None
     if first is not None and len(first) not in limit.ranks:
         return f'"{node.input[0]}" has rank {len(first)}; supported: {" or ".join(map(str, limit.ranks))}'

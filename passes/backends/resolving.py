@@ -1,4 +1,4 @@
-"""What a user's target stands for: opsets by domain, or a backend by name."""
+"""Resolve a user's target: opsets by domain, or a backend by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[-+]?\d+")
 
 
 def resolve(target: Target) -> tuple[dict[str, int], int | None]:
-    """The opsets by domain that a user's target stands for, and the IR version of a named target."""
+    """Resolve a user's target to opsets by domain, and to the IR version of a backend."""
     if isinstance(target, Mapping):
         if not target:
             raise ValueError("the target file has no opset")
@@ -33,7 +33,7 @@ def resolve(target: Target) -> tuple[dict[str, int], int | None]:
 
 
 def backend_of(target: Target | None) -> Backend | None:
-    """The backend that a user's target names; None for opsets."""
+    """Find the backend that a user's target names; None for opsets."""
     if isinstance(target, Backend):
         return target
     if not isinstance(target, str) or target == "latest" or _NUMBER.fullmatch(target):
@@ -44,7 +44,7 @@ def backend_of(target: Target | None) -> Backend | None:
 
 
 def known_ir(version: int | None) -> int | None:
-    """An IR version that a user asks for, if any; raises `ValueError` for one that there is not."""
+    """Check an IR version that a user asks for; raises `ValueError` for an unknown one."""
     least, newest = schemas.ir_version("", 1), schemas.ir_version("", schemas.latest())
     if version is not None and (isinstance(version, bool) or not hasattr(version, "__index__")):
         raise ValueError(f"the IR version must be a whole number, {least} to {newest}, not {version!r}")
@@ -54,7 +54,7 @@ def known_ir(version: int | None) -> int | None:
 
 
 def _opset(given: object) -> int:
-    """The number of an opset as a user gives it."""
+    """Read the number of an opset as a user gives it."""
     try:
         if isinstance(given, bool):
             raise TypeError

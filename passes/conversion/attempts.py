@@ -65,7 +65,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Copies:
-    """A model in which functions have a copy for each kind of call, and the names that the user gave to these."""
+    """A model with a copy of a function for each kind of call, and the user's names of these functions."""
 
     model: ModelProto
     changes: tuple[Change, ...]
@@ -105,7 +105,7 @@ def try_attempts(
     repairs: Sequence[Callable[[R], A | None]] = (),
     alternatives: Sequence[Callable[[Sequence[R]], Sequence[A]]] = (),
 ) -> list[R]:
-    """Carry out attempts until nobody knows another one; returns those that were not repaired, in order.
+    """Convert by one attempt after the other; returns all that no repair replaced, in order.
 
     The first repair that has an attempt takes the place of what has just failed. Once no attempt waits, the first
     alternative that has any is asked for more.
@@ -124,7 +124,9 @@ def try_attempts(
 
 
 def choose(tried: Iterable[Conversion]) -> Conversion:
-    """The conversion that is exact, then that of the fewest nodes; of refusals the fewest."""
+    """Choose the best conversion: exact before close, then the fewest nodes; of refused ones, the one with the fewest
+    refusals.
+    """
     tried = list(tried)
     done = [conversion for conversion in tried if not conversion.is_refused]
     if done:
@@ -140,7 +142,8 @@ def plan_attempt(
     folder: str | None = None,
     survey: Survey | None = None,
 ) -> Attempt:
-    """The first attempt. Functions of the model stay, unless they are to be expanded, or below IR version 8.
+    """Make the first attempt. It keeps the model's functions, unless they are to be replaced or the IR version is below
+    8.
 
     Raises:
         InvalidModel: the opset imports are missing, contradict each other or are unknown.
@@ -158,7 +161,7 @@ def plan_attempt(
 
 
 def extend(attempt: Attempt, ops: Iterable[Op]) -> Attempt:
-    """The attempt with more operators to expand."""
+    """Make an attempt that also replaces these operators by their definitions."""
     more = frozenset(ops)
     first = plan_attempt(attempt.source, attempt.targets, attempt.expand | more, attempt.ir_version, attempt.folder)
     said = ", ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in more))
@@ -166,17 +169,17 @@ def extend(attempt: Attempt, ops: Iterable[Op]) -> Attempt:
 
 
 def local_functions(model: ModelProto) -> frozenset[Op]:
-    """The functions of a model, by domain and name."""
+    """List the model's functions, as (domain, name)."""
     return frozenset((default_domain(function.domain), function.name) for function in model.functions)
 
 
 def convert_functions_apart(failed: Conversion) -> Attempt | None:
-    """Inline functions that are alike each by itself: refusals tell the names of the functions."""
+    """Repair: convert like functions one by one, so that refusals have the names that the user wrote."""
     return replace(failed.attempt, merge=False, survey=None) if failed.merged else None
 
 
 def inline_functions(failed: Conversion) -> Attempt | None:
-    """Inline functions that cannot be converted where they stand, for want of what only their callers know."""
+    """Repair: inline functions that cannot be converted alone, as they need types or constants of their callers."""
     attempt, more = failed.attempt, failed.blamed - failed.attempt.inline
     if not more:
         return None
@@ -185,7 +188,7 @@ def inline_functions(failed: Conversion) -> Attempt | None:
 
 
 def drop_dead_branches(failed: Conversion) -> Attempt | None:
-    """Begin again with a source in which branches that a constant condition never takes are the other branch."""
+    """Repair: drop branches that a constant condition never takes. A refusal in one must not stop the conversion."""
     attempt = failed.attempt
     if not failed.is_refused or not failed.repairable or attempt.dropped:
         return None

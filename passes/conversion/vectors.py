@@ -1,4 +1,4 @@
-"""Inputs that are vectors or numbers by the text of an operator, and that onnx.checker takes in other shapes, too."""
+"""Inputs that must be vectors or scalars, though onnx.checker accepts other shapes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 
 @contextmanager
 def assume_vectors(node: Node) -> Iterator[None]:
-    """Let a step assume that inputs are vectors and numbers, as the text says: where one is not, refuse the node."""
+    """While a step runs, refuse the node if an input that must be a vector or a scalar is not."""
     op = node.op_type
     try:
         yield

@@ -1,4 +1,4 @@
-"""Operators as users name them: `Gelu`, `com.microsoft::Gelu`, or all of a domain."""
+"""Look up operators by the names that users give: `Gelu`, `com.microsoft::Gelu`, or a domain."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from opshift.passes.spelling import hint, likely, texts
 
 
 def operator(name: str) -> Op:
-    """`"Name"` or `"domain::Name"` as (domain, name)."""
+    """Split `"Name"` or `"domain::Name"` into (domain, name)."""
     domain, _, op = name.rpartition("::")
     return default_domain(domain), op
 
 
 def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
-    """The error for an operator that neither ONNX, nor opshift, nor the model (`held`) defines."""
+    """Make the error for an operator that nobody defines, with a suggestion."""
     from opshift.passes.inlining import definable
 
     domains = (*definable.DOMAINS, *schemas.IMPORTED)
@@ -27,7 +27,7 @@ def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
 
 
 def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
-    """The error for an unknown name, with the known one that is spelled most like it."""
+    """Make the error for an unknown name, with the most similar known one."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
     if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
         return ValueError(f"unknown {what} {name!r}: name one at a time")
@@ -38,7 +38,7 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
 
 
 def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
-    """Look up the operators that a user names, one by one and by domain; raises `ValueError` for an unknown one."""
+    """Look up the operators that a user names, one by one or by domain; raises `ValueError` for an unknown one."""
     found = [operator(name) for name in names]
     held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
     for name, op in zip(names, found, strict=True):
@@ -54,7 +54,7 @@ def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Ite
 
 
 def _is_known(domain: str) -> bool:
-    """Whether operators of the domain are defined by ONNX, a vendor or opshift."""
+    """Whether ONNX, a vendor or opshift defines operators of this domain."""
     from opshift.passes.inlining import definable
 
     return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
@@ -73,12 +73,12 @@ def _domain_hint(domain: str, used: Iterable[Op]) -> str:
 
 
 def as_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as a tuple, whether a user gives one or several; raises `ValueError` for anything but texts."""
+    """Make a tuple of one name or several; raises `ValueError` for anything but strings."""
     return tuple(texts(names, "give operators by name, such as 'ReduceL2'"))
 
 
 def recognisable(name: str) -> Op:
-    """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to recognise it by."""
+    """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to fold."""
     from opshift.passes.fusion import families
     from opshift.passes.inlining import definable
 

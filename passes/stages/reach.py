@@ -1,4 +1,4 @@
-"""Reach an opset, an IR version or a backend, without the operators that have to go."""
+"""Convert to an opset, an IR version or a backend, and replace operators."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Reach:
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        """Convert; raises `ValueError` where nobody knows an operator that is named."""
+        """Convert the model; raises `ValueError` for an operator that nobody knows."""
         survey = facts.survey if facts.survey is not None else convert.checked(model)
         used = frozenset(survey.calls)
         ops: list[Op] = []
@@ -92,7 +92,7 @@ class Reach:
         return replace(result, absent=tuple(self._absent(ops, used, result)))
 
     def _unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
-        """Operators that have to go though nobody names them."""
+        """List operators that must go though the user did not name them: vendor operators, or QLinear operators."""
         if not self.portable and (self.backend is not None or self.reader is None):
             return set()
         from opshift.passes.backends import fit
@@ -104,7 +104,7 @@ class Reach:
         return fit.find_vendor_operators(model, self.reader, folder)
 
     def _drop_imports(self, converted: ModelProto) -> None:
-        """Drop imports that nothing uses where the reader may stumble over them."""
+        """Drop unused opset imports if the backend may reject them."""
         if self.portable:
             imports.drop_unused(converted, lambda *_: True)
         elif self.reader is not None:
@@ -112,7 +112,7 @@ class Reach:
             imports.drop_unused(converted, lambda domain, version: not reads(domain, version))
 
     def _absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
-        """Operators that the user wants replaced, and that the model does not have."""
+        """List operators that the user wants replaced, but that the model does not have."""
         gone = {(default_domain(change.domain), change.op) for change in result.changes}
         named = ops[: len(self.names)]
         yield from (name for name, op in zip(self.names, named, strict=True) if op not in used | gone)
@@ -123,7 +123,7 @@ class Reach:
 
 
 def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
-    """The default-domain opset that a model imports, or else its functions, as a target.
+    """Find the default-domain opset of a model that keeps its own, as a target.
 
     A model that uses none of it, as those of XGBoost, gets the newest that its IR version may import. Where there is to
     be room for definitions, as in those of LightGBM, the newest at which its nodes stay as they are.
