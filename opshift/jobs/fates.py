@@ -23,7 +23,7 @@ class Fate:
     stays: str
 
     def __str__(self) -> str:
-        return f"becomes {self.becomes}" if self.becomes else f"stays: {self.stays}"
+        return f"--portable: {self.becomes}" if self.becomes else f"stays: {self.stays}"
 
 
 Fates = Mapping[str, Fate]

@@ -1,4 +1,4 @@
-"""Combines what two whole models and each changed part of them tell: equal, different, or not proved."""
+"""Combine regions and whole models into one answer: equal, different, or not proved."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _LEAST_SECONDS = 1.0
 
 
 def _without_regions(whole: WholeRun, remarks: Sequence[str]) -> Verification:
-    """What the whole models alone tell."""
+    """The answer if only the whole models were compared."""
     if whole.is_different:
         return _told(whole, DIFFERENT, (), remarks)
     if whole.engine:
@@ -146,13 +146,13 @@ _DECIDING = frozenset(
 
 
 def _decides(side: Side) -> bool:
-    """Whether a model holds operators that a rounding turns to another result."""
+    """Whether a model has operators whose result a rounding can change altogether, such as ArgMax."""
     ops = {node.op_type for body in bodies(side.model) for node in body.node}
     return not ops.isdisjoint(_DECIDING) or any(op.startswith("QLinear") for op in ops)
 
 
 def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[str]) -> list[Finding]:
-    """Compare parts around names that mean other values as one, until all agree or an output differs."""
+    """If values of one name differ, merge the regions around that name and compare again."""
     rejected: set[str] = set()
     for _ in range(_ROUNDS):
         differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
@@ -192,7 +192,7 @@ def _placed(
     after: Side,
     wanted: Asked,
 ) -> Verification:
-    """The verification with the first part that differs, and with what is written of it."""
+    """Add to the verification the first region that differs, and write it to the user's folder."""
     if not failures:
         return found
     progress.tell("look for the first value that differs")
@@ -217,7 +217,7 @@ def _placed(
 
 
 def _missing_weights(*sides: Side) -> str:
-    """Which file of weights is not there, so that nothing can run the model; empty where that is not so."""
+    """Name a file of weights that is missing; empty if there is none."""
     for side in sides:
         for location in external.locations(side.model) if side.folder is not None else ():
             with suppress(InvalidModel):  # of what is no file

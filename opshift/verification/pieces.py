@@ -1,4 +1,4 @@
-"""Pieces of a main graph: what computes some of its values from others."""
+"""Cut pieces out of a main graph: the nodes that compute some values from others."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from opshift.passes.model.traversal import subgraphs, with_nested
 
 
 class Counterparts(NamedTuple):
-    """The nodes of the first model and those of the second that compute the same values from the same values."""
+    """Nodes of both models that compute the same values from the same values."""
 
     before: tuple[NodeProto, ...]
     after: tuple[NodeProto, ...]
 
 
 class Pieces:
-    """A main graph by its values: what makes each, and what that reads, graphs in nodes included."""
+    """A main graph, indexed by the producers and readers of values, subgraphs included."""
 
     def __init__(self, model: ModelProto):
         self.model = model
@@ -31,13 +31,13 @@ class Pieces:
         self._known = {*self.makers, *self.held, *self.sparse, *self.given}
 
     def reads(self, index: int) -> Iterator[str]:
-        """The values of the main graph that a node reads."""
+        """List the values that a node and its subgraphs read."""
         node = self.nodes[index]
         names = (*node.input, *_captured(node)) if node.attribute else node.input
         return (name for name in dict.fromkeys(names) if name in self._known)
 
     def readers(self, name: str) -> list[int]:
-        """The nodes that read a value."""
+        """List the nodes that read a value."""
         if self._readers is None:
             self._readers = {}
             for index in range(len(self.nodes)):
@@ -46,7 +46,7 @@ class Pieces:
         return self._readers.get(name, [])
 
     def between(self, wanted: Iterable[str], ends: Iterable[str]) -> tuple[list[int], list[str]]:
-        """The nodes that make values where those at the `ends` are given, in order, and what of the ends they read.
+        """Find the nodes that compute values from those at the `ends`, in order, and which ends they read.
 
         Inputs of the graph are ends, too; a wanted value is none.
         """
@@ -65,7 +65,7 @@ class Pieces:
         return sorted(inside), list(reached)
 
     def cut(self, wanted: Iterable[str], types: Mapping[str, TypeProto] | None = None) -> ModelProto:
-        """A model of the nodes that make `wanted`, with all inputs of the graph.
+        """Make a model of the nodes that compute `wanted`, with all graph inputs.
 
         Where `types` are told, values of those names are given, and of the inputs stay those that are read.
         """
@@ -87,7 +87,7 @@ class Pieces:
 
 
 def _captured(node: NodeProto) -> Iterator[str]:
-    """The names that graphs in a node read or yield."""
+    """List the outer names that a node's subgraphs use."""
     for body in with_nested([graph for _, _, graph in subgraphs(node)]):
         for inner in body.node:
             yield from inner.input
@@ -96,7 +96,7 @@ def _captured(node: NodeProto) -> Iterator[str]:
 
 
 def find_counterparts(before: Pieces, after: Pieces, name: str) -> Counterparts | None:
-    """What stands around a node of either main graph in both models, found by its name or its first output's.
+    """Find the nodes around a node in both models, by its name or its first output's.
 
     None where no node is called so, or where nothing that it leads to is in both models.
     """
@@ -120,7 +120,7 @@ def _called(pieces: Pieces, name: str) -> int | None:
 
 
 def _next_shared(pieces: Pieces, index: int, shared: set[str]) -> Iterator[str]:
-    """The nearest values at or below a node that both models have."""
+    """Find the nearest values at or below a node that both models have."""
     seen, pending = set[int](), [index]
     while pending:
         at = pending.pop()

@@ -1,4 +1,4 @@
-"""How far apart outputs may be where a user says so: these numbers take the place of the bounds."""
+"""The user's tolerances (`--rtol`, `--atol`), which replace opshift's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Given = float | str | Mapping[str, float] | Iterable[str]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A difference may be `atol`, and `rtol` times the magnitude of the source's element."""
+    """A difference may be `atol` plus `rtol` times the source's magnitude."""
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -28,7 +28,7 @@ Tolerances = Mapping[str, Tolerance]
 
 
 def tolerances(rtol: Given | None, atol: Given | None) -> dict[str, Tolerance]:
-    """What was asked for, by output; of the two numbers, one that is not given for any output is 0."""
+    """Collect the user's tolerances by output; a missing one of the two is 0."""
     relative, absolute = _numbers("rtol", rtol), _numbers("atol", atol)
     return {
         name: Tolerance(*(held.get(name, held.get("", 0.0)) for held in (relative, absolute)))

@@ -1,4 +1,4 @@
-"""What verification found, as it is reported."""
+"""The answer of a verification, as reports show it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNCOVERED = "not covered"
 
 @dataclass(frozen=True)
 class OutputReport:
-    """How near an output of both models is, at the element that is nearest to what is allowed.
+    """How close an output of both models is, at its worst element.
 
     Attributes:
         output: its name.
@@ -37,11 +37,11 @@ class OutputReport:
 
     @property
     def share(self) -> float:
-        """How much of what is allowed is used up."""
+        """How much of the allowance is used."""
         return self.difference / self.allowed if self.allowed else float(self.difference > 0)
 
     def worse(self, other: OutputReport) -> OutputReport:
-        """Of two runs, the one that is wrong, or nearer to what is allowed."""
+        """Return the wrong one of two reports, or the one closer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
         return OutputReport(
             worst.output,
@@ -57,7 +57,7 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one kind of region: nodes by which the two models compute the same values.
+    """The result for one kind of region.
 
     Attributes:
         before, after: the operators of both forms, such as `LayerNormalization`.
@@ -94,7 +94,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of comparing two models.
+    """The answer for two models.
 
     Attributes:
         status: `equal`, `different`, or `unverified` where a changed part could not be run.
@@ -145,10 +145,10 @@ class Verification:
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """The outputs whose numbers are random, of which only types and shapes were compared."""
+        """Random outputs, compared only by type and shape."""
         return tuple(output.output for output in self.outputs if output.is_random)
 
     @property
     def worst(self) -> OutputReport | None:
-        """The output that is nearest to what is allowed; None where no output moved at all."""
+        """The output closest to its bound; None if no output moved."""
         return max((o for o in self.outputs if o.difference), key=lambda output: output.share, default=None)

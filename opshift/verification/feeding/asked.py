@@ -1,4 +1,4 @@
-"""What a user says of a verification: the inputs, and where to keep them; the engines; how far apart outputs may be."""
+"""The user's options for a verification: inputs, engines, tolerances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OPTIONAL = ("openvino",)  # engines that opshift does not bring along
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user says of a verification.
+    """The user's options for a verification.
 
     Attributes:
         inputs: a file or a folder, arrays by name, or several of the latter.
@@ -65,11 +65,11 @@ class Asked:
 
     @property
     def sets(self) -> tuple[Feeds, ...]:
-        """The inputs that were given, once `checked` has read them."""
+        """The user's inputs, once `checked` has read them."""
         return self.inputs if isinstance(self.inputs, tuple) else ()
 
     def range_of(self, name: str) -> tuple[float, float] | None:
-        """Between which numbers the elements of an input are to lie."""
+        """The range that the user gave for an input, if any."""
         return self.ranges.get(name, self.ranges.get(""))
 
 
@@ -92,7 +92,7 @@ def asked(
     map_: Mapping[str, str] | Iterable[str] | None = None,
     evidence: str | None = None,
 ) -> Asked:
-    """The same from what was typed, or given to `opshift.verify`, whose arguments these are.
+    """Read the options of the command line, or the arguments of `opshift.verify`.
 
     Raises:
         ValueError: for what has no meaning.
@@ -122,7 +122,7 @@ def asked(
 
 
 def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
-    """Names of the second model by those of the first, as `y=output`."""
+    """Read `y=output`: names of the first model with those of the second."""
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
     found = {}
@@ -135,7 +135,7 @@ def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
 
 
 def _engines(given: Engines | None) -> tuple[str, ...]:
-    """One for both forms, or one for each, as `openvino,onnxruntime`."""
+    """Read one engine, or one for each model, as `openvino,onnxruntime`."""
     if given is None:
         return ()
     from opshift.verification.adapters import JUDGES
@@ -160,7 +160,7 @@ def _require(package: str) -> None:
 
 
 def _new(path: str | os.PathLike[str] | None) -> str | None:
-    """A place to write to; what lies in a folder already would be taken for what was written."""
+    """Check a path to write to: it must not exist, or be empty, so that nothing is mixed up."""
     if path is None:
         return None
     place = tensor_data.reachable(os.fspath(path))
@@ -205,7 +205,7 @@ def _bounds(name: str, pair: Any) -> tuple[float, float]:
 
 
 def checked(wanted: Asked, model: ModelProto) -> Asked:
-    """The same with the inputs read, each of which is one that the model takes.
+    """Read the inputs, and check that the model accepts them.
 
     Raises:
         ValueError: there is no such input or dimension, or it has another rank, size or type.
@@ -241,12 +241,12 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
 
 
 def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
-    """The same at the sizes and with the values that are fixed in what becomes of the model; raises as `checked`."""
+    """Add sizes and values that the conversion fixes; raises as `checked`."""
     return checked(_fixed(wanted, resolved(fixed, model)) if fixed else wanted, model)
 
 
 def _fixed(wanted: Asked, of: Resolved) -> Asked:
-    """The same with sizes and values of a model; raises `ValueError` where others are asked for."""
+    """Add the fixed sizes and values of a model; raises `ValueError` if the user asked for others."""
     for name, size in (*of.shapes.items(), *of.sizes.items()):
         asked_for = wanted.shapes.get(name, size) if isinstance(size, tuple) else wanted.sizes.get(name, size)
         if asked_for != size:
@@ -268,7 +268,7 @@ def _several(wanted: Asked) -> list[Feeds]:
 
 
 def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Feeds:
-    """One set of inputs, each as an engine takes it."""
+    """Convert a set of inputs to the types that engines take."""
     found = {}
     for name, value in held.items():
         known(name, given, "input")
@@ -283,14 +283,14 @@ def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Fee
 
 
 def _agree(name: str, kind: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
-    """Raise `ValueError` for a shape in which a symbol is another size than was asked for."""
+    """Raise `ValueError` if a shape contradicts the size that was asked for a symbol."""
     for dim, size in zip(tensor(kind).shape.dim, shape, strict=False):
         if sizes.get(symbol(dim), size) != size:
             raise ValueError(f"{symbol(dim)!r} cannot be {sizes[symbol(dim)]} and {size} (in {name!r})")
 
 
 def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:
-    """Raise `ValueError` for a range that the type of an input does not have."""
+    """Raise `ValueError` if the type of an input cannot hold a range."""
     import numpy as np
     import onnx.helper
 

@@ -1,4 +1,4 @@
-"""Inputs in files: arrays of numpy, and the test data that ONNX models are published with."""
+"""Read and write inputs: numpy arrays, and ONNX test data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_SET = re.compile(r"(\d+)/(.+)", re.DOTALL)
 
 
 def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
-    """The sets of inputs in a file or a folder: `.npz`, `.npy` for a model of one input, or ONNX test data.
+    """Read sets of inputs from a file or a folder: `.npz`, `.npy` for a single input, or ONNX test data.
 
     A `.npz` of several sets names them `0/x`, `1/x`. A folder holds `input_0.pb`, `input_1.pb` and so on, in the order
     of the model's inputs, or folders `test_data_set_0` and so on of these.
@@ -51,7 +51,7 @@ def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[
 
 
 class _Unfit(ValueError):
-    """Inputs that a model does not have."""
+    """Raised for inputs that the model does not have."""
 
 
 def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
@@ -61,7 +61,7 @@ def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
 
 
 def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
-    """What a .npz holds, set by set."""
+    """Split the arrays of a .npz into sets."""
     found: dict[int, dict[str, Any]] = {}
     for key, array in arrays.items():
         of = None if key in inputs else _OF_SET.fullmatch(key)
@@ -108,7 +108,7 @@ def _unreadable(place: Path, why: str) -> OSError:
 
 
 def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> None:
-    """Keep sets of inputs: in a `.npz`, else in a folder of ONNX test data, each so that `read` finds the same.
+    """Save sets of inputs in a `.npz` or a folder, so that `read` finds them again.
 
     Raises:
         CannotWrite: it cannot be written.

@@ -1,4 +1,4 @@
-"""Inputs to run a model on: those that a user gives, or such as users would feed, seeded."""
+"""Choose inputs to run a model on: the user's, or seeded ones such as users would feed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Run = Callable[[Feeds], list[Any]]
 
 @dataclass(frozen=True)
 class Fed:
-    """A set of inputs, and what the model makes of it."""
+    """A set of inputs, and the outputs of the first model for it."""
 
     given: dict[str, Any]
     outputs: list[Any]
@@ -45,7 +45,7 @@ class Fed:
 
 
 def shape_of(value: Any) -> Any:
-    """The shape of an input as a report shows it; of a single integer, its value."""
+    """The shape of an input for reports; for a single integer, its value."""
     if isinstance(value, list):
         return [shape_of(one) for one in value]
     if getattr(value, "size", 0) == 1 and value.dtype.kind in "iu" and not value.ndim:

@@ -1,4 +1,4 @@
-"""Which outputs move with the inputs: of one that never does, a run proves nothing of what it is computed from."""
+"""Find outputs that no input changed: their runs prove little."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIZES = frozenset(["Shape", "Size"])
 
 
 def remarks(model: ModelProto, runs: Sequence[Sequence[Any]]) -> tuple[str, ...]:
-    """What is to be said of outputs of which two runs that agree prove nothing."""
+    """Write remarks on outputs that were empty, or the same in all runs."""
     nothing = empty(model, runs)
     still = [name for name in unmoved(model, runs) if name not in nothing]
     return (
@@ -23,7 +23,7 @@ def remarks(model: ModelProto, runs: Sequence[Sequence[Any]]) -> tuple[str, ...]
 
 
 def unmoved(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
-    """The outputs that hang on the values of inputs, and were the same in all runs, as far as their sizes are."""
+    """List outputs that depend on input values, but were the same in all runs."""
     if len(runs) < 2:
         return []
     names = [value.name for value in model.graph.output]
@@ -32,7 +32,7 @@ def unmoved(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def empty(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
-    """The outputs that no run has put an element into."""
+    """List outputs that were empty in all runs."""
     names = [value.name for value in model.graph.output]
     return [name for k, name in enumerate(names) if runs and all(_is_empty(run[k]) for run in runs)]
 
@@ -42,7 +42,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _moves(one: Any, other: Any) -> bool:
-    """Whether two values differ where both have elements."""
+    """Whether two values differ in elements that both have."""
     import numpy as np
 
     if isinstance(one, list) and isinstance(other, list):
@@ -59,7 +59,7 @@ def _moves(one: Any, other: Any) -> bool:
 
 
 def hanging(model: ModelProto) -> set[str]:
-    """The values of the graph that are computed from the elements of inputs, not from their sizes alone."""
+    """List values computed from the elements of inputs, not from their sizes alone."""
     found = set(required(model))
     for node in model.graph.node:
         if node.op_type in _SIZES and not default_domain(node.domain):

@@ -208,7 +208,7 @@ def pads_of_all_axes(node: Node) -> None:
     if axes is None or shape is None:
         full = _scattered_at_runtime(node)
     elif any(not -len(shape) <= axis < len(shape) for axis in axes):
-        raise CannotConvert(node, f"axes={axes} lie outside rank {len(shape)}")
+        raise CannotConvert(node, f"axes={axes} are out of range for rank {len(shape)}")
     else:
         axes = [axis % len(shape) for axis in axes]
         given = node.scope.shape(node.input(1)) if pads is None else [len(pads)]

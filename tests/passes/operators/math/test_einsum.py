@@ -104,7 +104,9 @@ def test_what_does_not_fit_is_refused(equation, why):
 
 
 def test_a_diagonal_of_unknown_size_is_refused():
-    check_refused('y = Einsum<equation="ii">(x)', 12, 11, "of unknown size", inputs="float[N,N] x", outputs="float y")
+    check_refused(
+        'y = Einsum<equation="ii">(x)', 12, 11, "whose size is unknown", inputs="float[N,N] x", outputs="float y"
+    )
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_weights_that_are_not_finite_are_refused_below_9():
     )
     held = next(a for a in source.graph.node[0].attribute if a.name == "weights")
     held.floats[1] = np.inf
-    assert "not finite" in str(convert.attempt(source, {"": 8}).refusals[0])
+    assert "infinite or NaN" in str(convert.attempt(source, {"": 8}).refusals[0])
 
 
 def test_inside_a_function():

@@ -40,7 +40,7 @@ CALLS = [
 def test_an_axis_is_one_of_the_data(call, op, rank):
     if op != "ScatterElements":
         check_unchanged(call.format(rank - 1), 10, 11, **IO)
-    check_refused(call.format(rank), 10, 11, f"axis {rank} lies outside rank {rank}", **IO)
+    check_refused(call.format(rank), 10, 11, f"axis {rank} is out of range for rank {rank}", **IO)
 
 
 def test_an_axis_of_a_place():

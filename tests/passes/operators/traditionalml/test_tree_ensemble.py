@@ -324,4 +324,4 @@ def test_one_row_of_features_becomes_a_matrix_from_3_on():
     ]
     for inputs in ("float x", "float[2,2,2] x"):
         (refusal,) = convert.attempt(source(inputs), {ML: 3}).refusals
-        assert "rows, or one of them, could be expressed" in refusal.why
+        assert "supported: rows, or one of them" in refusal.why
