@@ -51,4 +51,4 @@ def test_what_grows_without_end_stays_small(tmp_path):
 
 
 def test_a_limit_below_0_is_refused(tmp_path):
-    assert "nms_threshold=-1.0; from 0 to 1 could be" in refusal(proposals(nms_threshold=-1.0), FEEDS, tmp_path)
+    assert "nms_threshold=-1.0; supported: from 0 to 1" in refusal(proposals(nms_threshold=-1.0), FEEDS, tmp_path)

@@ -65,6 +65,6 @@ def test_how_much_an_overlap_takes(given, tmp_path):
 
 def test_what_is_refused(tmp_path):
     assert "nms_eta=0.5; supported: 1" in refusal(multiclass(nms_eta=0.5), FEEDS, tmp_path)
-    assert "normalized=false; true could be" in refusal(multiclass(normalized=False), FEEDS, tmp_path)
+    assert "normalized=false; supported: true" in refusal(multiclass(normalized=False), FEEDS, tmp_path)
     across = {"sort_result_across_batch": True, "sort_result_type": "none"}
-    assert "sort_result_across_batch of nothing sorted" in refusal(matrix(**across), FEEDS, tmp_path)
+    assert "sort_result_across_batch without sorting" in refusal(matrix(**across), FEEDS, tmp_path)

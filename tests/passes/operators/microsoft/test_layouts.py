@@ -237,7 +237,7 @@ def refusal(source):
 def test_without_evidence_the_option_is_named(width):
     before, after = one(width, 32, 3, direct=True)
     assert blocks.blocks(after, None).width == 0
-    assert "--nchwc-width 8 (AVX2) or 16 (AVX-512, NEON)" in refusal(after)
+    assert "--nchwc-width 8 (saved on AVX2) or 16 (AVX-512, NEON)" in refusal(after)
     with blocks.taken_as(width):
         same(before, undone(after))
 
@@ -245,7 +245,7 @@ def test_without_evidence_the_option_is_named(width):
 def test_a_width_that_sizes_contradict_is_refused(width):
     _, after = one(width, 8, 3, direct=True)
     with blocks.taken_as(24 - width):
-        assert "its sizes are not those of blocks" in refusal(after)
+        assert "its sizes do not fit blocks" in refusal(after)
 
 
 def test_sizes_of_no_blocks_are_refused():
@@ -300,7 +300,7 @@ def test_a_model_of_another_width_is_not_run(tmp_path, capsys):
     other = 8 if of_blocks._width() == 16 else 16
     before, after = chain(other)
     side, (said,) = of_blocks.running(Side(after))
-    assert f"its blocks are {other} wide" in said
+    assert f"its blocks have {other} channels" in said
     same(before, side.model)
     onnx.save(after, tmp_path / "in.onnx")
     assert cli.main(["inline", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--portable"]) == 0

@@ -109,7 +109,7 @@ def test_what_cannot_be_rounded_is_refused():
     after = "y = MaxPool<auto_pad=VALID, kernel_shape=[2, 2], strides=[2, 2]>(x)"
     check(valid, 10, after, 9, inputs="float[1,2,4,6] x", outputs="float[1,2,2,3] y")
     padded = before.format("pads=[0,0,1,1],")
-    check_refused(padded, 10, 9, "ceil_mode=1 over axis 2 of unknown size", **ANY_SIZE)
+    check_refused(padded, 10, 9, "ceil_mode=1 along axis 2, whose size is unknown", **ANY_SIZE)
     check_refused(before.format('auto_pad="same",'), 10, 9, "auto_pad=same", **IMAGE)
     text = 'y = AveragePool<auto_pad="same", count_include_pad=1, kernel_shape=[2,2]>(x)'
     check_refused(text, 7, 6, "auto_pad=same; supported: NOTSET, VALID, SAME_UPPER or SAME_LOWER", **IMAGE)

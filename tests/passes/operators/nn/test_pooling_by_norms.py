@@ -34,9 +34,7 @@ def test_a_missing_kernel_is_refused_at_2():
 
 @pytest.mark.parametrize("how", ["kernel_shape=[0, 5]", "kernel_shape=[5, -1]", "kernel_shape=[1, 1], strides=[0, 1]"])
 def test_windows_without_an_element_are_refused(how):
-    check_refused(
-        f"y = LpPool<{how}>(x)", 1, 2, "could be expressed", inputs="float[1,1,8,8] x", outputs="float[A,B,C,D] y"
-    )
+    check_refused(f"y = LpPool<{how}>(x)", 1, 2, "supported: ", inputs="float[1,1,8,8] x", outputs="float[A,B,C,D] y")
 
 
 def test_a_fractional_p_is_computed_by_the_definition():

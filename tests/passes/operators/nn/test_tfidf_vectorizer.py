@@ -73,9 +73,9 @@ def test_strings_are_numbered(domains):
 @pytest.mark.parametrize(
     ("body", "dims", "why"),
     [
-        (call("TF", ngram_indexes="[6, 0, 3, 2, 3, 1]"), "4", "two n-grams have the same coordinate"),
-        (call(ngram_indexes="[6, 0, 3, 2, 7]"), "4", "6 n-grams, and another number of ngram_indexes"),
-        (call("IDF", weights="[1.0, 2.0]"), "4", "6 n-grams, and another number of weights"),
+        (call("TF", ngram_indexes="[6, 0, 3, 2, 3, 1]"), "4", "two n-grams share a coordinate"),
+        (call(ngram_indexes="[6, 0, 3, 2, 7]"), "4", "6 n-grams, but another number of ngram_indexes"),
+        (call("IDF", weights="[1.0, 2.0]"), "4", "6 n-grams, but another number of weights"),
         (call(ngram_indexes="[6, 0, 3, 2, 7, -1]"), "4", "a coordinate in ngram_indexes is negative"),
         (call(ngram_counts="[0, 1, 8]"), "4", "ngram_counts=[0, 1, 8] of a pool of 11; whole n-grams"),
         (call(ngram_counts="[0, 12, 8]"), "4", "ngram_counts=[0, 12, 8] of a pool of 11; whole n-grams"),

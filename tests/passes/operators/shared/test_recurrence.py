@@ -125,7 +125,7 @@ def test_the_batch_first(op):
     ("attributes", "why"),
     [
         ('activations = ["Affine"]', "Sigmoid, Softsign, Softplus, LeakyRelu"),
-        ('activations = ["Tanh", "Tanh"]', "could be expressed"),
+        ('activations = ["Tanh", "Tanh"]', "supported: "),
         ("activation_alpha = [0.5]", "activation_alpha has 1 values; supported: 0"),
         ('direction = "sideways"', "direction='sideways'"),
     ],

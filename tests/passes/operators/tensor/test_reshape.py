@@ -121,7 +121,7 @@ def test_zero_beside_minus_one_is_refused():
         "y = Reshape<allowzero=1>(x, s)",
         14,
         13,
-        "either 0 or -1",
+        "0 or -1 in the shape, not both",
         inputs="float[N,3] x",
         outputs="float[0,N] y",
         constants="int64[2] s = {0, -1}",

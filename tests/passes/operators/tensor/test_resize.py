@@ -332,9 +332,13 @@ def test_nothing_is_left_of_an_axis(dims, factors, coordinates, mode, target):
     ("node", "inputs", "shown"),
     [
         ('Resize<axes=[3,2]>(x, "", s)', "float[K,2] s", "scales has shape [K, 2]; supported: a vector of 2"),
-        ('Resize<axes=[3,2]>(x, "", s)', "float[3] s", "scales of shape [3]; a vector of 2"),
-        ('Resize(x, "", "", s)', "int64[1,4] s", "sizes of shape [1, 4]; a vector of 4"),
-        ('Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, "", "", s)', "int64[4] s", "roi of shape [0]"),
+        ('Resize<axes=[3,2]>(x, "", s)', "float[3] s", "scales has shape [3]; supported: a vector of 2"),
+        ('Resize(x, "", "", s)', "int64[1,4] s", "sizes has shape [1, 4]; supported: a vector of 4"),
+        (
+            'Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, "", "", s)',
+            "int64[4] s",
+            "roi has shape [0]",
+        ),
         (
             'Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, "", s)',
             "float[4] r, int64[4] s",

@@ -27,7 +27,7 @@ def test_upsample_7_and_9():
     check("y = Upsample<scales=[1.0, 1.0, 2.0, 1.5]>(x)", 7, "y = Upsample(x, [1.0, 1.0, 2.0, 1.5])", 9, **IMAGE)
     back = "y = Upsample<scales=[1.0, 1.0, 2.0, 1.5]>(x)"
     check("y = Upsample(x, s)", 9, back, 8, constants=scaled(1, 1, 2, 1.5), **IMAGE)
-    check_refused("y = Upsample(x, s)", 9, 8, "1 scales of data of rank 4", constants="float[1] s = {2}", **IMAGE)
+    check_refused("y = Upsample(x, s)", 9, 8, "1 scales for data of rank 4", constants="float[1] s = {2}", **IMAGE)
     row = "float[1,4] s = {1, 1, 2, 1.5}"
     check_refused("y = Upsample(x, s)", 9, 8, "scales of shape [1, 4]", constants=row, **IMAGE)
 

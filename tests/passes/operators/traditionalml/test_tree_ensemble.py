@@ -222,7 +222,7 @@ def test_the_classifier_becomes_an_ensemble_and_what_chooses(classes, transform)
 def test_a_classifier_whose_rows_may_have_no_vote_is_refused():
     trees = [ensembles.stump([(0, 0.5)], [(1, 0.75)])]
     result = convert.attempt(classifier(trees, 2), {"": 18, ML: 5})
-    assert "some rows have no vote for a class" in str(result.refusals[0])
+    assert "some leaves of a tree have no vote" in str(result.refusals[0])
 
 
 # --- TreeEnsemble becomes the regressor -------------------------------------------------------------------
@@ -283,8 +283,8 @@ def test_half_precision_is_carried_in_float():
     ("kind", "attributes", "why"),
     [
         (T.DOUBLE, {}, "the output is double"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets for 2 nodes"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "a filled set a node"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets of members for 2 nodes"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "one filled set a node"),
         (T.FLOAT, {"n_targets": 0}, "n_targets is missing"),
         (T.FLOAT, {"post_transform": 1}, "post_transform=1"),
     ],
@@ -324,4 +324,4 @@ def test_one_row_of_features_becomes_a_matrix_from_3_on():
     ]
     for inputs in ("float x", "float[2,2,2] x"):
         (refusal,) = convert.attempt(source(inputs), {ML: 3}).refusals
-        assert "supported: rows, or one of them" in refusal.why
+        assert "supported: a matrix of rows, or one row" in refusal.why
