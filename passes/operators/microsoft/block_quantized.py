@@ -6,8 +6,9 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.model.types import element_name
 from opshift.passes.operators.shared.dequantized import scalar
-from opshift.passes.operators.shared.quantization import checked_bits, first_of, spelled, unpacked
+from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpacked
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.node import Node
@@ -34,7 +35,7 @@ def gathered_and_dequantized(node: Node) -> str:
     quantized = node.attributes.get("quantize_axis", 1) % rank
     block = node.attributes.get("block_size", 128)
     if kind not in (T.UINT8, T.INT4, T.UINT4):
-        raise CannotConvert(node, f"the data is {spelled(kind)}", supported="int4, uint4 or uint8")
+        raise CannotConvert(node, f"the data is {element_name(kind)}", supported="int4, uint4 or uint8")
     indices, inside = _indices(node, gathered)
     if kind == T.UINT8:
         if gathered:

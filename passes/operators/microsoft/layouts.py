@@ -28,7 +28,7 @@ def _blocks(node: Node) -> Blocks:
     found = node.scope.context.blocks
     assert found is not None, "they are looked at where such operators go"
     if not found.width:
-        raise CannotConvert(node, f"{found.why}; a model saved at the extended level (ORT_ENABLE_EXTENDED) has none")
+        raise CannotConvert(node, f"{found.why}, or save it at the level ORT_ENABLE_EXTENDED, which has no blocks")
     return found
 
 

@@ -12,7 +12,7 @@ from math import prod
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.model.types import ELEMENT_TYPES, element_name, plain_type
 from opshift.passes.operators.shared.quantization import (
     HALVES,
     RANGES,
@@ -64,7 +64,9 @@ def _output_type(node: Node) -> int:
     older = schemas.schema("", node.op_type, node.build.opset)
     formal = older and older.output(0)
     if kind and formal and spelled(kind) not in formal.types:
-        raise CannotConvert(node, f"the output is {spelled(kind)}", supported=f"{', '.join(sorted(formal.types))}")
+        raise CannotConvert(
+            node, f"the output is {element_name(kind)}", supported=", ".join(sorted(map(plain_type, formal.types)))
+        )
     return int(kind or T.UINT8)
 
 
@@ -78,7 +80,7 @@ def divided_in_one_type(node: Node) -> None:
     _output_type(node)
     precision = node.attributes.pop("precision", 0) or node.elem_type(SCALE)
     if precision not in (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT32):
-        raise CannotConvert(node, f"precision is {spelled(precision)}", supported="float32, float16 and bfloat16")
+        raise CannotConvert(node, f"precision is {element_name(precision)}", supported="float32, float16 and bfloat16")
     for index in (X, SCALE):
         kind = node.elem_type(index)
         if kind != precision:
@@ -170,7 +172,7 @@ def rounded_quotient(node: Node) -> str:
     kind = node.elem_type(ZERO) if node.input(ZERO) else node.attributes.get("output_dtype", 0) or T.UINT8
     precision = node.attributes.get("precision", 0) or (of_scale if of_scale in HALVES else T.FLOAT)
     if precision not in (T.FLOAT, *HALVES):
-        raise CannotConvert(node, f"precision is {spelled(precision)}", supported="float32, float16 and bfloat16")
+        raise CannotConvert(node, f"precision is {element_name(precision)}", supported="float32, float16 and bfloat16")
     x = recast(build, node.input(X), node.elem_type(X), precision)
     value = recast(build, build.Div(x, held_as(node, SCALE, precision)), precision, T.FLOAT)
     if kind not in LIMITS:

@@ -8,7 +8,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.types import ELEMENT_TYPES, Dim
+from opshift.passes.model.types import ELEMENT_TYPES, Dim, element_name
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
@@ -81,7 +81,7 @@ def _carried(node: Node, carriers: Mapping[int, int]) -> None:
         values = node.scope.array(name)
         if values is None:
             raise CannotConvert(
-                node, f'"{name}" is {spelled(kind)} and not constant', supported="a constant of that type"
+                node, f'"{name}" is {element_name(kind)} and not constant', supported="a constant of that type"
             )
         node.set_input(index, node.build.constant(values.astype("float32"), carriers[kind]))
 

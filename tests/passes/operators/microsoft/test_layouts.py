@@ -258,12 +258,15 @@ def test_sizes_of_no_blocks_are_refused():
     ("body", "why"),
     [
         ("y = nchwc.Conv<kernel_shape=[1,1]>(x, w)", "is an output of the graph"),
-        ("c = nchwc.Conv<kernel_shape=[1,1]>(x, w) y = Softmax(c)", "is read by Softmax"),
+        ("c = nchwc.Conv<kernel_shape=[1,1]>(x, w) y = Softmax(c)", "Softmax reads a value in blocked layout"),
         (
             "c = nchwc.Conv<kernel_shape=[1,1]>(x, w) d = Mul(c, k) y = nchwc.ReorderOutput<channels=4>(d)",
-            "is read by Mul",
+            "Mul reads a value in blocked layout",
         ),
-        ("v = Neg(w) c = nchwc.Conv<kernel_shape=[1,1]>(x, v) y = nchwc.ReorderOutput<channels=4>(c)", "no constant"),
+        (
+            "v = Neg(w) c = nchwc.Conv<kernel_shape=[1,1]>(x, v) y = nchwc.ReorderOutput<channels=4>(c)",
+            "are not constant",
+        ),
     ],
 )
 def test_what_knows_no_blocks(body, why):

@@ -117,7 +117,7 @@ def test_x_and_scale_get_one_type():
         "y = QuantizeLinear<precision=1>(x, s)", 23, "y = QuantizeLinear(x, 0.5)", 22,
         inputs="float[12] x", outputs="uint8[12] y", constants="float s = {0.5}",
     )  # fmt: skip
-    why = "precision is tensor(double)"
+    why = "precision is double"
     io = {"inputs": "float[12] x", "outputs": "uint8[12] y", "constants": "float s = {0.5}"}
     check_refused("y = QuantizeLinear<precision=11>(x, s)", 23, 22, why, **io)
 

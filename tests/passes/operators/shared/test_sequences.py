@@ -123,11 +123,11 @@ def test_a_map_of_a_sequence_goes_below_13(target):
     ("kind", "first", "body", "why"),
     [
         ("float[5]", "SequenceInsert(s, x)", "new = SequenceInsert(old, x)", "supported: a sequence constructed there"),
-        ("float[5]", "SequenceConstruct(x)", "new = SequenceErase(old)", "supported: that is only appended to"),
-        ("float[5]", "SequenceConstruct(x)", "new = SequenceInsert(old, x, i)", "that is only appended to"),
+        ("float[5]", "SequenceConstruct(x)", "new = SequenceErase(old)", "that only grows at its end"),
+        ("float[5]", "SequenceConstruct(x)", "new = SequenceInsert(old, x, i)", "that only grows at its end"),
         (
             "float[5]", "SequenceConstruct(x)",
-            "a = SequenceAt(old, i) new = SequenceInsert(old, a)", 'reads "old"; a sequence that is only appended to',
+            "a = SequenceAt(old, i) new = SequenceInsert(old, a)", 'reads "old", a sequence with dynamic contents',
         ),
         (
             "float", "SequenceConstruct(x)",

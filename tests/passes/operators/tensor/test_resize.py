@@ -342,7 +342,7 @@ def test_nothing_is_left_of_an_axis(dims, factors, coordinates, mode, target):
         (
             'Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, "", s)',
             "float[4] r, int64[4] s",
-            "roi of",
+            "roi has shape",
         ),
     ],
 )

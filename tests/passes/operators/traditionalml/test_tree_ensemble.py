@@ -162,17 +162,17 @@ def test_integers_are_compared_as_floats():
 @pytest.mark.parametrize(
     ("trees", "attributes", "why"),
     [
-        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX over leaves with several votes"),
+        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX with several votes in a leaf"),
         ([stump(true={1: 1, 0: 2})], {"aggregate_function": "AVERAGE", "post_transform": "PROBIT"}, "PROBIT"),
         ([stump()], {"base_values": [1.0], "post_transform": "PROBIT"}, "PROBIT after base_values"),
-        ([stump()], {"base_values": [1.0, 2.0]}, "base_values of targets without a vote"),
+        ([stump()], {"base_values": [1.0, 2.0]}, "base_values for a target without votes"),
         ([stump()], {"post_transform": "LOGISTIC"}, "post_transform is LOGISTIC"),
-        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN of 1 trees for 2 targets"),
+        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN with 1 trees and 2 targets"),
         ([stump("BRANCH_ODD")], {}, "a node has mode BRANCH_ODD"),
-        ([[*stump(), {0: 1.0}]], {}, "other roots than its first node"),
-        ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "other roots than its first node"),
-        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values of targets"),
-        ([stump()], {"nodes_modes": ["LEAF"]}, "differ in length"),
+        ([[*stump(), {0: 1.0}]], {}, "a root that is not its first node"),
+        ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "a root that is not its first node"),
+        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values for a target"),
+        ([stump()], {"nodes_modes": ["LEAF"]}, "have different lengths"),
     ],
 )
 def test_what_no_ensemble_expresses_is_refused(trees, attributes, why):
