@@ -496,12 +496,11 @@ ENGINES = [
 
 ROWS = [*BRANCHES, *LINES, *FAR, *SPECIAL, *ROUNDING, *QUANTIZED, *RANDOM, *PLACES, *ENGINES]
 
-_LINE = "numbers on a line are moved by a rounding, decide otherwise, and that counts as noise of the source"
 _STEP = "outputs of whole models are not judged at one step of the quantization"
 
 WRONG = {
-    ("GreaterOrEqual for Greater, with a vector", VERIFY): _LINE,
-    ("GreaterOrEqual for Greater, with a vector", CONVERT): _LINE,
+    ("GreaterOrEqual for Greater, with a vector", VERIFY): "a line behind a Sin is not met, and a remark says so",
+    ("GreaterOrEqual for Greater, with a vector", CONVERT): "a line behind a Sin is not met, and a remark says so",
     ("no samples", VERIFY): "a second model that fails at size 0 is passed over",
     ("a Sigmoid that engines make 0", VERIFY): "the source is 0 everywhere, and allows for nothing",
     ("the largest of sums in another order", VERIFY): "outputs behind a tie are compared by rounding alone",
