@@ -103,7 +103,7 @@ def _with_regions(
     if not promise and not whole.is_different:
         findings = _give_up_names(prover, findings, bodies[1].outputs)
     failures = prover.failures
-    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks)]
+    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks), *_say_widened(prover.widened)]
     if whole.empty and ((manner.special and manner.grade == "exact") or not promise):
         whole.is_different, whole.why = True, whole.why or whole.empty
     elif whole.empty:
@@ -129,6 +129,14 @@ def _with_regions(
     if not whole.engine and whole.why:
         found = replace(found, why=whole.why)
     return found
+
+
+def _say_widened(names: Sequence[str]) -> list[str]:
+    """One remark on all parts that agree only together with the nodes before them."""
+    if not names:
+        return []
+    more = f" and {len(names) - 1} more agree" if len(names) > 1 else " agrees"
+    return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
 
 
 _DECIDING = frozenset(

@@ -151,6 +151,8 @@ class Prover:
         self._fixed: set[str] | None = None
         self._read: list[Any] = [None, None]  # the weights of the pair that was run last
         self.remarks: list[str] = []
+        self.widened: list[str] = []
+        """What agrees only together with the nodes before it."""
         self.failures: list[Failure] = []
         """What differs, in the order of the second model."""
 
@@ -236,6 +238,7 @@ class Prover:
                 outer = replace(outer, is_taken=one.is_taken)
                 (self.failures if is_run and one.label == CAPTURED else doubts).append(outer)
             self.remarks += prover.remarks
+            self.widened += prover.widened
         return findings, doubts, count > 0 and len(region.before) == len(region.after) == 1
 
     def _values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -336,8 +339,7 @@ class Prover:
                     if untaken:  # a branch differs on what it would have been given
                         kind.failures += untaken
                         return
-                    places = ", ".join(kind.pair.region.outputs[:2])
-                    self.remarks.append(f'"{places}" differs only on values that the model was not seen to give it')
+                    self.widened.append(kind.pair.region.outputs[0])
                     return
                 if there is not None:
                     region, failure = wider, there
