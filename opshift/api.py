@@ -20,11 +20,11 @@ from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Refinement
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.inputs.wanted import Values
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.sizes import batch as rebatched
-from opshift.passes.specialization.wanted import Values
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side

@@ -9,15 +9,15 @@ from opshift.passes.backends.resolving import Target, backend_of, known_ir, reso
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
+from opshift.passes.inputs import sizes
+from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.specialization import sizes
-from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
-from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
 
 
@@ -256,9 +256,9 @@ class Goal:
 
         Maps are tensors in it where that is asked for.
         """
-        from opshift.passes.specialization import fixing
+        from opshift.passes.inputs.writing import write_into_copy
 
-        return fixing.sized(self.make_tensors(source), self.fixed)
+        return write_into_copy(self.make_tensors(source), self.fixed)
 
     def make_tensors(self, source: ModelProto) -> ModelProto:
         """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.

@@ -203,7 +203,7 @@ def describe_whole(result: object) -> list[str | bytes]:
     if isinstance(result, Exception):
         return [type(result).__name__, str(result)]
     if isinstance(result, Ended):
-        timeless = re.sub(r'"(read|convert|write|verify)": [\d.e-]+', "", result.printed)
+        timeless = re.sub(r'"(read|convert|write|verify|seconds)": [\d.e-]+', "", result.printed)
         timeless = re.sub(r"\b[\d.]+ m?s\b", "", timeless)
         return [timeless, result.errors, result.code, *result.written]
     return [repr(result)]

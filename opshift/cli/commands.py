@@ -27,11 +27,11 @@ from opshift.passes.backends import resolving
 from opshift.passes.backends.backend import Backend
 from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal, Refinement, with_tensors
+from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
-from opshift.passes.specialization.sizes import batch as rebatched
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 

@@ -11,11 +11,11 @@ from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
+from opshift.passes.inputs.wanted import NOTHING
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.installed import LACKING
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.specialization.wanted import NOTHING
 
 MOST_NODES = 5_000
 """Of larger models nothing but the nearest opset is tried, which takes long enough."""

@@ -22,10 +22,10 @@ from opshift.passes.backends import resolving
 from opshift.passes.errors import InvalidModel
 from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Refinement
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.wanted import Values
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.wanted import Values
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
 

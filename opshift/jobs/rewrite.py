@@ -17,10 +17,10 @@ from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import taken_as
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
+from opshift.passes.inputs.wanted import resolved
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.wanted import resolved
 from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from opshift.passes.changes import Allowance, Result
+from opshift.passes.inputs.sizes import BatchSize
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
 from opshift.passes.specialization import fixing
-from opshift.passes.specialization.sizes import BatchSize
-from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.stages.stage import Facts
 
 

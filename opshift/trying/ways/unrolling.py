@@ -9,13 +9,13 @@ from typing import Any
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.fusion.reader import DRAWING
+from opshift.passes.inputs.wanted import NOTHING
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.editing import branches, dead_code
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.specialization import fixing
-from opshift.passes.specialization.wanted import NOTHING
 from opshift.trying.ways.rewriting import Rewriting
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
