@@ -679,8 +679,8 @@ _ANY = frozenset(
 """Operators whose results may be any number."""
 _ANY_CLASSICAL = frozenset(["Imputer", "Scaler"])
 """The same of ai.onnx.ml."""
-_MOVING = frozenset(["Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
-"""Operators that only move elements."""
+_MOVING = frozenset(["Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
+"""Operators that only move elements: one of a Shape is a size, and no free number; one of a table may be any."""
 
 
 def _open_part(model: ModelProto) -> Session:

@@ -114,6 +114,22 @@ def test_a_region_is_widened_to_values_that_are_free(one, other):
     assert [remark.endswith("differs only on values that the model was not seen to give it") for remark in made.remarks] == [True] * len(made.remarks)  # fmt: skip
 
 
+def test_the_size_of_an_input_is_no_free_number():
+    """A mask has as many rows as the tokens: its length is read off the tokens instead, as exported BERT is folded."""
+    runs = [{**run, "m": run["x"]} for run in RUNS]
+    length = "n = Shape(m) b = Gather(n, i) z = Add(b, b) "
+    _, made = proved(
+        f"{length} u = Unsqueeze(b, j) y = Concat<axis = 0>(u, u)",
+        f"{length} s = Shape<start = 0, end = 1>(x) y = Concat<axis = 0>(s, s)",
+        runs=runs,
+        inputs="float[N,8] x, float[N,8] m",
+        outputs="int64[2] y, int64 z",
+        constants="int64 i = {0}, int64[1] j = {0}",
+    )
+    assert made.failures == []
+    assert made.remarks == ['"y" differs only on values that the model was not seen to give it']
+
+
 def test_names_that_mean_other_values_are_given_up():
     _, made = proved("a = Exp(x) b = Neg(a) y = Sin(b)", "b = Exp(x) a = Neg(b) y = Sin(a)")
     assert made.failures
