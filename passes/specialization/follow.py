@@ -9,7 +9,7 @@ from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import shadowed
-from opshift.passes.optimization.bodies import BodyVisit
+from opshift.passes.optimization.door import BodyVisit
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.rules.axes import state_axes
 from opshift.passes.simplification.whole import Whole

@@ -1,7 +1,4 @@
-"""OpenVINO IR, a network in a `.xml` with its weights in the `.bin` beside it, as an ONNX model.
-
-What reads it is imported where there is some.
-"""
+"""Reads OpenVINO IR, a network in a `.xml` with its weights in the `.bin` beside it, as an ONNX model."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from pathlib import Path
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refused
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.openvino.translate import translate
+from opshift.passes.openvino.xml_file import parse
 from opshift.passes.records import dataclass
-
-SUFFIX = ".xml"
 
 
 @dataclass(frozen=True)
@@ -22,11 +19,6 @@ class Reading:
 
     model: ModelProto
     changes: tuple[Change, ...]
-
-
-def is_network(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is IR by its name."""
-    return os.fspath(path).lower().endswith(SUFFIX)
 
 
 def read(path: str | os.PathLike[str]) -> Reading:
@@ -39,9 +31,6 @@ def read(path: str | os.PathLike[str]) -> Reading:
         InvalidModel: a file is missing, is no IR, or does not hold together.
         Refused: layers have no counterpart in ONNX; all of them are named.
     """
-    from opshift.files.openvino_xml import parse
-    from opshift.passes.openvino.translate import translate
-
     network = parse(path)
     made = translate(network, str(Path(path).resolve().parent))
     if made.model is None:

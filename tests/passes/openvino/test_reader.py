@@ -8,11 +8,12 @@ import onnx
 import pytest
 from opshift.passes.errors import InvalidModel, Refused
 from opshift.passes.model import tensor_data
+from opshift.passes.openvino import xml_file
 from opshift.passes.openvino.refused import REFUSED
 
 import opshift
 from opshift.cli.main import main
-from opshift.files import model_file, openvino_xml
+from opshift.files import model_file
 from opshift.verification.engines import OnnxRuntime
 from tests.opshift.networks import Net
 
@@ -164,7 +165,7 @@ def test_what_does_not_hold_together_is_refused(damage, tmp_path, capsys):
     if damage == "no weights":
         path.with_suffix(".bin").unlink()
     with pytest.raises(InvalidModel, match=re.escape(why)):
-        openvino_xml.parse(path)
+        xml_file.parse(path)
     assert main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "13"]) == 5
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -172,13 +173,13 @@ def test_what_does_not_hold_together_is_refused(damage, tmp_path, capsys):
 def test_elements_may_be_nested_up_to_a_limit(tmp_path):
     path = add(tmp_path)
     text = path.read_text(encoding="utf-8")
-    for depth in (openvino_xml.DEEPEST - 1, openvino_xml.DEEPEST):  # inside of the network
+    for depth in (xml_file.DEEPEST - 1, xml_file.DEEPEST):  # inside of the network
         path.write_text(text.replace("<layers>", "<a>" * depth + "</a>" * depth + "<layers>"), encoding="utf-8")
-        if depth < openvino_xml.DEEPEST:
-            openvino_xml.parse(path)
+        if depth < xml_file.DEEPEST:
+            xml_file.parse(path)
         else:
             with pytest.raises(InvalidModel, match="nested more than 96 deep"):
-                openvino_xml.parse(path)
+                xml_file.parse(path)
 
 
 def test_more_text_than_any_network_has_is_not_read(tmp_path):
@@ -186,12 +187,12 @@ def test_more_text_than_any_network_has_is_not_read(tmp_path):
     with path.open("wb") as file:
         file.truncate(2**29 + 1)
     with pytest.raises(InvalidModel, match="more than 536870912 bytes"):
-        openvino_xml.parse(path)
+        xml_file.parse(path)
 
 
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InvalidModel, match="No such file"):
-        openvino_xml.parse(tmp_path / "none.xml")
+        xml_file.parse(tmp_path / "none.xml")
 
 
 def test_a_link_to_the_weights_is_followed_in_the_folder_of_the_network(tmp_path):

@@ -25,7 +25,7 @@ def parse(path: str | os.PathLike[str]) -> Network:
     """What a file says, checked: every edge leads from a port to a port, nothing is fed by itself, weights are there.
 
     Raises:
-        InvalidModel: see `opshift.files.openvino_ir.read`.
+        InvalidModel: as `opshift.passes.openvino.reader.read` says.
     """
     name = os.fspath(path)
     resolved = Path(path).resolve()

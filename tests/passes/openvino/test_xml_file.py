@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from opshift.passes.errors import InvalidModel
+from opshift.passes.openvino import xml_file
 from opshift.passes.openvino.network import End, Mapped
 
-from opshift.files import openvino_xml
 from tests.opshift.networks import Net
 
 BITS = {
@@ -36,7 +36,7 @@ def const(folder, kind, shape, size, *, offset=0, held=64):
     data = {"element_type": kind, "shape": shape, "offset": offset, "size": size}
     net.result(net.layer("Const", [], data, [(kind, [3])]))
     net.data = bytes(held)
-    return openvino_xml.parse(net.write(folder))
+    return xml_file.parse(net.write(folder))
 
 
 @pytest.mark.parametrize("kind", BITS)
@@ -85,7 +85,7 @@ def test_an_empty_constant_needs_no_weights(tmp_path):
     net.result(net.layer("Const", [], data, [("f32", [0])]))
     path = net.write(tmp_path)
     path.with_suffix(".bin").unlink()
-    assert len(openvino_xml.parse(path).graph.layers) == 2
+    assert len(xml_file.parse(path).graph.layers) == 2
 
 
 def edited(folder, *changes, net=None):
@@ -99,7 +99,7 @@ def edited(folder, *changes, net=None):
         assert old in text
         text = text.replace(old, new)
     path.write_text(text, encoding="utf-8")
-    return openvino_xml.parse(path)
+    return xml_file.parse(path)
 
 
 def test_what_a_network_says_is_read(tmp_path):
@@ -242,11 +242,11 @@ def test_both_versions_are_read(version, tmp_path):
 def test_as_much_text_as_is_read(tmp_path, monkeypatch):
     path = tmp_path / "net.xml"
     edited(tmp_path)
-    monkeypatch.setattr(openvino_xml, "LARGEST", path.stat().st_size)
-    openvino_xml.parse(path)
-    monkeypatch.setattr(openvino_xml, "LARGEST", path.stat().st_size - 1)
+    monkeypatch.setattr(xml_file, "LARGEST", path.stat().st_size)
+    xml_file.parse(path)
+    monkeypatch.setattr(xml_file, "LARGEST", path.stat().st_size - 1)
     with pytest.raises(InvalidModel, match="bytes of XML"):
-        openvino_xml.parse(path)
+        xml_file.parse(path)
 
 
 @pytest.mark.posix
@@ -255,4 +255,4 @@ def test_a_link_to_the_network_finds_weights_beside_either(tmp_path):
     folder.mkdir()
     edited(folder)
     (tmp_path / "link.xml").symlink_to(folder / "net.xml")
-    assert openvino_xml.parse(tmp_path / "link.xml").weights == "net.bin"
+    assert xml_file.parse(tmp_path / "link.xml").weights == "net.bin"

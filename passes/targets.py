@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from operator import index
+from typing import TYPE_CHECKING, TypeAlias
 
-from opshift.passes.backends.backend import Backend
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import default_domain
 from opshift.passes.spelling import hint
 
-Target = int | str | Mapping[str, int] | Backend
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
+
+Target: TypeAlias = "int | str | Mapping[str, int] | Backend"
+"""An opset, opsets by domain, or a backend, whose file is read where one is named."""
 
 _NUMBER = re.compile(r"[-+]?\d+")
 
@@ -34,13 +38,17 @@ def resolve(target: Target) -> tuple[dict[str, int], int | None]:
 
 def backend_of(target: Target | None) -> Backend | None:
     """The backend that a user's target names; None for opsets."""
-    if isinstance(target, Backend):
-        return target
-    if not isinstance(target, str) or target == "latest" or _NUMBER.fullmatch(target):
+    if target is None or isinstance(target, (int, Mapping)) or target == "latest":
         return None
-    from opshift.passes.backends.target_files import find
+    if isinstance(target, str):
+        if _NUMBER.fullmatch(target):
+            return None
+        from opshift.passes.backends.door import find
 
-    return find(target)
+        return find(target)
+    from opshift.passes.backends.door import Backend
+
+    return target if isinstance(target, Backend) else None
 
 
 def known_ir(version: int | None) -> int | None:
