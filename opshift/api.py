@@ -11,21 +11,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from opshift.files import openvino_ir
+from opshift.files import formats
 from opshift.files.lending import lent, loaded, rewriting
 from opshift.passes import goals
-from opshift.passes.backends.resolving import Target
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
-from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Refinement
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.inputs.wanted import Values
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.sizes import batch as rebatched
-from opshift.passes.specialization.wanted import Values
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
+from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
@@ -111,7 +110,7 @@ def convert_version(
         ValueError: an unknown target or IR version, or nothing is given to reach or to fix; an input or a dimension
             that the model does not have, or a size or a value that it does not take.
     """
-    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    wanted = Refinement(modernize, optimize=optimize, quantization=goals.check_quantization(quantization))
     held = fixed(fix_shape, set)
     goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate)
     return _reached(model, goal, progress)
@@ -372,7 +371,7 @@ def verify(
 
 def _network(model: Any) -> str | None:
     """The path of OpenVINO IR, which runs in OpenVINO."""
-    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and openvino_ir.is_network(model) else None
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and formats.is_foreign(model) else None
 
 
 def _besides(
