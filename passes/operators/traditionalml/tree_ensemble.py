@@ -20,8 +20,11 @@ from opshift.passes.operators.shared.classical.sums import Totals
 from opshift.passes.operators.shared.classical.trees import (
     OPSET,
     classified,
+    classified_by_choices,
     classified_by_tables,
+    evaluated_by_choices,
     evaluated_by_tables,
+    regressed_by_choices,
     regressed_by_tables,
 )
 from opshift.passes.rewrite.node import Node
@@ -406,6 +409,10 @@ changed(ENSEMBLES, 3, Pair(up=rows_of_features, down=doubles_to_floats), domain=
 changed("TreeEnsembleClassifier", 5, Pair(up=classifier_to_ensemble), domain=ML)
 changed("TreeEnsembleRegressor", 5, Pair(up=regressor_to_ensemble), domain=ML)
 changed("TreeEnsemble", 5, Pair(down=ensemble_to_regressor), domain=ML)
-defined("TreeEnsembleClassifier", classified_by_tables, opset=OPSET, domain=ML)
-defined("TreeEnsembleRegressor", regressed_by_tables, opset=OPSET, domain=ML)
-defined("TreeEnsemble", evaluated_by_tables, opset=OPSET, domain=ML)
+DEFINITIONS = {
+    "TreeEnsembleClassifier": (classified_by_tables, classified_by_choices),
+    "TreeEnsembleRegressor": (regressed_by_tables, regressed_by_choices),
+    "TreeEnsemble": (evaluated_by_tables, evaluated_by_choices),
+}
+for _op, (_tables, _choices) in DEFINITIONS.items():
+    defined(_op, _tables, opset=OPSET, domain=ML, needs="GatherElements", otherwise=_choices)

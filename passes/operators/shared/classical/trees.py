@@ -29,12 +29,23 @@ NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
 @says("Replaced the classifier by lookups in tables of its nodes, level by level, and the largest of the added votes")
 def classified_by_tables(node: Node) -> list[str]:
+    return _classified(node, elements=True)
+
+
+@says("Replaced the classifier by comparisons of all nodes, choices among leaves, and the largest of the added votes")
+def classified_by_choices(node: Node) -> list[str]:
+    return _classified(node, elements=False)
+
+
+def _classified(node: Node, *, elements: bool) -> list[str]:
     labels = class_labels(node, "classlabels_int64s", "classlabels_strings")
     transform = checked_transform(node)
     kind = _compares_in(node)
     forest = read_listed(node, "class", len(labels.values), _dtype(kind))
     node.close("votes are added in another order")
-    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize())
+    found = totals(
+        node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize(), elements=elements
+    )
     return classified(node, labels, transform, found, kind, positive=bool((forest.vote_weights >= 0).all()))
 
 
@@ -59,6 +70,15 @@ def classified(node: Node, labels: Labels, transform: str, found: Totals, kind: 
 
 @says("Replaced the regressor by lookups in tables of its nodes, level by level, and added what the leaves hold")
 def regressed_by_tables(node: Node) -> str:
+    return _regressed(node, elements=True)
+
+
+@says("Replaced the regressor by comparisons of all nodes, choices among leaves, and added what these hold")
+def regressed_by_choices(node: Node) -> str:
+    return _regressed(node, elements=False)
+
+
+def _regressed(node: Node, *, elements: bool) -> str:
     count = _count(node)
     kind = _compares_in(node)
     aggregate = node.attributes.get("aggregate_function", SUM)
@@ -70,12 +90,31 @@ def regressed_by_tables(node: Node) -> str:
     forest = read_listed(node, "target", count, _dtype(kind))
     transform = checked_transform(node)
     node.close("what leaves hold is added in another order")
-    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, aggregate, kind, node.proto.ByteSize())
+    found = totals(
+        node.build,
+        rows_as(node, kind),
+        kind,
+        width(node),
+        forest,
+        aggregate,
+        kind,
+        node.proto.ByteSize(),
+        elements=elements,
+    )
     return _float(node, _targets(node, found, count, aggregate, base, transform, kind), kind)
 
 
 @says("Replaced the trees by lookups in tables of their nodes, level by level, and added what the leaves hold")
 def evaluated_by_tables(node: Node) -> str:
+    return _evaluated(node, elements=True)
+
+
+@says("Replaced the trees by comparisons of all nodes, choices among leaves, and added what these hold")
+def evaluated_by_choices(node: Node) -> str:
+    return _evaluated(node, elements=False)
+
+
+def _evaluated(node: Node, *, elements: bool) -> str:
     count, kind = _count(node), node.elem_type()
     aggregate, transform = node.attributes.get("aggregate_function", 1), node.attributes.get("post_transform", 0)
     if not 0 <= aggregate < len(AGGREGATES) or not 0 <= transform < len(NUMBERED):
@@ -92,7 +131,15 @@ def evaluated_by_tables(node: Node) -> str:
     node.close("what leaves hold is added in another order")
     forest.vote_weights = forest.vote_weights.astype(_dtype(wide))
     found = totals(
-        node.build, rows_as(node, kind), kind, width(node), forest, AGGREGATES[aggregate], wide, node.proto.ByteSize()
+        node.build,
+        rows_as(node, kind),
+        kind,
+        width(node),
+        forest,
+        AGGREGATES[aggregate],
+        wide,
+        node.proto.ByteSize(),
+        elements=elements,
     )
     values = _targets(node, found, count, AGGREGATES[aggregate], [], NUMBERED[transform], wide)
     return recast(node.build, values, wide, kind)
