@@ -116,18 +116,13 @@ def evaluated_by_choices(node: Node) -> str:
 
 def _evaluated(node: Node, *, elements: bool) -> str:
     count, kind = _count(node), node.elem_type()
-    aggregate, transform = node.attributes.get("aggregate_function", 1), node.attributes.get("post_transform", 0)
-    if not 0 <= aggregate < len(AGGREGATES) or not 0 <= transform < len(NUMBERED):
-        raise fault(f"aggregate_function={aggregate}, post_transform={transform}: no such number", node.proto)
+    aggregate, transform = node.attributes.get("aggregate_function", 1), numbered_transform(node, count)
+    if not 0 <= aggregate < len(AGGREGATES):
+        raise fault(f"aggregate_function={aggregate}: no such number", node.proto)
     forest = read_ensemble(node, count, _dtype(kind))
     wide = T.FLOAT if kind == T.FLOAT16 else kind
     if any(value < 0 or value > 32 or value != int(value) for held in forest.members.values() for value in held):
         node.remarks.append("members of sets are told exactly; onnxruntime may take fractions away")
-    if transform in (1, 2) and count > 1:
-        node.remarks.append(
-            f"post_transform={transform} is {NUMBERED[transform]}, as onnxruntime reads it; by the text it is "
-            f"{TRANSFORMS[transform]}"
-        )
     node.close("what leaves hold is added in another order")
     forest.vote_weights = forest.vote_weights.astype(_dtype(wide))
     found = totals(
@@ -141,8 +136,19 @@ def _evaluated(node: Node, *, elements: bool) -> str:
         node.proto.ByteSize(),
         elements=elements,
     )
-    values = _targets(node, found, count, AGGREGATES[aggregate], [], NUMBERED[transform], wide)
+    values = _targets(node, found, count, AGGREGATES[aggregate], [], transform, wide)
     return recast(node.build, values, wide, kind)
+
+
+def numbered_transform(node: Node, count: int) -> str:
+    """The transform of a TreeEnsemble with `count` targets."""
+    number = node.attributes.get("post_transform", 0)
+    if not 0 <= number < len(NUMBERED):
+        raise fault(f"post_transform={number}: no such number", node.proto)
+    if number in (1, 2) and count > 1:
+        read, text = NUMBERED[number], TRANSFORMS[number]
+        node.remarks.append(f"post_transform={number} is {read}, as onnxruntime reads it; by the text it is {text}")
+    return NUMBERED[number]
 
 
 def _compares_in(node: Node) -> int:
