@@ -73,6 +73,8 @@ def convert_version(
     rebatch: int | str | None = None,
     annotate: bool = False,
     quantization: str | None = None,
+    zipmap: str | None = None,
+    map: str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
@@ -97,6 +99,9 @@ def convert_version(
         quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
             QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
             It can be asked for alone.
+        zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it. It can be asked for
+            alone, as can `map`.
+        map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
         progress: is called with what is done next, its place and the count, both 0 where nobody knows; what it raises
             ends this. The logger `opshift` tells the same.
 
@@ -112,7 +117,7 @@ def convert_version(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=goals.check_quantization(quantization))
     held = fixed(fix_shape, set)
-    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate)
+    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate, zipmap=zipmap, maps=map)
     return _reached(model, goal, progress)
 
 
@@ -153,8 +158,8 @@ def inline(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
-        zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it.
-        map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
+        zipmap: as for `convert_version`.
+        map: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -262,6 +267,8 @@ def plan(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    zipmap: str | None = None,
+    map: str | None = None,
     progress: Heard | None = None,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
@@ -278,6 +285,8 @@ def plan(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        zipmap: as for `convert_version`.
+        map: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -289,7 +298,7 @@ def plan(
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = _besides(goal, fix_shape, set, rebatch, annotate)
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
         return Plan(

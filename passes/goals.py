@@ -316,12 +316,15 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    zipmap: str | None = None,
+    maps: str | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
+    done = bool(fixed or annotate or wanted.quantization or zipmap or maps) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:

@@ -97,6 +97,8 @@ def convert_files(
     rebatch: int | str | None = None,
     annotate: bool = False,
     quantization: str | None = None,
+    zipmap: str | None = None,
+    map: str | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -132,6 +134,8 @@ def convert_files(
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
         quantization: as for `convert_version`.
+        zipmap: as for `convert_version`.
+        map: as for `convert_version`.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -141,7 +145,8 @@ def convert_files(
             one place, an output that is an input, a package that is not installed.
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=check_quantization(quantization))
-    goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), rebatch, annotate=annotate)
+    held = fixed(fix_shape, set)
+    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate, zipmap=zipmap, maps=map)
     external.asked(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)
