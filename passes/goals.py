@@ -68,6 +68,7 @@ class Goal:
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        carriers: the types whose values are carried in other ones, by the numbers of both.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -82,6 +83,7 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -107,6 +109,10 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        if self.carriers:
+            from opshift.passes.stages.carry import Carry
+
+            stages.append(Carry(self.carriers))
         if self._reaches:
             from opshift.passes.stages.reach import Reach
 
