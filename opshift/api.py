@@ -74,6 +74,7 @@ def convert_version(
     rebatch: int | str | None = None,
     annotate: bool = False,
     quantization: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
@@ -98,6 +99,8 @@ def convert_version(
         quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
             QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
             It can be asked for alone.
+        interface: types that the opset lacks, and those that carry their values, at inputs and outputs, too, such as
+            `["float8e4m3fn=float", "int4=int8"]`; roundings are written out. It can be asked for alone.
         progress: is called with what is done next, its place and the count, both 0 where nobody knows; what it raises
             ends this. The logger `opshift` tells the same.
 
@@ -113,7 +116,9 @@ def convert_version(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
     held = fixed(fix_shape, set)
-    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate)
+    goal = goals.versions(
+        target_version, ir_version, wanted, held, rebatch, annotate=annotate, interface=interface
+    )
     return _reached(model, goal, progress)
 
 
@@ -134,6 +139,7 @@ def inline(
     annotate: bool = False,
     zipmap: str | None = None,
     map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
@@ -156,6 +162,7 @@ def inline(
         annotate: as for `convert_version`.
         zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it.
         map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
+        interface: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -170,6 +177,7 @@ def inline(
     ops = as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
     goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    goal = goals.with_carriers(goal, interface)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
         raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
     return _reached(model, goal, progress)
@@ -263,6 +271,7 @@ def plan(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
@@ -279,6 +288,7 @@ def plan(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        interface: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -290,7 +300,7 @@ def plan(
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = _besides(goal, fix_shape, set, rebatch, annotate)
+    goal = goals.with_carriers(_besides(goal, fix_shape, set, rebatch, annotate), interface)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
         return Plan(

@@ -18,6 +18,7 @@ from opshift.passes.records import dataclass, field, replace
 from opshift.passes.specialization import sizes
 from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
+from opshift.passes.spelling import texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
 
 
@@ -202,8 +203,8 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, or annotated."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate
+        """Whether anything is to be fixed, annotated or carried, which is a goal by itself."""
+        return bool(self.fixed) or self.rebatch is not None or self.annotate or bool(self.carriers)
 
     @property
     def plain(self) -> Goal:
@@ -229,6 +230,8 @@ class Goal:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
+        if not reached and self.carriers and not self.fixed:
+            return "carried"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -266,6 +269,14 @@ class Goal:
 
         return fixing.sized(self.make_tensors(source), self.fixed)
 
+    def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
+        """The source with types that are carried in others, as far as that is asked for and can be done."""
+        if not self.carriers:
+            return source
+        from opshift.passes.stages.carry import Carry
+
+        return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
+
     def make_tensors(self, source: ModelProto) -> ModelProto:
         """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
 
@@ -283,7 +294,7 @@ class Goal:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
             return None  # another opset would not help, or was tried already
-        source = self.fix_sizes(source)
+        source = self.carry_types(self.fix_sizes(source), folder)
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
@@ -307,12 +318,14 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    interface: Iterable[str] | str | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
+    done = bool(fixed or annotate or wanted.quantization or interface) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    goal = replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    return with_carriers(goal, interface)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
@@ -321,6 +334,16 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
         if asked not in (None, "tensor"):
             raise ValueError(f"--{option} {asked}: maps become tensors, or stay as they are")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
+
+
+def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
+    """The goal with types that are carried in others, as `float8e4m3fn=float`; raises `ValueError` for unfit ones."""
+    pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
+    if not pairs:
+        return goal
+    from opshift.passes.types.carriers import read_carriers
+
+    return replace(goal, carriers=read_carriers(pairs))
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

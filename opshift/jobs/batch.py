@@ -98,6 +98,7 @@ def convert_files(
     rebatch: int | str | None = None,
     annotate: bool = False,
     quantization: str | None = None,
+    interface: Iterable[str] | str | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -133,6 +134,7 @@ def convert_files(
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
         quantization: as for `convert_version`.
+        interface: as for `convert_version`.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -142,7 +144,9 @@ def convert_files(
             one place, an output that is an input, a package that is not installed.
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
-    goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), rebatch, annotate=annotate)
+    goal = goals.versions(
+        target, ir_version, wanted, fixed(fix_shape, set), rebatch, annotate=annotate, interface=interface
+    )
     external.asked(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)

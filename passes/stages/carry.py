@@ -10,7 +10,7 @@ from opshift.passes.model.types import element_name
 from opshift.passes.records import dataclass
 from opshift.passes.stages.stage import Facts
 from opshift.passes.types.carrying import carry_types, is_named
-from opshift.passes.types.formats import Carriers
+from opshift.passes.types.carriers import Carriers
 
 
 @dataclass(frozen=True)
@@ -41,4 +41,7 @@ class Carry:
         carried = carry_types(result.model, self.carriers, ledger, facts.folder)
         if ledger.refusals:
             return result.followed_by(Result(None, tuple(ledger.changes), tuple(ledger.refusals)))
-        return result.followed_by(Result(carried, tuple(ledger.changes), ()))
+        ends = {value.name: value.type for value in (*model.graph.input, *model.graph.output)}
+        now = (*carried.graph.input, *carried.graph.output)
+        retyped = tuple(dict.fromkeys(value.name for value in now if value.type != ends.get(value.name)))
+        return result.followed_by(Result(carried, tuple(ledger.changes), (), retyped=retyped))

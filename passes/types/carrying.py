@@ -12,7 +12,8 @@ from typing import Any
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.errors import CannotConvert, Refusal
-from opshift.passes.model import schemas, tensor_data, tensors
+from opshift.passes.model import tensor_data, tensors
+from opshift.passes.model.formats import FORMATS, Floats, Integers
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
     FunctionProto,
@@ -30,7 +31,7 @@ from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import take_over
-from opshift.passes.types.formats import FORMATS, Carriers, Floats, Integers
+from opshift.passes.types.carriers import Carriers
 from opshift.passes.types.rounding import rounded, rounded_to_power
 
 T = TensorProto
@@ -41,13 +42,23 @@ TYPE_ATTRIBUTES = frozenset(
 """The attributes that hold the number of an element type."""
 
 CHOOSING = frozenset(
-    """
-    Abs ArgMax ArgMin Ceil CenterCropPad Clip Compress Concat Constant ConstantOfShape DepthToSpace EyeLike Expand
-    Flatten Floor Gather GatherElements GatherND GlobalMaxPool Hardmax Identity If Loop Max MaxPool MaxRoiPool MaxUnpool
-    Min Neg NonZero OneHot Optional OptionalGetElement Pad ReduceMax ReduceMin Relu Reshape ReverseSequence Round Scan
-    SequenceAt SequenceConstruct SequenceErase SequenceInsert Shape Sign Size Slice SpaceToDepth Split SplitToSequence
-    Squeeze TensorScatter Tile TopK Transpose Trilu Unique Unsqueeze Where
-    """.split()
+    (
+        *("Identity", "If", "Loop", "Scan", "Constant", "ConstantOfShape", "EyeLike", "OneHot"),
+        *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "DepthToSpace", "SpaceToDepth", "ReverseSequence"),
+        *("Concat", "Split", "Slice", "Pad", "CenterCropPad", "Expand", "Tile", "Trilu", "Compress", "Where"),
+        *("Gather", "GatherElements", "GatherND", "TensorScatter", "TopK", "Unique"),
+        *("Max", "Min", "Clip", "Relu", "Abs", "Neg", "Sign", "Ceil", "Floor", "Round", "Hardmax"),
+        *("MaxPool", "GlobalMaxPool", "MaxRoiPool", "MaxUnpool", "ReduceMax", "ReduceMin"),
+        *(
+            "SequenceAt",
+            "SequenceConstruct",
+            "SequenceErase",
+            "SequenceInsert",
+            "SplitToSequence",
+            "Optional",
+            "OptionalGetElement",
+        ),
+    )
 )
 """Operators whose results are numbers of their inputs, or such as every type of floats has."""
 CHOOSING_WITHOUT_REDUCTION = frozenset(("ScatterElements", "ScatterND"))
@@ -246,9 +257,7 @@ class _Retyping:
             return [proto]
         return self._rounded_results(node, forms, made)
 
-    def _rounded_results(
-        self, node: Node, forms: list[Floats | Integers | None], made: list[int]
-    ) -> list[NodeProto]:
+    def _rounded_results(self, node: Node, forms: list[Floats | Integers | None], made: list[int]) -> list[NodeProto]:
         results = node.build.again(node.proto, node.inputs)
         results = [results] if isinstance(results, str) else list(results)
         for index, form in enumerate(forms):
@@ -297,8 +306,8 @@ class _Retyping:
             for index, kind in enumerate(kinds):
                 formal = find(index)
                 if kind in self.carriers and formal and tensor_text(self.carriers[kind]) not in formal.types:
-                    why = f"{element_name(kind)} is carried in {element_name(self.carriers[kind])}, which it does not take"
-                    raise CannotConvert(question, why)
+                    wide = element_name(self.carriers[kind])
+                    raise CannotConvert(question, f"it does not take {wide}, which carries {element_name(kind)}")
 
     def _retype(self, kind: TypeProto) -> bool:
         """Write the carrying type into a type; False if there was nothing to do."""
@@ -413,10 +422,7 @@ def _low_bits(build: Builder, x: str, form: Integers, carrier: int, whole: bool)
     work = carrier if isinstance(FORMATS[carrier], Integers) else T.INT32
     wide = build.Cast(x if whole else build.Cast(x, to=T.INT32), to=work)
     offset, size = (build.constant(n, work) for n in (-form.lowest, form.highest - form.lowest + 1))
-    if form.lowest:
-        low = build.Sub(build.Mod(build.Add(wide, offset), size), offset)
-    else:
-        low = build.Mod(wide, size)
+    low = build.Sub(build.Mod(build.Add(wide, offset), size), offset) if form.lowest else build.Mod(wide, size)
     return str(low if work == carrier else build.Cast(low, to=carrier))
 
 

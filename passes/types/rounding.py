@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from math import inf, log, nan
 
+from opshift.passes.model.formats import Floats
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.builder import Builder
-from opshift.passes.types.formats import Floats
+
 
 T = TensorProto
 _MARGIN = 2.0**-10
@@ -52,9 +53,7 @@ def _quantum(build: Builder, x: str, unknown: str, to: Floats, work: int) -> str
         build.Mul(build.Log(within), build.constant(1 / log(2), work)), build.constant(-lowest - _MARGIN, work)
     )
     table = [2.0 ** (lowest + k - to.digits + 1) for k in range(top - lowest + 1)]
-    quantum = build.Gather(
-        build.constant(table, work, "quanta"), build.Cast(build.Floor(steps), to=T.INT32), axis=0
-    )
+    quantum = build.Gather(build.constant(table, work, "quanta"), build.Cast(build.Floor(steps), to=T.INT32), axis=0)
     is_small = build.Less(within, build.Mul(quantum, build.constant(2.0**to.digits, work)))
     return str(build.Where(is_small, quantum, build.Add(quantum, quantum)))
 
