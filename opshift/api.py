@@ -116,9 +116,7 @@ def convert_version(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
     held = fixed(fix_shape, set)
-    goal = goals.versions(
-        target_version, ir_version, wanted, held, rebatch, annotate=annotate, interface=interface
-    )
+    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate, interface=interface)
     return _reached(model, goal, progress)
 
 

@@ -51,6 +51,7 @@ def as_second(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
 def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
     """Two floats of different types, both in the narrower one; integers, and what that does not hold, in the wider."""
     import numpy as np
+
     from opshift.verification.bounds import half_unit, is_float
 
     if not (is_float(a) and is_float(b)):

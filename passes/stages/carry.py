@@ -6,11 +6,12 @@ from opshift.passes.changes import Allowance, Ledger, Result
 from opshift.passes.conversion import convert
 from opshift.passes.model import imports
 from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.named_types import named_types
 from opshift.passes.model.types import element_name
 from opshift.passes.records import dataclass
 from opshift.passes.stages.stage import Facts
-from opshift.passes.types.carrying import carry_types, is_named
 from opshift.passes.types.carriers import Carriers
+from opshift.passes.types.carrying import carry_types
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Carry:
         return f"carry {', '.join(pairs)}"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        if not is_named(model, self.carriers):
+        if self.carriers.keys().isdisjoint(named_types(model)):
             return Result(model, (), ())
         result = Result(model, (), ())
         if functions := [(default_domain(function.domain), function.name) for function in model.functions]:

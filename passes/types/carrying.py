@@ -6,8 +6,7 @@ narrow type after it. Casts become roundings, quantization its formula, and pack
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change, Ledger
@@ -25,6 +24,7 @@ from opshift.passes.model.messages import (
     copy_model,
     default_domain,
 )
+from opshift.passes.model.named_types import TYPE_ATTRIBUTES, tensor_types
 from opshift.passes.model.traversal import Body, bodies, subgraphs
 from opshift.passes.model.types import element_name, tensor_text
 from opshift.passes.rewrite import registry
@@ -36,11 +36,6 @@ from opshift.passes.types.rounding import rounded, rounded_to_power
 
 T = TensorProto
 LARGEST = 2**31 - 1  # bytes: what a file without external data can hold
-TYPE_ATTRIBUTES = frozenset(
-    ("dtype", "output_datatype", "output_dtype", "precision", "softmax_precision", "stash_type", "to")
-)
-"""The attributes that hold the number of an element type."""
-
 CHOOSING = frozenset(
     (
         *("Identity", "If", "Loop", "Scan", "Constant", "ConstantOfShape", "EyeLike", "OneHot"),
@@ -76,38 +71,6 @@ def carry_types(source: ModelProto, carriers: Carriers, ledger: Ledger, folder: 
     """
     model = _expand(source, carriers, ledger, folder)
     return source if ledger.refusals else _Retyping(model, carriers, ledger, folder).model
-
-
-def is_named(model: ModelProto, carriers: Carriers) -> bool:
-    """Whether a model names any of these types; it has no values of them otherwise."""
-    return any(kind in carriers for kind in _written_types(model))
-
-
-def _written_types(model: ModelProto) -> Iterator[int]:
-    """Every element type that a model names: all others follow from these."""
-    for body in bodies(model):
-        if isinstance(body, GraphProto):
-            yield from (tensor.data_type for tensor in body.initializer)
-            yield from (sparse.values.data_type for sparse in body.sparse_initializer)
-            for value in (*body.input, *body.output):
-                yield from (kind.elem_type for kind in _tensor_types(value.type))
-        for node in body.node:
-            for attribute in node.attribute:
-                if attribute.name in TYPE_ATTRIBUTES:
-                    yield attribute.i
-                yield attribute.t.data_type
-                yield attribute.sparse_tensor.values.data_type
-
-
-def _tensor_types(kind: TypeProto) -> Iterator[Any]:
-    """The types of tensors in a type, those in sequences and optionals among them."""
-    which = kind.WhichOneof("value")
-    if which in ("tensor_type", "sparse_tensor_type"):
-        yield getattr(kind, which)
-    elif which in ("sequence_type", "optional_type"):
-        yield from _tensor_types(getattr(kind, which).elem_type)
-    elif which == "map_type":
-        yield from _tensor_types(kind.map_type.value_type)
 
 
 # --- operators that become formulas first, while their types are what they were -------------------------------------
@@ -207,7 +170,7 @@ class _Retyping:
             self._retype(value.type)
         if isinstance(body, GraphProto):
             for value in (*body.input, *body.output):
-                kinds = {kind.elem_type for kind in _tensor_types(value.type)} & self.carriers.keys()
+                kinds = {kind.elem_type for kind in tensor_types(value.type)} & self.carriers.keys()
                 if self._retype(value.type) and body is self.model.graph:
                     self._note(value.name, "value", f"It is {self._spelled(kinds)}")
             for tensor in (*body.initializer, *(sparse.values for sparse in body.sparse_initializer)):
@@ -311,7 +274,7 @@ class _Retyping:
 
     def _retype(self, kind: TypeProto) -> bool:
         """Write the carrying type into a type; False if there was nothing to do."""
-        found = [each for each in _tensor_types(kind) if each.elem_type in self.carriers]
+        found = [each for each in tensor_types(kind) if each.elem_type in self.carriers]
         for each in found:
             each.elem_type = self.carriers[each.elem_type]
         return bool(found)

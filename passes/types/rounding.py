@@ -15,7 +15,6 @@ from opshift.passes.model.formats import Floats
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.rewrite.builder import Builder
 
-
 T = TensorProto
 _MARGIN = 2.0**-10
 """How far the logarithm is moved down, so that it is never too large; it is wrong by less."""
