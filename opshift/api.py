@@ -75,6 +75,7 @@ def convert_version(
     quantization: str | None = None,
     zipmap: str | None = None,
     map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
@@ -102,6 +103,8 @@ def convert_version(
         zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it. It can be asked for
             alone, as can `map`.
         map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
+        interface: types that the opset lacks, and those that carry their values, at inputs and outputs, too, such as
+            `["float8e4m3fn=float", "int4=int8"]`; roundings are written out. It can be asked for alone.
         progress: is called with what is done next, its place and the count, both 0 where nobody knows; what it raises
             ends this. The logger `opshift` tells the same.
 
@@ -117,7 +120,17 @@ def convert_version(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=goals.check_quantization(quantization))
     held = fixed(fix_shape, set)
-    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate, zipmap=zipmap, maps=map)
+    goal = goals.versions(
+        target_version,
+        ir_version,
+        wanted,
+        held,
+        rebatch,
+        annotate=annotate,
+        zipmap=zipmap,
+        maps=map,
+        interface=interface,
+    )
     return _reached(model, goal, progress)
 
 
@@ -138,6 +151,7 @@ def inline(
     annotate: bool = False,
     zipmap: str | None = None,
     map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
@@ -160,6 +174,7 @@ def inline(
         annotate: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
+        interface: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -174,6 +189,7 @@ def inline(
     ops = as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
     goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    goal = goals.with_carriers(goal, interface)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
         raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
     return _reached(model, goal, progress)
@@ -269,6 +285,7 @@ def plan(
     annotate: bool = False,
     zipmap: str | None = None,
     map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
@@ -287,6 +304,7 @@ def plan(
         annotate: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
+        interface: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -299,6 +317,7 @@ def plan(
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
     goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    goal = goals.with_carriers(goal, interface)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
         return Plan(

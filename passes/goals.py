@@ -17,7 +17,7 @@ from opshift.passes.model.messages import ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.spelling import hint
+from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
 from opshift.passes.targets import Target, backend_of, known_ir, resolve
 
@@ -83,6 +83,7 @@ class Goal:
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        carriers: the types whose values are carried in other ones, by the numbers of both.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -122,6 +124,10 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        if self.carriers:
+            from opshift.passes.stages.carry import Carry
+
+            stages.append(Carry(self.carriers))
         if self._reaches:
             from opshift.passes.stages.reach import Reach
 
@@ -211,8 +217,8 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, or annotated."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate
+        """Whether anything is to be fixed, annotated or carried, which is a goal by itself."""
+        return bool(self.fixed) or self.rebatch is not None or self.annotate or bool(self.carriers)
 
     @property
     def plain(self) -> Goal:
@@ -238,6 +244,8 @@ class Goal:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
+        if not reached and self.carriers and not self.fixed:
+            return "carried"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -275,6 +283,14 @@ class Goal:
 
         return write_into_copy(self.make_tensors(source), self.fixed)
 
+    def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
+        """The source with types that are carried in others, as far as that is asked for and can be done."""
+        if not self.carriers:
+            return source
+        from opshift.passes.stages.carry import Carry
+
+        return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
+
     def make_tensors(self, source: ModelProto) -> ModelProto:
         """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
 
@@ -292,7 +308,7 @@ class Goal:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
             return None  # another opset would not help, or was tried already
-        source = self.fix_sizes(source)
+        source = self.carry_types(self.fix_sizes(source), folder)
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
@@ -318,12 +334,13 @@ def versions(
     annotate: bool = False,
     zipmap: str | None = None,
     maps: str | None = None,
+    interface: Iterable[str] | str | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization or zipmap or maps) or rebatch is not None
+    done = bool(fixed or annotate or wanted.quantization or zipmap or maps or interface) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
+    goal = with_carriers(with_tensors(conversion(target, ir_version, wanted), zipmap, maps), interface)
     return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
@@ -333,6 +350,16 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
         if asked not in (None, "tensor"):
             raise ValueError(f"--{option} {asked}: maps become tensors, or stay as they are")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
+
+
+def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
+    """The goal with types that are carried in others, as `float8e4m3fn=float`; raises `ValueError` for unfit ones."""
+    pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
+    if not pairs:
+        return goal
+    from opshift.passes.types.carriers import read_carriers
+
+    return replace(goal, carriers=read_carriers(pairs))
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

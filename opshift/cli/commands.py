@@ -24,7 +24,7 @@ from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes import targets as resolving
 from opshift.passes.conversion import convert as engine
-from opshift.passes.goals import Goal, Refinement, with_tensors
+from opshift.passes.goals import Goal, Refinement, with_carriers, with_tensors
 from opshift.passes.inputs.sizes import batch as rebatched
 from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
@@ -58,7 +58,7 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 def _fixing(options: argparse.Namespace) -> bool:
     """Whether anything is to be fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
-    return bool(fixing or options.zipmap or options.map)
+    return bool(fixing or options.zipmap or options.map or options.interface)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -139,6 +139,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     goal = with_tensors(goal, options.zipmap, options.map)
+    goal = with_carriers(goal, getattr(options, "interface", None))
     manner = Manner(
         options.external_data,
         THRESHOLD if options.threshold is None else options.threshold,

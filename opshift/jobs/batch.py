@@ -99,6 +99,7 @@ def convert_files(
     quantization: str | None = None,
     zipmap: str | None = None,
     map: str | None = None,
+    interface: Iterable[str] | str | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -136,6 +137,7 @@ def convert_files(
         quantization: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
+        interface: as for `convert_version`.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -146,7 +148,17 @@ def convert_files(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=check_quantization(quantization))
     held = fixed(fix_shape, set)
-    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate, zipmap=zipmap, maps=map)
+    goal = goals.versions(
+        target,
+        ir_version,
+        wanted,
+        held,
+        rebatch,
+        annotate=annotate,
+        zipmap=zipmap,
+        maps=map,
+        interface=interface,
+    )
     external.asked(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)

@@ -260,6 +260,7 @@ class _Job:
         before, remarks = running(self.compared)
         found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
         found = replace(found, remarks=(*found.remarks, *remarks))
-        if found.cast:  # two models may differ in that; one and what becomes of it do not
-            return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
+        cast = [name for name in found.cast if name not in result.retyped]
+        if cast:  # two models may differ in that; one and what becomes of it only where it is asked for
+            return replace(found, status="different", why=f"of another type: {', '.join(cast)}")
         return found

@@ -9,8 +9,12 @@ from time import perf_counter
 
 from opshift.files import external
 from opshift.passes import progress
+from opshift.passes.analysis.scope import of_model
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import tensor_data
+from opshift.passes.model import imports, tensor_data
+from opshift.passes.model.formats import FORMATS
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.named_types import named_types
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import replace
 from opshift.verification import interfaces
@@ -98,7 +102,7 @@ def _with_regions(
         shown, whole.why = part
         feeds = draw_inputs(shown, wanted)
     prover = Prover(*bodies, feeds, manner, shown=shown)
-    findings = prover.prove(drawn=promise)
+    findings = prover.prove(_find_retyped(before, after), drawn=promise)
     first = prover.failures
     if not promise and not whole.is_different:
         findings = _give_up_names(prover, findings, bodies[1].outputs)
@@ -137,6 +141,16 @@ def _say_widened(names: Sequence[str]) -> list[str]:
         return []
     more = f" and {len(names) - 1} more agree" if len(names) > 1 else " agrees"
     return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
+
+
+def _find_retyped(before: Side, after: Side) -> set[str]:
+    """Find values of types that the second model does not have: they are other ones there, whatever their names are."""
+    gone = set(named_types(before.model)).difference(named_types(after.model), [TensorProto.UNDEFINED])
+    if not gone & FORMATS.keys():
+        return set()
+    scope = of_model(before.model, imports.opsets(before.model).get("", 1))
+    names = (name for node in before.model.graph.node for name in node.output if name)
+    return {name for name in names if scope.elem_type(name) in gone}
 
 
 _DECIDING = frozenset(
