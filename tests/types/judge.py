@@ -226,7 +226,9 @@ def difference(before: Any, after: Any, wanted: int = FLOAT16) -> tuple[float, f
     finite = np.isfinite(wide)
     if not np.array_equal(np.where(finite, 0, wide), np.where(np.isfinite(other), 0, other), equal_nan=True):
         return float("inf"), ALLOWED[wanted]
-    gap, size = (float(np.sqrt(np.mean(v[finite] ** 2))) if finite.any() else 0.0 for v in (wide - other, wide))
+    if not finite.any():
+        return 0.0, ALLOWED[wanted]
+    gap, size = (float(np.sqrt(np.mean(v**2))) for v in (wide[finite] - other[finite], wide[finite]))
     return (gap / size if size else (float("inf") if gap else 0.0)), ALLOWED[wanted]
 
 

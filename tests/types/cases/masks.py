@@ -31,6 +31,15 @@ case(
     seen=["huggingface/transformers#17306", "NVIDIA/apex#93", "NVIDIA/TensorRT#2466"],
 )
 case(
+    "mask_added_to_large_scores",  # a row that is masked wholly is uniform in float32: -1e9 has no room for scores
+    f"""(float[2,5,8] x, int64[2,5] mask) => (float[2,5,8] y)
+    {{ {HEAD} f = Cast<to=1>(mask) u = Unsqueeze(f, axis) i = Sub(one, u) b = Mul(i, low) a = Add(s, b) {TAIL} }}""",
+    *MASKS,
+    weights={**WEIGHTS, "one": floats(1), "low": floats(-1e12), "scale": floats(2)},
+    wide=["i", "b", "a", "p"],
+    seen=["huggingface/transformers#17306", "huggingface/transformers#10484"],
+)
+case(
     "mask_added_of_10000",  # is within the range: nothing stays wide
     f"""(float[2,5,8] x, int64[2,5] mask) => (float[2,5,8] y)
     {{ {HEAD} f = Cast<to=1>(mask) u = Unsqueeze(f, axis) i = Sub(one, u) b = Mul(i, low) a = Add(s, b) {TAIL} }}""",
