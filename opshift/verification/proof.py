@@ -37,7 +37,7 @@ from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, Finding
 Feeds = Mapping[str, Any]
 
 CAPTURED = "captured values"
-_LEAST = 12
+_LEAST = 9
 """Sets of drawn values that each kind is run on, whatever time it takes."""
 _BATCH = 1 << 28
 """Bytes of captured values that are held at a time."""
