@@ -13,7 +13,7 @@ from functools import cache
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
 from opshift.passes.records import dataclass
-from opshift.passes.rewrite import operator_files, vendor_files
+from opshift.passes.rewrite import operator_files
 from opshift.passes.rewrite.node import Node
 
 Replacement = str | Sequence[str] | None
@@ -151,7 +151,7 @@ def step(domain: str, op: str, version: int) -> Pair | None:
 
 def registered() -> dict[Key, Pair]:
     """Every registration, by (domain, operator, newer version)."""
-    for domain, operators in (*operator_files.FILES.items(), *vendor_files.FILES.items()):
+    for domain, operators in (*operator_files.FILES.items(), *_vendor_files().items()):
         for op in operators:
             _load(domain, op)
     return dict(_steps)
@@ -160,7 +160,13 @@ def registered() -> dict[Key, Pair]:
 @cache
 def _load(domain: str, op: str) -> None:
     """Import the file that tells an operator's history."""
-    files = vendor_files.FILES if domain in schemas.VENDORS else operator_files.FILES
+    files = _vendor_files() if domain in schemas.VENDORS else operator_files.FILES
     file = files.get(domain, {}).get(op)
     if file:
         importlib.import_module(f"opshift.passes.operators.{file}")
+
+
+def _vendor_files() -> dict[str, dict[str, str]]:
+    """The file by domain and operator, of vendors: imported where a model calls one of theirs."""
+    files: dict[str, dict[str, str]] = importlib.import_module("opshift.passes.operators.microsoft.files").FILES
+    return files

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from opshift.passes.inputs.interface import tensor
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import integer
-from opshift.passes.specialization.interface import tensor
 
 ML = "ai.onnx.ml"
 OTHER_ROWS = 64
