@@ -41,11 +41,13 @@ class Draw:
         label: what is tried, as a report says it.
         feeds: by the name of an input.
         how: `ordinary`; `far` beyond what the first form may be made for; `special` numbers, such as NaN.
+        remark: what was not tried.
     """
 
     label: str
     feeds: dict[str, Any]
     how: str = ORDINARY
+    remark: str = ""
 
 
 def draw(
@@ -95,8 +97,7 @@ def draw(
 
     for label, feeds in _places_in_tables(parts, base, weights, free):
         yield Draw(label, feeds)
-    for feeds in _leaves_of_trees(parts, base, floats, batched, rng):
-        yield Draw("rows for each leaf", feeds)
+    yield from _leaves_of_trees(parts, base, floats, batched, rng)
     if not (floats or whole or truths or indices):
         return
     with np.errstate(all="ignore"):
@@ -157,19 +158,21 @@ def _places_in_tables(
 
 def _leaves_of_trees(
     parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], batched: str, rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Draw]:
     """Rows that reach the leaves of tree ensembles; as many as there are where the number of rows is free."""
     for node in (node for part in parts for node in part.graph.node if trees.is_tree_ensemble(node)):
         name = node.input[0]
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
             continue
         rows = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
-        if name == batched:
-            yield {**base, name: rows}
-            continue
-        count = len(base[name])
-        for start in range(0, min(len(rows), _MOST_TURNS * count), count):
-            yield {**base, name: np.resize(rows[start:], base[name].shape)}
+        count = len(rows) if name == batched else len(base[name])
+        rows = rows[: _MOST_TURNS * count]
+        missing, leaves = trees.count_unreached(node, rows)
+        remark = f"{missing} of {leaves} leaves of its trees were not reached, and are not compared"
+        for start in range(0, len(rows), max(count, 1)):
+            some = rows[start : start + count]
+            fed = some if name == batched else np.resize(some, base[name].shape)
+            yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start or not missing else remark)
 
 
 def _filled(value: Array, numbers: Sequence[int]) -> Array:

@@ -358,6 +358,8 @@ class Prover:
                 continue
             found = self._judged(pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how)
             if found is not None:
+                if drawn.remark:
+                    self.remarks.append(f'"{kind.pair.region.outputs[0]}": {drawn.remark}')
                 done += 1
                 if found.why:
                     return drawn.label, found.why, drawn.feeds
