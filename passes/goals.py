@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
+from opshift.passes.inputs import sizes
+from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.specialization import sizes
-from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
-from opshift.passes.specialization.wanted import Wanted
-from opshift.passes.spelling import texts
+from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
+from opshift.passes.targets import Target, backend_of, known_ir, resolve
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,17 @@ class Refinement:
 
 
 NOTHING = Refinement()
+
+QUANTIZATIONS = ("qdq", "qoperator")
+"""How quantized operators may be written: on floats between DequantizeLinear and QuantizeLinear, or on integers."""
+
+
+def check_quantization(form: str | None) -> str:
+    """The form of quantized operators that a user names, empty for none; raises `ValueError` for an unknown one."""
+    if form is not None and form not in QUANTIZATIONS:
+        likely = hint(form, QUANTIZATIONS) or f"; {' and '.join(QUANTIZATIONS)} are known"
+        raise ValueError(f"unknown quantization {form!r}{likely}")
+    return form or ""
 
 
 @dataclass(frozen=True)
@@ -248,7 +262,7 @@ class Goal:
         """Calls in the result that the backend was measured not to read; for a backend named for its opset."""
         if self.backend is not None or self.reader is None or not self.reader.measured:
             return ()
-        from opshift.passes.backends.obstacles import obstacles
+        from opshift.passes.backends.door import obstacles
 
         return tuple(obstacles(made, self.reader, folder))
 
@@ -256,7 +270,7 @@ class Goal:
         """Dimensions that the user has to fix: the backend reads only numbers there."""
         if self.backend is None:
             return ()
-        from opshift.passes.backends.obstacles import open_dimensions
+        from opshift.passes.backends.door import open_dimensions
 
         return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
@@ -265,9 +279,9 @@ class Goal:
 
         Maps are tensors in it where that is asked for.
         """
-        from opshift.passes.specialization import fixing
+        from opshift.passes.inputs.writing import write_into_copy
 
-        return fixing.sized(self.make_tensors(source), self.fixed)
+        return write_into_copy(self.make_tensors(source), self.fixed)
 
     def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
         """The source with types that are carried in others, as far as that is asked for and can be done."""
@@ -284,7 +298,7 @@ class Goal:
         """
         if not (self.zipmap or self.maps):
             return source
-        from opshift.passes.specialization.maps import as_tensors
+        from opshift.passes.specialization.door import as_tensors
 
         return as_tensors(source, zipmap=self.zipmap, maps=self.maps)[0]
 
@@ -318,14 +332,16 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    zipmap: str | None = None,
+    maps: str | None = None,
     interface: Iterable[str] | str | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization or interface) or rebatch is not None
+    done = bool(fixed or annotate or wanted.quantization or zipmap or maps or interface) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    goal = replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
-    return with_carriers(goal, interface)
+    goal = with_carriers(with_tensors(conversion(target, ir_version, wanted), zipmap, maps), interface)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
@@ -341,7 +357,7 @@ def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
     pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
     if not pairs:
         return goal
-    from opshift.passes.types.carriers import read_carriers
+    from opshift.passes.types.door import read_carriers
 
     return replace(goal, carriers=read_carriers(pairs))
 

@@ -107,7 +107,7 @@ def _with_regions(
     if not promise and not whole.is_different:
         findings = _give_up_names(prover, findings, bodies[1].outputs)
     failures = prover.failures
-    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks)]
+    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks), *_say_widened(prover.widened)]
     if whole.empty and ((manner.special and manner.grade == "exact") or not promise):
         whole.is_different, whole.why = True, whole.why or whole.empty
     elif whole.empty:
@@ -116,22 +116,31 @@ def _with_regions(
         # every changed part is the same: rounding in front of a decision moved some elements to its other side
         remarks.append(f'{whole.part:.2%} of "{whole.tensor}" fell otherwise by rounding: {whole.why}')
         whole.is_different = not _decides(before)
+    if failures and not whole.is_different and not promise and not any(one.is_taken for one in failures):
+        why = f"{failures[0].why}, and no input was seen to take that branch"
+        return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
     if whole.is_different or failures:
         found = _told(whole, DIFFERENT, findings, remarks)
         return _placed(found, (failures and first) or failures or first, prover, before, after, wanted)
     uncovered = [found for found in findings if found.status == UNCOVERED]
-    if not whole.engine and uncovered:
-        one = uncovered[0]
+    open_parts = [found for found in uncovered if not whole.engine or not found.is_reached]
+    if open_parts:
+        one = open_parts[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
         return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
-    remarks += [
-        f'"{found.values[0]}" could not be run alone; whole models may not reach it ({found.why})'
-        for found in uncovered
-    ]
+    remarks += [f'"{found.values[0]}" could be run in the whole models alone ({found.why})' for found in uncovered]
     found = _told(whole, EQUAL, findings, remarks)
     if not whole.engine and whole.why:
         found = replace(found, why=whole.why)
     return found
+
+
+def _say_widened(names: Sequence[str]) -> list[str]:
+    """One remark on all parts that agree only together with the nodes before them."""
+    if not names:
+        return []
+    more = f" and {len(names) - 1} more agree" if len(names) > 1 else " agrees"
+    return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
 
 
 def _find_retyped(before: Side, after: Side) -> set[str]:
