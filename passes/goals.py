@@ -19,6 +19,7 @@ from opshift.passes.specialization import sizes
 from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
+from opshift.passes.types.wanted import Types
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Goal:
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        types: which element types become which.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    types: Types | None = None
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -107,6 +110,13 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        retyped: list[Stage] = []
+        if self.types is not None:
+            from opshift.passes.stages.change_types import ChangeTypes
+
+            retyped.append(ChangeTypes(self.types))
+            if not self.types.narrows:  # an older opset may lack the narrower types
+                stages += retyped
         if self._reaches:
             from opshift.passes.stages.reach import Reach
 
@@ -135,6 +145,8 @@ class Goal:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))
+        if self.types is not None and self.types.narrows:
+            stages += retyped
         if self.annotate:
             from opshift.passes.stages.annotate import Annotate
 
@@ -196,8 +208,8 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, or annotated."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate
+        """Whether anything is to be fixed, annotated, or to have another type."""
+        return bool(self.fixed) or self.rebatch is not None or self.annotate or self.types is not None
 
     @property
     def plain(self) -> Goal:
@@ -217,6 +229,7 @@ class Goal:
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
         reached += filter(None, [self.refinement.quantization])
+        reached += [self.types.label] if self.types is not None else []
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         if self.rebatch is not None:
@@ -301,12 +314,14 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    types: Types | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
+    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None or types is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    goal = conversion(target, ir_version, wanted)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, types=types)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:

@@ -38,6 +38,7 @@ from opshift.verification.side import Side
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from opshift.passes.types.wanted import Types
     from opshift.trying.tried import Manner as Trying
 
 
@@ -45,7 +46,9 @@ def convert_goal(options: argparse.Namespace) -> Goal:
     """The goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
-        raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
+        raise ValueError(
+            "name what to reach: --opset, --target or --ir-version, --types, or a --quantization; or what to fix"
+        )
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
         from opshift.passes.fusion.quantization.forms import known
@@ -61,7 +64,20 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 def _fixing(options: argparse.Namespace) -> bool:
     """Whether anything is to be fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
-    return bool(fixing or options.zipmap or options.map)
+    return bool(fixing or options.zipmap or options.map or options.types)
+
+
+def _types(options: argparse.Namespace) -> Types | None:
+    """Which element types are asked for, if any."""
+    how = {name: getattr(options, name) for name in ("interface", "keep", "only", "budget")}
+    if options.types is None:
+        for name, value in how.items():
+            if value is not None:
+                raise ValueError(f"--{name} is of no effect without --types")
+        return None
+    from opshift.passes.types.wanted import types
+
+    return types(options.types, **how)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -141,7 +157,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
-    goal = with_tensors(goal, options.zipmap, options.map)
+    goal = replace(with_tensors(goal, options.zipmap, options.map), types=_types(options))
     manner = Manner(
         options.external_data,
         THRESHOLD if options.threshold is None else options.threshold,
