@@ -199,6 +199,8 @@ class Result:
     """How a conversion was done that did not succeed at once."""
     types: TypesReport | None = None
     """What became of element types, where others were asked for."""
+    retyped: tuple[str, ...] = ()
+    """The inputs and outputs of the model that have another type than in its source, as that was asked for."""
 
     def followed_by(self, later: Result) -> Result:
         """The result of both, where `later` was made of this model. A wrong declaration is reported once."""
@@ -216,6 +218,7 @@ class Result:
             batch=later.batch or self.batch,
             types=later.types or self.types,
             stages=(*self.stages, *later.stages),
+            retyped=(*self.retyped, *later.retyped),
         )
 
     @property

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from opshift.jobs.measuring import Deviation
 from opshift.jobs.outcome import Outcome, several
 from opshift.passes.changes import TypesReport
-from opshift.verification.narrowed import Deviation
 
 _SHOWN = 8  # reasons, and outputs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from opshift.jobs.measuring import Deviation, Measured, compare, measure
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal
@@ -13,7 +14,6 @@ from opshift.passes.records import dataclass, replace
 from opshift.passes.types.constants import is_same
 from opshift.passes.types.undoing import restored
 from opshift.passes.types.wanted import KEEP, Types
-from opshift.verification.narrowed import Deviation, Measured, compare, measure
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
 

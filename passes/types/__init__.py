@@ -1,1 +1,1 @@
-"""Element types: which values of a model take another one, which cannot, and the casts between both."""
+"""Element types of values: those that change, the casts between, and wider types that carry what a runtime lacks."""
