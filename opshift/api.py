@@ -11,21 +11,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from opshift.files import openvino_ir
+from opshift.files import formats
 from opshift.files.lending import lent, loaded, rewriting
 from opshift.passes import goals
-from opshift.passes.backends.resolving import Target
-from opshift.passes.changes import Change
+from opshift.passes.changes import Change, worst
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
-from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Refinement
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.inputs.wanted import Values
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.sizes import batch as rebatched
-from opshift.passes.specialization.wanted import Values
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
+from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
@@ -58,7 +57,7 @@ class Plan:
     @property
     def grade(self) -> str:
         """`exact`: the same values for every input. `close`: the same real-number function, other rounding."""
-        return "close" if any(change.grade == "close" for change in self.changes) else "exact"
+        return worst(change.grade for change in self.changes)
 
 
 @rewriting
@@ -74,6 +73,12 @@ def convert_version(
     rebatch: int | str | None = None,
     annotate: bool = False,
     quantization: str | None = None,
+    zipmap: str | None = None,
+    map: str | None = None,
+    interface: Iterable[str] | str | None = None,
+    types: str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
@@ -98,6 +103,17 @@ def convert_version(
         quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
             QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
             It can be asked for alone.
+        zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it. It can be asked for
+            alone, as can `map`.
+        map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
+        interface: types that the opset lacks, and those that carry their values, at inputs and outputs, too, such as
+            `["float8e4m3fn=float", "int4=int8"]`; roundings are written out. It can be asked for alone. With `types`,
+            also `"narrow"`, for inputs and outputs to change with the rest, or `"input:x=float16"`.
+        types: other element types, `"float16"` or `"bfloat16"` for float32, `"float32"` for back again,
+            `"float64=float32"`. Nothing is run, so that what is known of the constants and operators decides; the
+            command runs the model, and sees more. It can be asked for alone.
+        keep: patterns of nodes that keep their types, such as `"op:Softmax"`, `"node:*head*"`, `"value:y"`.
+        only: patterns of nodes whose types may change, and no others'.
         progress: is called with what is done next, its place and the count, both 0 where nobody knows; what it raises
             ends this. The logger `opshift` tells the same.
 
@@ -111,9 +127,22 @@ def convert_version(
         ValueError: an unknown target or IR version, or nothing is given to reach or to fix; an input or a dimension
             that the model does not have, or a size or a value that it does not take.
     """
-    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    wanted = Refinement(modernize, optimize=optimize, quantization=goals.check_quantization(quantization))
     held = fixed(fix_shape, set)
-    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate)
+    goal = goals.versions(
+        target_version,
+        ir_version,
+        wanted,
+        held,
+        rebatch,
+        annotate=annotate,
+        zipmap=zipmap,
+        maps=map,
+        interface=interface,
+        types=types,
+        keep=keep,
+        only=only,
+    )
     return _reached(model, goal, progress)
 
 
@@ -134,6 +163,7 @@ def inline(
     annotate: bool = False,
     zipmap: str | None = None,
     map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
@@ -154,8 +184,9 @@ def inline(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
-        zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it.
-        map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
+        zipmap: as for `convert_version`.
+        map: as for `convert_version`.
+        interface: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -170,6 +201,7 @@ def inline(
     ops = as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
     goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    goal = goals.with_carriers(goal, interface)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
         raise ValueError("nothing to do: give operators, a domain, a target, portable=True or sizes to fix")
     return _reached(model, goal, progress)
@@ -263,6 +295,9 @@ def plan(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    zipmap: str | None = None,
+    map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
@@ -279,6 +314,9 @@ def plan(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        zipmap: as for `convert_version`.
+        map: as for `convert_version`.
+        interface: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -290,7 +328,8 @@ def plan(
     """
     wanted = Refinement(modernize, optimize=optimize)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = _besides(goal, fix_shape, set, rebatch, annotate)
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    goal = goals.with_carriers(goal, interface)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
         return Plan(
@@ -372,7 +411,7 @@ def verify(
 
 def _network(model: Any) -> str | None:
     """The path of OpenVINO IR, which runs in OpenVINO."""
-    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and openvino_ir.is_network(model) else None
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and formats.is_foreign(model) else None
 
 
 def _besides(

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
+from opshift.passes.inputs import sizes
+from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.specialization import sizes
-from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
-from opshift.passes.specialization.wanted import Wanted
+from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
+from opshift.passes.targets import Target, backend_of, known_ir, resolve
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
+    from opshift.passes.types.wanted import Types
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,17 @@ class Refinement:
 
 NOTHING = Refinement()
 
+QUANTIZATIONS = ("qdq", "qoperator")
+"""How quantized operators may be written: on floats between DequantizeLinear and QuantizeLinear, or on integers."""
+
+
+def check_quantization(form: str | None) -> str:
+    """The form of quantized operators that a user names, empty for none; raises `ValueError` for an unknown one."""
+    if form is not None and form not in QUANTIZATIONS:
+        likely = hint(form, QUANTIZATIONS) or f"; supported: {' and '.join(QUANTIZATIONS)}"
+        raise ValueError(f"unknown quantization {form!r}{likely}")
+    return form or ""
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -68,6 +84,8 @@ class Goal:
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        types: which element types become which.
+        carriers: the types whose values are carried in other ones, by the numbers of both.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -82,6 +100,8 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    types: Types | None = None
+    carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -107,6 +127,17 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        retyped: list[Stage] = []
+        if self.types is not None:
+            from opshift.passes.stages.change_types import ChangeTypes
+
+            retyped.append(ChangeTypes(self.types))
+            if not self.types.narrows:  # an older opset may lack the narrower types
+                stages += retyped
+        if self.carriers:
+            from opshift.passes.stages.carry import Carry
+
+            stages.append(Carry(self.carriers))
         if self._reaches:
             from opshift.passes.stages.reach import Reach
 
@@ -135,6 +166,8 @@ class Goal:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))
+        if self.types is not None and self.types.narrows:
+            stages += retyped
         if self.annotate:
             from opshift.passes.stages.annotate import Annotate
 
@@ -197,7 +230,13 @@ class Goal:
     @property
     def is_fixing(self) -> bool:
         """Whether sizes or inputs are fixed, or types annotated."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate
+        return (
+            bool(self.fixed)
+            or self.rebatch is not None
+            or self.annotate
+            or bool(self.carriers)
+            or self.types is not None
+        )
 
     @property
     def plain(self) -> Goal:
@@ -217,12 +256,15 @@ class Goal:
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
         reached += filter(None, [self.refinement.quantization])
+        reached += [self.types.label] if self.types is not None else []
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         if self.rebatch is not None:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
+        if not reached and self.carriers and not self.fixed:
+            return "carried"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -239,7 +281,7 @@ class Goal:
         """List calls in the result that failed when the backend was measured."""
         if self.backend is not None or self.reader is None or not self.reader.measured:
             return ()
-        from opshift.passes.backends.obstacles import obstacles
+        from opshift.passes.backends.door import obstacles
 
         return tuple(obstacles(made, self.reader, folder))
 
@@ -247,7 +289,7 @@ class Goal:
         """List dynamic dimensions that the user has to fix, as the backend needs numbers."""
         if self.backend is None:
             return ()
-        from opshift.passes.backends.obstacles import open_dimensions
+        from opshift.passes.backends.door import open_dimensions
 
         return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
@@ -256,9 +298,17 @@ class Goal:
 
         Maps are tensors in it where that is asked for.
         """
-        from opshift.passes.specialization import fixing
+        from opshift.passes.inputs.writing import write_into_copy
 
-        return fixing.sized(self.make_tensors(source), self.fixed)
+        return write_into_copy(self.make_tensors(source), self.fixed)
+
+    def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
+        """The source with types that are carried in others, as far as that is asked for and can be done."""
+        if not self.carriers:
+            return source
+        from opshift.passes.stages.carry import Carry
+
+        return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
 
     def make_tensors(self, source: ModelProto) -> ModelProto:
         """Copy the model with tensors in place of maps, so that both models can be compared.
@@ -267,7 +317,7 @@ class Goal:
         """
         if not (self.zipmap or self.maps):
             return source
-        from opshift.passes.specialization.maps import as_tensors
+        from opshift.passes.specialization.door import as_tensors
 
         return as_tensors(source, zipmap=self.zipmap, maps=self.maps)[0]
 
@@ -277,7 +327,7 @@ class Goal:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
             return None  # another opset would not help, or was tried already
-        source = self.fix_sizes(source)
+        source = self.carry_types(self.fix_sizes(source), folder)
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
@@ -301,12 +351,21 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    zipmap: str | None = None,
+    maps: str | None = None,
+    interface: Iterable[str] | str | None = None,
+    types: str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Mapping[str, float] | None = None,
 ) -> Goal:
     """Make the goal of `convert_version`; raises `ValueError` for an unknown target, or if nothing is asked."""
-    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
+    done = bool(fixed or annotate or wanted.quantization or zipmap or maps or interface or types) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
+    goal = with_types(goal, types, interface, keep, only, budget)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
@@ -315,6 +374,42 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
         if asked not in (None, "tensor"):
             raise ValueError(f"--{option} must be tensor, or left out, not {asked}")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
+
+
+def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
+    """The goal with types that are carried in others, as `float8e4m3fn=float`; raises `ValueError` for unfit ones."""
+    pairs = texts(interface, "give interface as pairs of types, such as float8e4m3fn=float")
+    if not pairs:
+        return goal
+    from opshift.passes.types.door import read_carriers
+
+    return replace(goal, carriers=read_carriers(pairs))
+
+
+def with_types(
+    goal: Goal,
+    types: str | None,
+    interface: Iterable[str] | str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Iterable[str] | Mapping[str, float] | str | None = None,
+) -> Goal:
+    """The goal with other element types, and with types that are carried in others.
+
+    `interface` says both what types inputs and outputs have, and which types are carried. Raises `ValueError` for what
+    has no meaning.
+    """
+    held = [interface] if isinstance(interface, str) else list(interface or ())
+    own = [text for text in held if "=" not in text or text.startswith(("input:", "output:"))]
+    goal = with_carriers(goal, [text for text in held if text not in own])
+    if types is None:
+        for name, value in (("interface keep or narrow", own), ("keep", keep), ("only", only), ("budget", budget)):
+            if value:
+                raise ValueError(f"--{name} needs --types")
+        return goal
+    from opshift.passes.types.wanted import types as wanted
+
+    return replace(goal, types=wanted(types, own, keep, only, budget))
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

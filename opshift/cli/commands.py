@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from opshift.cli import display, effects, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
-from opshift.files import model_file
-from opshift.files import openvino_ir as ir
+from opshift.files import formats, model_file
 from opshift.files.external import THRESHOLD
 from opshift.files.writing import told, writing
 from opshift.jobs import documents
@@ -23,34 +22,32 @@ from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
-from opshift.passes.backends import resolving
-from opshift.passes.backends.backend import Backend
+from opshift.passes import targets as resolving
 from opshift.passes.conversion import convert as engine
-from opshift.passes.goals import Goal, Refinement, with_tensors
+from opshift.passes.goals import Goal, Refinement, with_tensors, with_types
+from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
-from opshift.passes.specialization.sizes import batch as rebatched
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from opshift.trying.tried import Manner as Trying
+    from opshift.passes.backends.door import Backend
+    from opshift.trying.door import Manner as Trying
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
     """Make the goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
-        raise ValueError("nothing to do: give --opset, --target, --ir-version, --quantization or --fix-shape")
+        raise ValueError("nothing to do: give --opset, --target, --ir-version, --types, --quantization or --fix-shape")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
-        from opshift.passes.fusion.quantization.forms import known
-
-        wanted = replace(wanted, quantization=known(options.quantization))
+        wanted = replace(wanted, quantization=goals.check_quantization(options.quantization))
     if options.target is None:
         return _conversion(options, wanted)
     if options.opset:
@@ -61,7 +58,7 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 def _fixing(options: argparse.Namespace) -> bool:
     """Whether sizes, inputs or the batch are fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
-    return bool(fixing or options.zipmap or options.map)
+    return bool(fixing or options.zipmap or options.map or options.types or options.interface)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -125,7 +122,7 @@ GOALS = {"convert": convert_goal, "fold": fold_goal, "inline": inline_goal, "opt
 
 def _denied(path: Path) -> list[str]:
     """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
-    from opshift.passes.backends.target_files import loads, text_of
+    from opshift.passes.backends.door import loads, text_of
 
     text = text_of(path)
     if path.suffix == ".toml":
@@ -142,6 +139,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     goal = with_tensors(goal, options.zipmap, options.map)
+    goal = with_types(goal, options.types, options.interface, options.keep, options.only, options.budget)
     manner = Manner(
         options.external_data,
         THRESHOLD if options.threshold is None else options.threshold,
@@ -178,17 +176,16 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
             if getattr(options, option, None) is not None:
                 raise ValueError(f"--{option} needs --try")
         return None
-    from opshift.trying import learning, search, tried
-    from opshift.trying.attempt import backend_of
+    from opshift.trying import door as trying
 
     given = {name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None}
-    bound = search.Bound(**given)
+    bound = trying.Bound(**given)
     if bound.tries < 1 or not bound.seconds > 0:  # NaN is not, either
         raise ValueError("--tries must be 1 or more, --seconds more than 0")
     if options.learn is not None:
-        learning.check(Path(options.learn))
+        trying.check_learnt(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
-    return tried.Manner(backend_of(goal), bound, options.repro, options.learn, file)
+    return trying.Manner(trying.backend_of(goal), bound, options.repro, options.learn, file)
 
 
 def _report(
@@ -325,7 +322,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _side(path: str) -> Side:
-    return Side(model_file.read(path), _folder(path), path if ir.is_network(path) else None)
+    return Side(model_file.read(path), _folder(path), path if formats.is_foreign(path) else None)
 
 
 @process.ours()
@@ -357,8 +354,8 @@ def inspect(options: argparse.Namespace) -> int:
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
     """Run `opshift inspect --target` or `--opset`: show what would change, and what would be refused."""
     from opshift.jobs.advice import advice
-    from opshift.passes.backends.knowledge import known as known_calls
-    from opshift.passes.backends.obstacles import obstacles
+    from opshift.passes.backends.door import known as known_calls
+    from opshift.passes.backends.door import obstacles
 
     folder, backend = _folder(options.model), goal.backend
     result = goal.run(source, folder)
@@ -409,7 +406,7 @@ def ledger(options: argparse.Namespace) -> int:
 
 def targets(options: argparse.Namespace) -> int:
     """Run `opshift targets`."""
-    from opshift.passes.backends.target_files import targets as known
+    from opshift.passes.backends.door import targets as known
 
     if options.format == "json":
         print(

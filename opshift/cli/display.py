@@ -25,7 +25,7 @@ from opshift.jobs.outcome import (
     stage_lines,
     verdict,
 )
-from opshift.passes.changes import Change, Result
+from opshift.passes.changes import RETYPED, Change, Result
 from opshift.passes.errors import Refusal, grouped
 from opshift.passes.model import schemas
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
     from opshift.jobs.yielding import TakenBack
-    from opshift.passes.backends.backend import Backend
+    from opshift.passes.backends.door import Backend
 
 
 _SHOWN = 12  # inputs or outputs
@@ -67,7 +67,8 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
             say(line, console)
     stays = _refused(outcome.stays, verbose=verbose, said="not quantized")
     unread = _refused(outcome.unread, verbose=verbose, said="not supported")
-    for line in [*idle.told(outcome), *stays, *unread, *_taken_back(outcome.taken_back)]:
+    types = _types(outcome, verbose=verbose) if outcome.types is not None or outcome.deviations else []
+    for line in [*idle.told(outcome), *types, *stays, *unread, *_taken_back(outcome.taken_back)]:
         say(line, console)
     for line in _refused(outcome.refusals, verbose=verbose):
         say(line, console, style="red")
@@ -75,6 +76,12 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
         say(f"left to you: {need}", console)
     for line in _closing(outcome, verbose=verbose):
         say(line, console)
+
+
+def _types(outcome: Outcome, *, verbose: bool) -> list[str]:
+    from opshift.cli import narrowing
+
+    return narrowing.told(outcome, verbose=verbose)
 
 
 def say(line: str, console: Console | None = None, style: str | None = None) -> None:
@@ -180,7 +187,7 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
 
 def _known(held: Sequence[Knowledge]) -> list[str]:
     """One line for each word; of what nobody knows with the reasons."""
-    from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN
+    from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN
 
     lines = []
     for word, said in ((READ, "read (measured)"), (BELIEVED, "believed (documented)"), (UNKNOWN, "unknown")):
@@ -192,7 +199,7 @@ def _known(held: Sequence[Knowledge]) -> list[str]:
 
 def _as_it_is(held: Prospect) -> str:
     """The verdict where nothing is in the way that anybody knows of."""
-    from opshift.passes.backends.knowledge import BELIEVED, UNKNOWN
+    from opshift.passes.backends.door import BELIEVED, UNKNOWN
 
     unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
     if unknown:
@@ -313,8 +320,9 @@ def _headline(before: Facts, after: Facts) -> str:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    """One line for each operator, version and sentence."""
-    counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), changes))  # all but the node and the domain
+    """One line for each operator, version and sentence; changes of element types are reported apart."""
+    told = [change for change in changes if change.how != RETYPED]
+    counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), told))  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         note = f" ({remark})" if remark else ""
@@ -327,6 +335,8 @@ def _main_changes(changes: Sequence[Change]) -> list[str]:
     """At most five lines, the most frequent changes first. Operators with the same change share a line."""
     groups: dict[tuple[str, str, str], list[Change]] = {}
     for change in changes:
+        if change.how == RETYPED:
+            continue  # reported apart
         rung = "" if change.source == change.target else change.rung
         groups.setdefault((change.how, rung, change.grade), []).append(change)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
@@ -365,7 +375,9 @@ def _closing(outcome: Outcome, *, verbose: bool) -> list[str]:
         lines += trying.told(outcome.tried)
         if not outcome.tried.agrees:
             return [*lines, trying.ending(outcome.tried)]
-    lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
+    said = verdict(outcome.verification) if outcome.verification is not None else "not verified"
+    back = outcome.types is not None and outcome.grade == "narrowed" and outcome.verification is not None
+    lines.append(f"with the types put back {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
     if outcome.verification is not None:
         lines += measured(outcome.verification)
     lines += [f"changed there: {line}" for line in _changes(blamed(outcome))]

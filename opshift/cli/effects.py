@@ -30,6 +30,8 @@ def check(options: argparse.Namespace) -> None:
         for name in _RUN:
             if getattr(options, name) is not None:
                 raise ValueError(f"{_typed(name)} has no effect with --no-verify")
+    if getattr(options, "types", None) and options.evidence is not None:
+        raise ValueError("--evidence does not work with --types")
     if options.out_dir is None and (options.jobs is not None or options.backend is not None):
         raise ValueError("--jobs and --backend need --out-dir")
     if options.out_dir is not None:

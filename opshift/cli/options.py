@@ -30,6 +30,7 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
             help="also optimize: fold constants, remove nodes that are unused, repeated or without effect",
         )
     add_fixing(beside)
+    add_types(parser.add_argument_group("element types"))
     beside.add_argument("--ir-version", type=int, metavar="N", help="write this IR version; the opset does not change")
     add_writing(parser.add_argument_group("output"))
     proof = parser.add_argument_group("verification")
@@ -114,6 +115,39 @@ def add_fixing(parser: Holder) -> None:
         "--map",
         choices=("tensor",),
         help="take the values of a map as a tensor, in the order of the keys, for CastMap and DictVectorizer",
+    )
+
+
+def add_types(parser: Holder) -> None:
+    """Element types, and what keeps its own."""
+    parser.add_argument(
+        "--types",
+        metavar="TYPE|TYPE=TYPE,...",
+        help="change element types: float16 or bfloat16 (of float32), float32 (back again), float64=float32",
+    )
+    parser.add_argument(
+        "--interface",
+        action="append",
+        metavar="keep|narrow|input:NAME=TYPE|TYPE=TYPE",
+        help="types of inputs and outputs: keep (the default), narrow, or input:NAME=TYPE for one. Or "
+        "store a type that the opset lacks in a wider one, with explicit rounding: float8=float, "
+        "int4=int8, bfloat16=float. Repeatable",
+    )
+    parser.add_argument(
+        "--keep",
+        action="append",
+        metavar="PATTERN|@FILE",
+        help="keep the types of these nodes: op:Softmax, node:*head*, value:y, or a file of patterns. Repeatable",
+    )
+    parser.add_argument(
+        "--only", action="append", metavar="PATTERN|@FILE", help="change only the types of these nodes. Repeatable"
+    )
+    parser.add_argument(
+        "--budget",
+        action="append",
+        metavar="[OUTPUT:]X",
+        help="how far an output may move, as RMS of the difference over RMS of the output (default: 0.01, "
+        "for bfloat16 0.04); nodes that move it further keep their types. Repeatable",
     )
 
 

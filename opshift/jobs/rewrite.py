@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from opshift.files import external, model_file, openvino_ir
+from opshift.files import external, formats, model_file
 from opshift.files.writing import followed
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
@@ -17,17 +17,18 @@ from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import taken_as
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
+from opshift.passes.inputs.wanted import resolved
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.wanted import resolved
 from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
+    from opshift.jobs.narrowing import Narrowed
     from opshift.jobs.yielding import TakenBack
-    from opshift.trying.tried import Manner as Trying
-    from opshift.trying.tried import Tried
+    from opshift.trying.door import Manner as Trying
+    from opshift.trying.door import Tried
     from opshift.verification.verdict import Verification
 
 
@@ -64,7 +65,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     with taken_as(manner.nchwc_width):
         started, output = perf_counter(), followed(output)
         progress.tell(f"read {model.name}")
-        network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
+        network = formats.read(model) if formats.is_foreign(model) else None
         imported: list[str] = []
         source = model_file.read(model, imported=imported) if network is None else network.model
         read = network.changes if network is not None else tuple(map(_imported, imported))
@@ -75,7 +76,13 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         side = Side(source, folder, str(model) if network is not None else None)
         job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
         started = perf_counter()
-        if manner.trying is None:
+        if manner.trying is None and goal.types is not None and manner.verify and not manner.dry_run:
+            from opshift.jobs.narrowing import narrow  # as below
+
+            (result, narrowed), tried = narrow(goal, job.made, folder, manner.wanted), None
+            job = replace(job, narrowed=narrowed)
+            goal = replace(goal, types=narrowed.types) if narrowed is not None else goal
+        elif manner.trying is None:
             with process.ours():
                 result, tried = goal.run(source, folder), None
         else:
@@ -116,7 +123,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
 def _of(result: Result, outcome: Outcome) -> Outcome:
     """Add to an outcome what a successful result says."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
-    return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages)
+    return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages, types=result.types)
 
 
 def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
@@ -135,10 +142,11 @@ def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapp
 
 def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
     """Add to a refused outcome the nearest opset and hints. A batch that cannot change gets none."""
-    from opshift.passes.specialization.rebatching import CANNOT_CHANGE  # as below
+    if goal.rebatch is not None:
+        from opshift.passes.specialization.door import CANNOT_CHANGE
 
-    if any(refusal.why.startswith(CANNOT_CHANGE) for refusal in result.refusals):
-        return outcome
+        if any(refusal.why.startswith(CANNOT_CHANGE) for refusal in result.refusals):
+            return outcome
     from opshift.jobs.advice import advice  # slow to import, and not wanted elsewhere
 
     with process.ours():
@@ -176,17 +184,23 @@ class _Job:
     values: Mapping[str, Any]
     """What the source is fed where it is run once a sample."""
     report: Report | None
+    narrowed: Narrowed | None = None
+
+    def made(self, goal: Goal, allowance: Allowance | None = None) -> Result:
+        """What becomes of the source."""
+        with process.ours():
+            return goal.run(self.source.model, self.source.folder, allowance)
 
     def attempt(self, goal: Goal, allowance: Allowance | None = None) -> Result:
-        with process.ours():
-            result = goal.run(self.source.model, self.source.folder, allowance)
+        """The same with what was done to read it."""
+        result = self.made(goal, allowance)
         return replace(result, changes=(*self.read, *result.changes))
 
     def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
         """Search for a form of the model that runs in an installed backend (`--try`)."""
-        from opshift.trying import attempt
+        from opshift.trying.door import attempt
 
-        return attempt.attempt(self.source, goal, trying, self.manner.wanted)
+        return attempt(self.source, goal, trying, self.manner.wanted)
 
     def written(self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()) -> tuple[int, Outcome]:
         """Write a result beside the output, prove it, and rename it if it is equal; returns the exit code and the
@@ -212,6 +226,7 @@ class _Job:
                 verification = self._verified(after, result, manner.wanted)
                 self.seconds["verify"] = perf_counter() - started
             found = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
+            found = replace(found, deviations=self.narrowed.deviations if self.narrowed is not None else ())
             found = replace(found, after=facts(result.model, draft.size, result.after))
             code = code_of(verification)
             if code == DONE and verification is not None:
@@ -259,8 +274,19 @@ class _Job:
             before, batch = self.compared, result.batch
             return verify_samples_apart(before, after, batch, self.values, grade=result.grade, wanted=given)
         before, remarks = running(self.compared)
-        found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
+        grade = "close" if result.grade == "narrowed" else result.grade
+
+        def prove(after: Side) -> Verification:
+            return verify_apart(before, after, grade=grade, wanted=wanted, plain=plain, promise=True)
+
+        if self.narrowed is not None and result.types is not None:
+            from opshift.jobs.narrowing import verify
+
+            found = verify(self.compared, result, self.narrowed, prove)
+        else:
+            found = prove(after)
         found = replace(found, remarks=(*found.remarks, *remarks))
-        if found.cast:  # two models may differ in that; one and what becomes of it do not
-            return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
+        cast = [name for name in found.cast if name not in result.retyped]
+        if cast:  # two models may differ in that; one and what becomes of it only where it is asked for
+            return replace(found, status="different", why=f"of another type: {', '.join(cast)}")
         return found

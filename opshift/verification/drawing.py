@@ -6,7 +6,7 @@ small numbers alone, both branches. The same inputs go to both forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -41,11 +41,13 @@ class Draw:
         label: what is tried, as a report says it.
         feeds: by the name of an input.
         how: `ordinary`; `far` beyond what the first form may be made for; `special` numbers, such as NaN.
+        remark: what was not tried.
     """
 
     label: str
     feeds: dict[str, Any]
     how: str = ORDINARY
+    remark: str = ""
 
 
 def draw(
@@ -95,8 +97,7 @@ def draw(
 
     for label, feeds in _places_in_tables(parts, base, weights, free):
         yield Draw(label, feeds)
-    for feeds in _leaves_of_trees(parts, base, floats, batched, rng):
-        yield Draw("rows for each leaf", feeds)
+    yield from _leaves_of_trees(parts, base, floats, batched, rng)
     if not (floats or whole or truths or indices):
         return
     with np.errstate(all="ignore"):
@@ -105,23 +106,16 @@ def draw(
         turns = _turns(base, floats, 5 * len(lines))
         if floats:
             yield Draw(_ON_LINES, varied(lambda value: _on_lines(value, lines, 0)))
-            yield Draw("small numbers", varied(lambda v: normal(v) * 2.0**-8, in_range))
-            yield Draw("whole numbers with ties", varied(lambda v: rng.integers(-3, 4, v.shape)))
             yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
             yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negated))
-        for label, feeds in _solved(parts, varied(normal, in_range), floats, watch):
+        for label, feeds in _solved(parts, varied(normal, in_range), weights, floats, watch):
             yield Draw(label, feeds)
         for turn in range(1, turns):
             yield Draw(_ON_LINES, varied(partial(_on_lines, lines=lines, turn=turn)))
         if floats:
             yield Draw("tiny numbers", varied(lambda v: normal(v) * 2.0**-13))
-            yield Draw("positive numbers", varied(lambda v: np.abs(normal(v))))
-            yield Draw("large numbers", varied(lambda v: normal(v) * 8, in_range))
         elif whole:
             yield Draw("negative integers", varied(normal, _negated))
-        equal = _all_equal(base, [*floats, *whole], rng)
-        if equal:
-            yield Draw("equal inputs", {**varied(normal), **equal})
         if truths:
             for truth in (False, True):
                 yield Draw(f"all {truth}", {**varied(normal), **{n: np.full_like(base[n], truth) for n in truths}})
@@ -164,19 +158,21 @@ def _places_in_tables(
 
 def _leaves_of_trees(
     parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], batched: str, rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Draw]:
     """Draw rows that reach every leaf of a tree ensemble."""
     for node in (node for part in parts for node in part.graph.node if trees.is_tree_ensemble(node)):
         name = node.input[0]
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
             continue
         rows = trees.draw_rows(node, base[name].shape[1], base[name].dtype, rng)
-        if name == batched:
-            yield {**base, name: rows}
-            continue
-        count = len(base[name])
-        for start in range(0, min(len(rows), _MOST_TURNS * count), count):
-            yield {**base, name: np.resize(rows[start:], base[name].shape)}
+        count = len(rows) if name == batched else len(base[name])
+        rows = rows[: _MOST_TURNS * count]
+        missing, leaves = trees.count_unreached(node, rows)
+        remark = f"{missing} of {leaves} leaves of its trees were not reached, so not compared"
+        for start in range(0, len(rows), max(count, 1)):
+            some = rows[start : start + count]
+            fed = some if name == batched else np.resize(some, base[name].shape)
+            yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start or not missing else remark)
 
 
 def _filled(value: Array, numbers: Sequence[int]) -> Array:
@@ -212,20 +208,6 @@ def _special(value: Array, turn: int) -> Array:
 def _ends(value: Array, rng: np.random.Generator) -> Array:
     info = np.iinfo(value.dtype)
     return rng.choice(np.array([info.min, info.max, 1, info.max - 1], value.dtype), value.shape)
-
-
-def _all_equal(base: Feeds, names: Sequence[str], rng: np.random.Generator) -> dict[str, Any]:
-    """Give inputs of one shape and type the same numbers, so that comparisons meet ties."""
-    groups: dict[Any, list[str]] = {}
-    for name in names:
-        groups.setdefault((base[name].shape, base[name].dtype), []).append(name)
-    found: dict[str, Any] = {}
-    for alike in groups.values():
-        if len(alike) > 1:
-            value = base[alike[0]]
-            drawn = rng.normal(size=value.shape).astype(value.dtype) if is_float(value) else value
-            found |= dict.fromkeys(alike, drawn)
-    return found
 
 
 def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
@@ -329,8 +311,7 @@ _TIES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -2.0, -1.0, 0.0, 1.0, 2.0)
 _STEPS = (*_TIES, 126.5, 127.0, 127.5, 128.5, -127.5, -128.0, -128.5, 254.5, 255.5, 300.0, -300.0)
 
 
-def _decisions(model: ModelProto) -> Iterator[_Decision]:
-    held = {tensor.name for tensor in model.graph.initializer}
+def _decisions(model: ModelProto, held: Collection[str]) -> Iterator[_Decision]:
     for node in model.graph.node:
         op, reads = node.op_type, list(node.input)
         if default_domain(node.domain) or not reads:
@@ -362,20 +343,21 @@ def _casts_to_whole(node: NodeProto) -> bool:
 
 
 def _solved(
-    parts: Sequence[ModelProto], start: Feeds, floats: Sequence[str], watch: Watch
+    parts: Sequence[ModelProto], start: Feeds, weights: Sequence[Feeds], floats: Sequence[str], watch: Watch
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Solve for inputs that put inner values on the thresholds of nodes, from two runs."""
     for which, part in enumerate(parts):
-        decisions = list(dict.fromkeys(_decisions(part)))[:_MOST]
+        held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights[which])
+        decisions = list(dict.fromkeys(_decisions(part, held)))[:_MOST]
         made = {name for node in part.graph.node for name in node.output}
         wanted = list(dict.fromkeys(n for d in decisions for n in (d.value, d.other, d.scale) if n in made))
         step = {name: (start[name] * 1.0625 + 0.03125).astype(start[name].dtype) for name in floats}
         try:
-            one = {**start, **watch(which, wanted, start)}
-            two = {**start, **step, **watch(which, wanted, {**start, **step})}
+            one, two = (
+                {**given, **(watch(which, wanted, given) if wanted else {})} for given in (start, {**start, **step})
+            )
         except RuntimeError:
             continue
-        held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer}
         for decision in decisions:
             value = one.get(decision.value)
             if not is_float(value) or not value.size:

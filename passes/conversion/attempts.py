@@ -188,7 +188,7 @@ def inline_functions(failed: Conversion) -> Attempt | None:
 
 
 def drop_dead_branches(failed: Conversion) -> Attempt | None:
-    """Repair: drop branches that a constant condition never takes. A refusal in one must not stop the conversion."""
+    """Repair: drop branches that a constant condition never takes; a refusal in one need not count."""
     attempt = failed.attempt
     if not failed.is_refused or not failed.repairable or attempt.dropped:
         return None

@@ -182,7 +182,7 @@ def _finish(
 
 
 def _tell_by_user_names(attempt: Attempt, result: Result) -> Result:
-    """Report changes in the user's names; what was done to the source before the conversion comes first."""
+    """Report the changes in the names that the user wrote, those of the first copy included."""
     told = replace(result, attempt=", ".join(attempt.why))
     if attempt.copies is not None:
         names = attempt.copies.names

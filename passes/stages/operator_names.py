@@ -79,11 +79,11 @@ def as_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def recognisable(name: str) -> Op:
     """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to fold."""
-    from opshift.passes.fusion import families
+    from opshift.passes.fusion.door import family
     from opshift.passes.inlining import definable
 
     op = operator(name)
-    if families.family(op) is not None:
+    if family(op) is not None:
         return op
     if definable.is_defined(*op):
         why = "opshift cannot recognise its definition (docs/definitions.md lists those that fold)"

@@ -29,12 +29,23 @@ NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
 @says("Replaced the classifier by Gather from tables of its nodes, level by level, and ArgMax of the votes")
 def classified_by_tables(node: Node) -> list[str]:
+    return _classified(node, elements=True)
+
+
+@says("Replaced the classifier by comparing all nodes, Where among the leaves, and ArgMax of the votes")
+def classified_by_choices(node: Node) -> list[str]:
+    return _classified(node, elements=False)
+
+
+def _classified(node: Node, *, elements: bool) -> list[str]:
     labels = class_labels(node, "classlabels_int64s", "classlabels_strings")
     transform = checked_transform(node)
     kind = _compares_in(node)
     forest = read_listed(node, "class", len(labels.values), _dtype(kind))
     node.close("sums the votes in another order")
-    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize())
+    found = totals(
+        node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize(), elements=elements
+    )
     return classified(node, labels, transform, found, kind, positive=bool((forest.vote_weights >= 0).all()))
 
 
@@ -59,6 +70,15 @@ def classified(node: Node, labels: Labels, transform: str, found: Totals, kind: 
 
 @says("Replaced the regressor by Gather from tables of its nodes, level by level, and the sum of the leaves")
 def regressed_by_tables(node: Node) -> str:
+    return _regressed(node, elements=True)
+
+
+@says("Replaced the regressor by comparing all nodes, Where among the leaves, and their sum")
+def regressed_by_choices(node: Node) -> str:
+    return _regressed(node, elements=False)
+
+
+def _regressed(node: Node, *, elements: bool) -> str:
     count = _count(node)
     kind = _compares_in(node)
     aggregate = node.attributes.get("aggregate_function", SUM)
@@ -70,32 +90,67 @@ def regressed_by_tables(node: Node) -> str:
     forest = read_listed(node, "target", count, _dtype(kind))
     transform = checked_transform(node)
     node.close("sums the leaves in another order")
-    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, aggregate, kind, node.proto.ByteSize())
+    found = totals(
+        node.build,
+        rows_as(node, kind),
+        kind,
+        width(node),
+        forest,
+        aggregate,
+        kind,
+        node.proto.ByteSize(),
+        elements=elements,
+    )
     return _float(node, _targets(node, found, count, aggregate, base, transform, kind), kind)
 
 
 @says("Replaced the trees by Gather from tables of their nodes, level by level, and the sum of the leaves")
 def evaluated_by_tables(node: Node) -> str:
+    return _evaluated(node, elements=True)
+
+
+@says("Replaced the trees by comparing all nodes, Where among the leaves, and their sum")
+def evaluated_by_choices(node: Node) -> str:
+    return _evaluated(node, elements=False)
+
+
+def _evaluated(node: Node, *, elements: bool) -> str:
     count, kind = _count(node), node.elem_type()
-    aggregate, transform = node.attributes.get("aggregate_function", 1), node.attributes.get("post_transform", 0)
-    if not 0 <= aggregate < len(AGGREGATES) or not 0 <= transform < len(NUMBERED):
-        raise fault(f"aggregate_function={aggregate}, post_transform={transform}: unknown number", node.proto)
+    aggregate, transform = node.attributes.get("aggregate_function", 1), numbered_transform(node, count)
+    if not 0 <= aggregate < len(AGGREGATES):
+        raise fault(f"aggregate_function={aggregate}: unknown number", node.proto)
     forest = read_ensemble(node, count, _dtype(kind))
     wide = T.FLOAT if kind == T.FLOAT16 else kind
     if any(value < 0 or value > 32 or value != int(value) for held in forest.members.values() for value in held):
         node.remarks.append("compares members of sets exactly; onnxruntime may truncate fractions")
-    if transform in (1, 2) and count > 1:
-        node.remarks.append(
-            f"post_transform={transform} is {NUMBERED[transform]}, as onnxruntime reads it; by the text it is "
-            f"{TRANSFORMS[transform]}"
-        )
     node.close("sums the leaves in another order")
     forest.vote_weights = forest.vote_weights.astype(_dtype(wide))
     found = totals(
-        node.build, rows_as(node, kind), kind, width(node), forest, AGGREGATES[aggregate], wide, node.proto.ByteSize()
+        node.build,
+        rows_as(node, kind),
+        kind,
+        width(node),
+        forest,
+        AGGREGATES[aggregate],
+        wide,
+        node.proto.ByteSize(),
+        elements=elements,
     )
-    values = _targets(node, found, count, AGGREGATES[aggregate], [], NUMBERED[transform], wide)
+    values = _targets(node, found, count, AGGREGATES[aggregate], [], transform, wide)
     return recast(node.build, values, wide, kind)
+
+
+def numbered_transform(node: Node, count: int) -> str:
+    """The transform of a TreeEnsemble with `count` targets."""
+    number = node.attributes.get("post_transform", 0)
+    if not 0 <= number < len(NUMBERED):
+        raise fault(f"post_transform={number}: unknown number", node.proto)
+    if number in (1, 2) and count > 1:
+        read, text = NUMBERED[number], TRANSFORMS[number]
+        node.remarks.append(
+            f"post_transform={number} means {read} in onnxruntime, {text} in ONNX's text; used onnxruntime's"
+        )
+    return NUMBERED[number]
 
 
 def _compares_in(node: Node) -> int:
