@@ -133,7 +133,7 @@ def test_graphs_as_deep_as_protobuf_reads_them():
 
 
 def test_deeper_graphs_are_no_model():
-    with pytest.raises(InvalidModel, match="nested 33 deep; no protobuf reader follows more than 32"):
+    with pytest.raises(InvalidModel, match="nested 33 levels deep; protobuf reads at most 32"):
         convert.attempt(nested(33), {"": 18})
     with pytest.raises(InvalidModel, match="nested 3000 deep"):
         convert.attempt(nested(3000), {"": 18})

@@ -83,7 +83,7 @@ def test_no_name_is_no_file():
 
 @pytest.mark.parametrize("threshold", [-1, "a", None])
 def test_a_threshold_is_a_number(threshold, tmp_path):
-    with pytest.raises(ValueError, match=f"threshold is 0 or more, not {threshold!r}"):
+    with pytest.raises(ValueError, match=f"threshold must be 0 or more, not {threshold!r}"):
         opshift.convert_files([tmp_path / "in.onnx"], tmp_path / "out", 13, threshold=threshold)
     with pytest.raises(ValueError, match="unknown external_data 'x'; supported: keep, copy, all, none"):
         opshift.convert_files([tmp_path / "in.onnx"], tmp_path / "out", 13, external_data="x")

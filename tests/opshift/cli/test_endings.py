@@ -71,7 +71,7 @@ def test_a_later_release_is_tried(here, capsys):
     (here / "npu.toml").write_text('name="npu"\ntitle="t"\nsource="s"\n[versions."1"]\nopset=13\nsupports=["Relu"]\n')
     code, lines, _ = run(capsys, "convert g.onnx out.onnx --target npu.toml")
     assert (code, lines[-1].startswith("not written: ")) == (3, True)
-    assert lines[-1].endswith("cannot be expressed for npu-1")
+    assert lines[-1].startswith("not written: cannot express")
 
 
 def test_outputs_that_differ_end_with_what_to_try(here, capsys, monkeypatch):

@@ -75,7 +75,7 @@ MISSPELT = [
     ("convert in.onnx --target 13", "--opset 13"),
     ("convert in.onnx --ir-version 99", "unknown IR version 99; supported: 3 to 14"),
     ("convert in.onnx --opset 13 --ir-version 0", "IR version 0 is not known"),
-    ("convert in.onnx", "--opset, --target or --ir-version"),
+    ("convert in.onnx", "--opset, --target, --ir-version"),
     ("convert in.onnx --opset 13 --input-shape M=3", "no symbolic dimension 'M'"),
     ("convert in.onnx --opset 13 --val-range X:[0,1]", "did you mean 'x'?"),
     ("fold in.onnx --op gelu", "did you mean Gelu?"),
@@ -193,7 +193,7 @@ def test_convert_for_a_target_is_inline_for_it(here):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: opshift.convert_version(rows(), None), "name what to convert to"),
+        (lambda: opshift.convert_version(rows(), None), "nothing to do: give an opset"),
         (lambda: opshift.convert_version(rows(), True), "not True"),
         (lambda: opshift.convert_version(rows(), 13.0), "not 13.0"),
         (lambda: opshift.convert_version(rows(), {}), "names no opset"),
@@ -205,9 +205,9 @@ def test_convert_for_a_target_is_inline_for_it(here):
         (lambda: opshift.inline(rows(), target="rknnn"), "did you mean rknn"),
         (lambda: opshift.plan(rows(), ops=["ReduceL22"]), "did you mean ReduceL2"),
         (lambda: opshift.fold(rows(), "Gellu"), "did you mean Gelu"),
-        (lambda: opshift.convert_files(["in.onnx"], "out", None), "name what to convert to"),
+        (lambda: opshift.convert_files(["in.onnx"], "out", None), "nothing to do: give an opset"),
         (lambda: opshift.convert_files(["in.onnx"], "out", 13, external_data="kep"), "did you mean keep"),
-        (lambda: ConvertVersionPass(None)(onnx_ir.from_proto(rows())), "name what to convert to"),
+        (lambda: ConvertVersionPass(None)(onnx_ir.from_proto(rows())), "nothing to do: give an opset"),
         (lambda: InlineFunctionsPass(["my::Twise"])(onnx_ir.from_proto(calling())), "did you mean my::Twice"),
     ],
 )

@@ -64,13 +64,13 @@ def test_a_refusal_writes_nothing(here):
 def test_what_is_no_model_is_told_of_the_standard_input(here):
     done = shell("echo no model | opshift inspect -")
     assert done.returncode == 5
-    assert done.stderr.startswith(b"opshift: the standard input: not an ONNX model")
+    assert done.stderr.startswith(b"opshift: standard input: not an ONNX model")
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("verify - -", "one model alone"),
+        ("verify - -", "only one model"),
         ("convert - --opset 13", "name the output"),
         ("convert - --opset 13 --in-place", "--in-place writes to a file"),
         ("convert in.onnx - --opset 13 --external-data all", "writes files beside"),

@@ -167,7 +167,7 @@ def test_what_is_refused_before_anything_runs(here, tmp_path, capsys, paths, fol
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
-    [(["a", "b", "c"], "--out-dir for several"), (["a", "b", "--jobs", "2"], "give --out-dir")],
+    [(["a", "b", "c"], "--out-dir for several"), (["a", "b", "--jobs", "2"], "need --out-dir")],
 )
 def test_several_models_need_a_folder(arguments, complaint, capsys):
     try:

@@ -70,7 +70,7 @@ def measured(base, worker, oracle, missing=(), castable=CASTABLE):
 
 
 def names(found):
-    return set(map(measurements.plain, found))
+    return set(map(plain_type, found))
 
 
 def test_types_that_ran_and_those_that_did_not(worker, oracle):

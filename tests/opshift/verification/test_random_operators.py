@@ -84,7 +84,7 @@ def test_of_generators_that_draw_little_several_runs_are_compared(seed):
     assert (found.status, found.remarks) == ("equal", ())
     found = verify_sides(Side(one), Side(model(DRAW.format(1, f"{seed}, mean = 7.0"), 17, **FEW)), grade="close")
     assert (found.status, found.tensor) == ("different", "g")
-    assert found.why.startswith("drawn otherwise: mean ")
+    assert found.why.startswith("other random numbers: mean ")
 
 
 def test_too_few_numbers_to_tell_are_told():

@@ -241,7 +241,7 @@ def test_an_input_or_an_output_of_any_rank_is_refused(tmp_path):
     with pytest.raises(Refused) as caught:
         model_file.read(net.write(tmp_path))
     assert [refusal.why for refusal in caught.value.refusals] == [
-        "an input of any rank; ONNX needs the rank of each input and output"
+        "an input of dynamic rank; ONNX needs the rank of each input and output"
     ]
     net = Net()
     axes = net.parameter([-1], np.int64, "axes")

@@ -291,7 +291,7 @@ def test_axes_of_which_the_run_may_tell_none_are_close(name, tmp_path):
     path = network(lambda x, axes: reduced(x, axes, True), [drawn(2, 3), np.int64([1])], tmp_path)
     assert not reader.read(path).changes
     (change,) = reader.read(of_any_size(path)).changes
-    assert (change.grade, "only the run tells" in change.remark) == ("close", True)
+    assert (change.grade, "is dynamic" in change.remark) == ("close", True)
     path = network(lambda x: reduced(x, ints(1), True), [drawn(2, 3)], tmp_path)
     assert not reader.read(of_any_size(path)).changes
 

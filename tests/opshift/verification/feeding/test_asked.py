@@ -76,7 +76,7 @@ def test_what_nothing_runs_on_is_usage(source, tmp_path, capsys, option):
     given = {"--runs": "1", "--rtol": "1", "--engine": "reference", "--input-shape": "batch=2", "--val-range": "[0,1]"}
     typed = ["convert", source, tmp_path / "out.onnx", "--opset", 13, "--no-verify", option, given.get(option, "new")]
     assert cli.main([str(word) for word in typed]) == 2
-    assert f"{option} is about a run of both forms, and --no-verify is none" in capsys.readouterr().err
+    assert f"{option} has no effect with --no-verify" in capsys.readouterr().err
     assert not (tmp_path / "out.onnx").exists()
 
 
@@ -130,7 +130,7 @@ def test_what_is_left_out_fits_what_is_given(source):
 def test_what_is_given_and_does_not_fit_is_unverified(source, capsys, tmp_path):
     np.savez(tmp_path / "given.npz", image=ARRAYS["image"], ids=np.arange(3))
     assert run(source, "--inputs", tmp_path / "given.npz") == 3
-    assert "the first model does not take the inputs given" in capsys.readouterr().out
+    assert "the first model does not accept the given inputs" in capsys.readouterr().out
 
 
 def test_test_data_of_onnx(source, tmp_path, capsys):
@@ -146,7 +146,7 @@ def test_test_data_of_onnx(source, tmp_path, capsys):
     assert "tested on 1 input:" in capsys.readouterr().out
     (folder / "input_2.pb").write_bytes((folder / "input_1.pb").read_bytes())
     assert run(source, "--inputs", folder) == 2
-    assert "too many files (input_2.pb); the model has 2 inputs" in capsys.readouterr().err
+    assert "input_2.pb); the model has 2 inputs" in capsys.readouterr().err
     (folder / "input_2.pb").unlink()
     (folder / "input_1.pb").write_bytes(b"\xff\xff")
     assert run(source, "--inputs", folder) == 5
@@ -190,7 +190,7 @@ def test_what_was_saved_is_read_again(source, tmp_path, name):
 def test_sets_are_not_mixed_with_older_ones(source, tmp_path, capsys):
     assert run(source, "--save-inputs", tmp_path / "used") == 0
     assert run(source, "--save-inputs", tmp_path / "used", "--runs", "1") == 2
-    assert "holds something already" in capsys.readouterr().err
+    assert "is not empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("opset", [22, 28])

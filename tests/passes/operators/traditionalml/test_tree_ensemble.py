@@ -182,14 +182,14 @@ def test_integers_are_compared_as_floats():
 @pytest.mark.parametrize(
     ("trees", "attributes", "why"),
     [
-        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX over leaves with several votes"),
+        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX with several votes in a leaf"),
         (
             [stump(true={1: 1, 0: 2}, false={1: 1, 0: 2})],
             {"base_values": [1.0, 2.0], "post_transform": "SOFTMAX_ZERO"},
-            "SOFTMAX_ZERO after base_values or an average; opset 18 could express it",
+            "SOFTMAX_ZERO after base_values or an average; supported: from opset 18 on",
         ),
-        ([stump()], {"base_values": [1.0, 2.0]}, "base_values of targets without a vote"),
-        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN of 1 trees for 2 targets"),
+        ([stump()], {"base_values": [1.0, 2.0]}, "base_values for a target without votes"),
+        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN with 1 trees and 2 targets"),
         ([stump("BRANCH_ODD")], {}, "a node has mode BRANCH_ODD"),
         ([[*stump(), {0: 1.0}]], {}, "a root that is not its first node"),
         ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "a root that is not its first node"),
@@ -305,8 +305,8 @@ def test_half_precision_is_carried_in_float():
     ("kind", "attributes", "why"),
     [
         (T.DOUBLE, {}, "or opset 18 of the default domain"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets for 2 nodes"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "a filled set a node"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets of members for 2 nodes"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "one filled set a node"),
         (T.FLOAT, {"n_targets": 0}, "n_targets is missing"),
     ],
 )
