@@ -31,11 +31,11 @@ class Refinement:
     """What is asked for beyond a conversion: folding, optimizing, a form of quantized operators.
 
     Attributes:
-        fold: put operators in the place of the nodes that compute them.
-        ops: these alone; None for all that exporters write.
-        optimize: compute no more what is constant, computed already, or of no effect.
-        quantization: how quantized operators are written, `qdq` or `qoperator`; empty where they stay as they are.
-        backend: what has to read the result; nothing is done that it would not read.
+        fold: fold nodes into the operators that they compute.
+        ops: only these; None for all that exporters write.
+        optimize: fold constants, and remove nodes that are unused, repeated or without effect.
+        quantization: the form of quantized operators, `qdq` or `qoperator`; empty to keep it.
+        backend: the backend that has to support the result.
     """
 
     fold: bool = False
@@ -77,13 +77,13 @@ class Goal:
         targets: the opsets to reach, by domain; without any, the model keeps its own.
         ir_version: the IR version to write.
         names, domain: operators to replace by their definitions, one by one and by their domain.
-        backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
-        portable: leave operators of the default domain alone, and functions of the model that call nothing else.
-        refinement: what is done then.
-        fixed: sizes and inputs that are fixed before anything else.
-        annotate: declare what follows of types of the values between, at last.
-        rebatch: how many samples the result takes, or `dynamic` for any number.
-        zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        backend: the backend to convert for: an opset that it reads, without operators that it lacks.
+        portable: replace all operators outside the default domain.
+        refinement: what to do after the conversion.
+        fixed: sizes and inputs to fix first.
+        annotate: write inferred types into the model, at the end.
+        rebatch: the batch size of the result, or `dynamic`.
+        zipmap, maps: replace maps by tensors: those of ZipMap, and those of CastMap and DictVectorizer.
         types: which element types become which.
         carriers: the types whose values are carried in other ones, by the numbers of both.
     """

@@ -1,8 +1,8 @@
-"""What a command ends with: the exit codes, and what an error means to a user.
+"""The exit codes, and what an error means to a user.
 
-0 done; 1 a defect of opshift itself; 2 usage; 3 refused: it cannot be converted, or no engine can run it; 4 converted,
-but the outputs differ; 5 unreadable or invalid input; 6 the output cannot be written; 130 interrupted; 141 nobody
-reads what is printed. Nothing is left at the output path unless it is 0. Of many models, the largest code counts.
+0 done; 1 a bug in opshift; 2 usage; 3 refused, or not verified; 4 the outputs differ; 5 unreadable or invalid input; 6
+the output cannot be written; 130 interrupted; 141 nobody reads what is printed. The output exists only if it is 0. With
+several models, the largest code counts.
 """
 
 from __future__ import annotations

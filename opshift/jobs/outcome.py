@@ -78,9 +78,8 @@ class Outcome:
 class Prospect:
     """What `opshift inspect --target` found: what the target lacks, what opshift would change, what it would refuse.
 
-    `needs` is what is left to the user: dimensions without a number. An opset is a target, too (`opset`). `known` says
-    of the rest what is known of it, with the number of calls: `read` (measured), `believed` (documented) or `unknown`.
-    `tries` is what was found to lead on where it is refused.
+    `needs` are dynamic dimensions that the user has to fix. `opset`: the target is an opset. `known` counts the other
+    calls as `read` (measured), `believed` (documented) or `unknown`. `tries` are hints after a refusal.
     """
 
     target: str

@@ -201,7 +201,9 @@ def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
     if not names:
         return []
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return [f"not filled, so not tested to their edges: {', '.join(names[:3])}{rest}; --input-shape sets larger sizes"]
+    return [
+        f"kernels larger than their feature map, so not fully tested: {', '.join(names[:3])}{rest}; try larger sizes with --input-shape"
+    ]
 
 
 def _try_small_sizes(

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Recalling(Protocol):
-    """A script that was replayed, and tells only when asked which nodes it made."""
+    """A replayed script, which creates its nodes only when somebody asks about them."""
 
     @property
     def edits(self) -> bool: ...
@@ -63,10 +63,10 @@ class Recalling(Protocol):
 
 
 class Context:
-    """What all scopes of one model share. `source` is the model before any change, for type inference.
+    """What all scopes of one model share. `source` is the unchanged model, for type inference.
 
-    A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
-    `survey` is that of the source, if there is one, `blocks` what is known of channels that lie in some.
+    If `trusting`, declared shapes count where inference finds none, as conversions need. `survey` is that of the source,
+    `blocks` what is known of blocked layouts.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Context:
 
     @property
     def unread(self) -> set[str]:
-        """Names that nodes of the source model give to outputs that nobody reads."""
+        """The names of unused outputs of nodes in the source."""
         if self._unread is None:
             self._unread = unread(self._source)
         return self._unread
@@ -108,12 +108,12 @@ class Context:
 
     @cached_property
     def doubtful(self) -> dict[Callee, frozenset[str]]:
-        """The inputs of functions of the source model that calls may leave out."""
+        """For each function of the source, the inputs that some calls omit."""
         return formals.doubtful(self._source)
 
 
 class Scope:
-    """One graph or function body inside its surroundings.
+    """What is known of the values of one graph or function body, outer scopes included.
 
     `opset` is the default domain's version that the source nodes are written at. `path` finds the graph in the
     source model; it is None for graphs that the conversion made.
@@ -150,16 +150,16 @@ class Scope:
         self.constants_made: set[str] = set()
 
     def inside(self, body: GraphProto, opset: int) -> Scope:
-        """The scope of a graph that a node made here holds."""
+        """Make the scope of a subgraph of a new node."""
         return Scope(body, self.context, opset, self)
 
     def nested(self, body: GraphProto, index: int, attribute: str, k: int) -> Scope:
-        """The scope of a graph that the node at this index holds, here as in the source model."""
+        """Make the scope of a subgraph that the source has at the same place."""
         path = None if self.path is None else (*self.path, (index, attribute, k))
         return Scope(body, self.context, self.opset, self, path)
 
     def branches(self, node: NodeProto, opset: int) -> list[tuple[GraphProto, Scope]]:
-        """The graphs that a node holds, with their scopes: at their places, where the node is one of the source."""
+        """List the subgraphs of a node, with their scopes."""
         place = None if self.path is None else self._places.get(node.output[0])
         if place is None or self.body.node[place] is not node:
             return [(graph, self.inside(graph, opset)) for _, _, graph in subgraphs(node)]
@@ -167,7 +167,7 @@ class Scope:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """Where the nodes stand that may hold graphs, by the first value that they make."""
+        """The index of each node with subgraphs, by its first output."""
         return {node.output[0]: index for index, node in holding(self.body) if node.output}
 
     @property
@@ -184,7 +184,7 @@ class Scope:
 
     @cached_property
     def initializers(self) -> dict[str, TensorProto]:
-        """The initializers that nobody can override."""
+        """The initializers that callers cannot override."""
         given = self._inputs() if self.context.overridable else frozenset()
         lasting = given.isdisjoint(self._tensors)
         return self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
@@ -200,7 +200,7 @@ class Scope:
         return {value.name: value for value in reversed(self.graph.output)} if self.graph else {}
 
     def owner(self, name: str) -> Scope | None:
-        """The innermost scope, this one or one around it, that defines `name`."""
+        """Find the innermost scope that defines `name`."""
         scope: Scope | None = self
         while scope is not None and not scope._defines(name):
             scope = scope.parent
@@ -232,21 +232,21 @@ class Scope:
         return None if name in self.initializers else self.producers.get(name)
 
     def written(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node that the conversion made and that produces `name`, with its opset; None for nodes of the source."""
+        """The new node that produces `name`, with its opset; None for nodes of the source."""
         if name in self.later:
             script, made = self.later[name]
             script.recall(made, self)
         return self.made.get(name)
 
     def source_of(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that tells the type of `name`, and its opset: that of the source if it was replaced."""
+        """The node to infer the type of `name` from, and its opset: the source's, if it was replaced."""
         if name in self.made or (name in self.later and self.later[name][0].edits):
             return self.written(name)
         node = self.producers.get(name)
         return None if node is None else (node, self.opset)
 
     def is_opaque(self, name: str) -> bool:
-        """Whether it is known, without a look at the producer, that a value cannot be evaluated."""
+        """Whether a value is known not to be constant, without looking at its producer."""
         return name in self.later and self.later[name][0].opaque
 
     def opset_of(self, node: NodeProto) -> int:
@@ -269,9 +269,9 @@ class Scope:
     # --- what it holds --------------------------------------------------------------------------------------
 
     def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
-        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes.
+        """The constant `name`, found through initializers, Constant, Identity and outer scopes.
 
-        One of more than `most` elements is None, too: its bytes may have to be read from a file.
+        None also for more than `most` elements, which may have to be read from a file.
         """
         if self.is_opaque(name):
             return None
@@ -310,7 +310,7 @@ class Scope:
         return scope, name
 
     def held(self, name: str, most: int | None = None) -> TensorProto | None:
-        """The initializer `name` of this very body; None for one of more than `most` elements."""
+        """The initializer `name` of this body; None for more than `most` elements."""
         return self._at_hand(self.initializers.get(name), most)
 
     def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
@@ -319,7 +319,7 @@ class Scope:
         return tensor_data.load(held, self.context.folder)
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value is constant. The data of initializers are not read for that."""
+        """Whether a value is constant; does not read its data."""
         owner = self.owner(name)
         return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
 
@@ -336,14 +336,14 @@ class Scope:
     # --- what type it has -----------------------------------------------------------------------------------
 
     def type(self, name: str) -> TypeProto | None:
-        """The type of a value, declared or inferred; None where nothing is known."""
+        """The type of a value, declared or inferred; None if unknown."""
         if name in self.producers and (known := self._inferred_alone(name)) is not None:
             return known
         scope = self.owner(name) if name else None
         return None if scope is None else scope.own_type(name)
 
     def own_type(self, name: str) -> TypeProto | None:
-        """The type of a value of this body, by all that can be known."""
+        """The type of a value of this body, from all sources."""
         known = self.stated(name)
         if (known is None or not has_shape(known)) and (origin := self.origin(name)) is not None:
             self.context.inference.node(*origin, self)
@@ -352,12 +352,12 @@ class Scope:
         return known
 
     def names_sizes(self, name: str) -> bool:
-        """Whether inference alone tells the whole shape of a value, in numbers and symbols of the model."""
+        """Whether inference alone finds the whole shape, in numbers and the model's symbols."""
         scope = self.owner(name)
         return scope is not None and is_whole(scope._inferred_alone(name))
 
     def _inferred_alone(self, name: str) -> TypeProto | None:
-        """The type and shape of a value of the source of which nobody declares or states anything."""
+        """The inferred type of a value of the source without a declaration."""
         if self.path is None or name in self.typed or name in self._declarations or name in self._tensors:
             return None
         node = self.producers.get(name)
@@ -367,7 +367,7 @@ class Scope:
         return known if known is not None and has_shape(known) else None
 
     def stated(self, name: str) -> TypeProto | None:
-        """The type of a value of this body, as far as it is known without a look at the producer."""
+        """The type of a value of this body that is known without its producer."""
         if (known := self.certain(name)) is not None:
             return known
         typed, declared = self.typed.get(name), self.declared(name)
@@ -379,7 +379,7 @@ class Scope:
         return claims.reconciled(declared, inferred)
 
     def certain(self, name: str) -> TypeProto | None:
-        """The type of a value of this body with its shape, where that is known without inference."""
+        """The type and shape of a value of this body that is known without inference."""
         typed = self.typed.get(name)
         if typed is not None and has_shape(typed):
             return typed
@@ -395,7 +395,7 @@ class Scope:
         return self._held_types[name]
 
     def notice(self, name: str, known: TypeProto | None) -> None:
-        """Note that a declared type is all that is known of a value of this body, for a remark in the report."""
+        """Remember that only a declaration gives the type of a value, for a remark in the report."""
         if not self.context.trusting or name in self.typed or self.declared(name) is None or self._is_certain(name):
             return
         if self.path is not None:
@@ -404,11 +404,11 @@ class Scope:
             self.context.trust.take(name, self)
 
     def _is_certain(self, name: str) -> bool:
-        """Whether a declared type is certain: runtimes check those of inputs, and initializers have theirs."""
+        """Whether a declaration can be relied on: those of inputs, which runtimes check, and initializers."""
         return name in self._tensors or (self.parent is None and name in self._inputs())
 
     def origin(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that produces `name`, and its opset; None if it cannot tell more than is known."""
+        """The producer of `name` in this body, and its opset; None if it can add nothing to what is known."""
         made = self.written(name)
         if made is not None:
             return None if name in self._settled else made
@@ -419,11 +419,11 @@ class Scope:
         return (node, self.opset) if known is None or not has_shape(known) else None
 
     def judged(self, node: NodeProto) -> None:
-        """Note that a node has told all about its outputs that it can; a new node is asked again until it settles."""
+        """Remember that inference of a node can find nothing more; new nodes are asked again until they settle."""
         (self._judged if self.written(node.output[0]) is None else self._told).update(node.output)
 
     def settle(self, made: Sequence[NodeProto | bytes]) -> None:
-        """Note that nodes which replaced one node of the source stay: those before them are not asked again."""
+        """Remember that replacements are final, so that earlier nodes are not asked again."""
         if self._told:
             for node in made:
                 if not isinstance(node, bytes):
@@ -432,14 +432,14 @@ class Scope:
             self._told.clear()
 
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
-        """State the tensor types of values that come from outside, where nothing better is known."""
+        """State types of outer values, if nothing better is known."""
         for name, kind in zip(names, kinds, strict=False):
             known = self.typed.get(name) or self.declared(name)
             if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
                 self.typed[name] = kind
 
     def declared(self, name: str) -> TypeProto | None:
-        """The type that the model itself states for a value of this body."""
+        """The type that the model declares for a value of this body, initializers included."""
         if name in self.initializers or (name not in self._declarations and name in self._tensors):
             tensor = self._tensors[name]
             if name not in self._held_types:
@@ -474,18 +474,18 @@ class Scope:
         return elem_type_of(found) if found is not None else 0
 
     def spread_elem_types(self) -> None:
-        """Find the element types of all values at once: cheaper than one after the other."""
+        """Infer the element types of all values at once, which is cheaper than one by one."""
         elements.spread(self, self.body.node, self._declarations.keys() | self.typed.keys())
 
     def stated_elem_type(self, name: str) -> int:
-        """The element type that the model, or a step, states for a value of this body; 0 where none does."""
+        """The element type that the model or a step states for a value of this body; 0 if none does."""
         stated = self.typed.get(name)
         if stated is None and (stated := self.declared(name)) is not None:
             self.context.trust.take_type(name, self)
         return 0 if stated is None else elem_type_of(stated)
 
     def shape(self, name: str) -> list[Dim] | None:
-        """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
+        """The dimensions of a tensor, each a number, a symbol, or None; None if the rank is unknown."""
         found = self.type(name)
         if name in self.context.inference.less and not is_whole(found):
             raise installed.Lacking(f"it infers less of the sizes of {name!r}")
@@ -509,7 +509,7 @@ class Scope:
         return found if isinstance(found, int) else None
 
     def inferred_shape(self, name: str) -> list[Dim] | None:
-        """The dimensions of a value of the source by inference, even where the model declares fewer of them."""
+        """The inferred dimensions of a value of the source, even if the declared rank is lower."""
         scope = self.owner(name)
         if scope is None or scope.path is None:
             return self.shape(name)
@@ -519,7 +519,7 @@ class Scope:
     # --- what a step adds -----------------------------------------------------------------------------------
 
     def record(self, node: NodeProto, opset: int) -> None:
-        """Note a node that the conversion made, so that its outputs can be asked about."""
+        """Add a new node, so that its outputs can be asked about."""
         for name in node.output:
             self.made[name] = (node, opset)
 
@@ -531,17 +531,17 @@ class Scope:
                 (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
-        """Note the elements of a sequence or an optional that no node produces any more, so that readers use these."""
+        """Remember the elements of a removed sequence or optional, so that its readers use these."""
         self._elements[name] = list(elements)
         self.context.dissolved.add(name)
 
     def elements(self, name: str) -> list[str] | None:
-        """What a dissolved sequence or optional holds; None for any other value."""
+        """The elements of a removed sequence or optional; None for any other value."""
         scope = self.owner(name)
         return None if scope is None else scope._elements.get(name)
 
     def constant(self, tensor: TensorProto, hint: str) -> str | None:
-        """The name of an initializer with this value, shared by all that ask; None in a function body."""
+        """Return the name of a shared initializer with this value; None in a function body."""
         if self.graph is None:
             return None
         key = tensor.SerializeToString()
@@ -553,7 +553,7 @@ class Scope:
         return name
 
     def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
-        """The name of an initializer with the bytes of a constant, unread, as another type and shape.
+        """Make an initializer with the bytes of a constant, unread, as another type and shape.
 
         None where `name` is none whose bytes lie together, and in a function body.
         """
@@ -569,7 +569,7 @@ class Scope:
         return self.constant(made, "const") if tensor_data.nbytes(made) == tensor_data.nbytes(held) else None
 
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
-        """Hold a constant that was made here, of which nobody knows yet whether it finds a use."""
+        """Keep a new constant, which may turn out to be unused."""
         self.context.released.add(name)
         self.hold(name, tensor)
 
@@ -589,12 +589,12 @@ class Scope:
 
 
 def of_model(model: ModelProto, opset: int) -> Scope:
-    """The scope of a model's main graph, of which nothing is changed, without inference over the whole of it."""
+    """Make a scope for a main graph that will not change, without inferring all of it."""
     return Scope(model.graph, Context(model, model), opset)
 
 
 def inferred(model: ModelProto, folder: str | None = None) -> Scope:
-    """The scope of a model's main graph, of which nothing is changed; its external data lie in `folder`."""
+    """Make a scope for a main graph that will not change, with inferred types; external data lie in `folder`."""
     return Scope(model.graph, Context(model, model, folder), imports.opsets(model).get("", 1), path=())
 
 
@@ -603,6 +603,6 @@ def _is_constant(node: NodeProto) -> bool:
 
 
 def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
-    """What tells a shape, if one does; what was inferred, if neither does."""
+    """Choose the type with a shape; the inferred one if neither or both have one."""
     known = inferred is None or (declared is not None and has_shape(declared) and not has_shape(inferred))
     return declared if known else inferred

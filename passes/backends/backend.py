@@ -18,13 +18,13 @@ class Limit:
 
     Attributes:
         ops: the operators, as (domain, name).
-        since, before: holds from this version of an operator on, and no more from that one on, if there is one.
-        attribute, takes: the attribute that may hold only these values; left out, it has its default.
+        since, before: the versions of the operators for which it holds.
+        attribute, takes: an attribute, and the values that it may have; a missing one has its default.
         constant: the inputs, by their formal names, that must be constants.
         unused: the outputs, by their formal names, that must not be used.
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
         ranks: the ranks that its first input may have; empty for all.
-        numbers: whether every size of its inputs must be a number.
+        numbers: whether every input size must be fixed.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.
     """

@@ -36,9 +36,8 @@ def convert_for_backend(
 ) -> Result:
     """Convert to the nearest opset that the backend reads, and replace all operators that it lacks.
 
-    All that the backend lacks is expanded, and `ops`, to any depth. An operator of which it does not take some call is
-    expanded, too, wherever it occurs. Where that fails, other opsets are tried, at which the backend has other
-    operators.
+    Replacements are replaced in turn if the backend lacks them, too. An operator is also replaced if the backend rejects
+    one of its calls. If that fails, other opsets are tried, at which the backend has other operators.
     """
     ops = frozenset(ops)
     if ir_version is None and _is_read(source, backend, ops, folder):
@@ -91,9 +90,8 @@ def convert_to_opset(
 ) -> Result:
     """Convert to the opset of a backend (`--opset onnxruntime-1.8`), without operators that it lacks there.
 
-    They are expanded, or the model goes to a lower opset at which the backend still has them. Where neither can be
-    done, the model is refused, or stays as it is if only failed measurements say that the backend lacks them. Operators
-    that come in on the way and that the backend lacks are expanded, too, or refused.
+    They are replaced, or the model goes to a lower opset at which the backend has them. If neither works, the model is
+    refused; it stays if only failed measurements say that the backend lacks them.
     """
     named = _NamedForOpset(plan_attempt(source, targets, ops, ir_version, folder, survey), backend)
     tried = try_attempts(named.first, convert_once, REPAIRS, [named.replace_lacked, named.expand_what_came_in])

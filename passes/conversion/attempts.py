@@ -36,10 +36,10 @@ class Attempt:
         inline: functions of the model to inline.
         copies: functions of which there is a copy for each kind of call, if any.
         merge: whether functions that differ in their names alone are inlined as one.
-        dropped: what is said of the Ifs in `source` of which a dead branch was dropped.
-        beside: whether it stands beside another attempt, at another opset or without what a backend lacks.
-        is_extended: whether more operators are expanded than at first, on the chance that this succeeds.
-        why: what is done otherwise than at first, as reports tell it.
+        dropped: the changes of Ifs in `source` that lost a dead branch.
+        beside: whether it is an alternative to another attempt: another opset, or without what a backend lacks.
+        is_extended: whether it replaces more operators than the first attempt, in case that helps.
+        why: what differs from the first attempt, for reports.
         survey: the nodes of `source` by kind; a conversion uses it up.
     """
 
@@ -107,8 +107,8 @@ def try_attempts(
 ) -> list[R]:
     """Convert by one attempt after the other; returns all that no repair replaced, in order.
 
-    The first repair that has an attempt takes the place of what has just failed. Once no attempt waits, the first
-    alternative that has any is asked for more.
+    The first repair that applies replaces an attempt that failed. When no attempt is left, the alternatives are asked for
+    more.
     """
     waiting, tried = [first], list[R]()
     while waiting:

@@ -55,7 +55,7 @@ def of_type(name: str, value: Any, kind: TypeProto) -> Any:
         return None if value is None else of_type(name, value, kind.optional_type.elem_type)
     if which == "sequence_type":
         if not isinstance(value, (list, tuple)):
-            raise ValueError(f"input {name!r} is a sequence: a list of arrays")
+            raise ValueError(f"input {name!r} is a sequence; give a list of arrays")
         return [of_type(name, one, kind.sequence_type.elem_type) for one in value]
     array = of_elements(name, value, kind.tensor_type.elem_type)
     fits(name, kind, array.shape)

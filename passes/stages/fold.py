@@ -26,8 +26,8 @@ class Fold:
     """Fold nodes into operators.
 
     Attributes:
-        ops: which ones; None for all that exporters write as several nodes.
-        reader: what has to read the result; operators that it lacks do not come in.
+        ops: only these; None for all that exporters write as several nodes.
+        reader: the backend that has to support the result; operators that it lacks do not come in.
         avoided: operators that would make the model slower.
     """
 

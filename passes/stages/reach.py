@@ -26,10 +26,10 @@ class Reach:
         targets: the opset to reach in each domain; without any, the model keeps its own.
         ir_version: the IR version to write.
         names, domain: operators to replace, one by one and by their domain.
-        backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
-        reader: the backend for whose opset `targets` stand; without what it lacks there.
-        portable: replace all that is not ONNX's.
-        on_floats: replace the operators that compute in integers between scales.
+        backend: the backend to convert for: an opset that it reads, without operators that it lacks.
+        reader: the backend that names the opset (`--opset onnxruntime-1.8`); its missing operators are replaced, too.
+        portable: replace all operators outside the default domain.
+        on_floats: replace QLinear operators by float ones (`--quantization qdq`).
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -128,8 +128,8 @@ class Reach:
 def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
     """Find the default-domain opset of a model that keeps its own, as a target.
 
-    A model that uses none of it, as those of XGBoost, gets the newest that its IR version may import. Where there is to
-    be room for definitions, as in those of LightGBM, the newest at which its nodes stay as they are.
+    A model without default-domain operators (XGBoost's) gets the newest opset that its IR version allows. If definitions
+    need a newer one (LightGBM's models), it is the newest at which no node changes.
     """
     if roomy and (newest := imports.roomiest(model)) is not None:
         return {"": newest}

@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Reshaped so that all axes from axis on are one, as before opset 13")
+@says("Flattened all axes from axis on into one, as before opset 13")
 def over_one_axis(node: Node) -> Replacement:
     axis = node.attributes.get("axis", 1)
     if axis == -1:

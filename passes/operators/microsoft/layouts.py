@@ -64,7 +64,7 @@ def convolution(node: Node) -> str:
     return activated_convolution_of(node, build.Add(y, node.input(3)) if node.input(3) else y)
 
 
-@says("Replaced the blocked layout by channels in order")
+@says("Replaced the blocked layout by NCHW")
 def into_blocks(node: Node) -> str:
     found, build = _blocks(node), node.build
     x = channels_first(build, node.input(0), _RANK) if node.attributes.get("channels_last", 0) else node.input(0)
@@ -77,14 +77,14 @@ def into_blocks(node: Node) -> str:
     return str(build.Pad(x, [0, 0, 0, 0, 0, missing, 0, 0])) if missing else x
 
 
-@says("Replaced the blocked layout by channels in order")
+@says("Replaced the blocked layout by NCHW")
 def out_of_blocks(node: Node) -> str:
     _blocks(node)
     x = node.input(0)
     return channels_last(node.build, x, _RANK) if node.attributes.get("channels_last", 0) else x
 
 
-@says("Replaced by ONNX's pool on channels in order")
+@says("Replaced by ONNX's pool in NCHW layout")
 def pooled(node: Node) -> str:
     _blocks(node)
     own = {name: node.attributes.get(name) for name in (*_WINDOWS, "ceil_mode", "count_include_pad")}
@@ -93,13 +93,13 @@ def pooled(node: Node) -> str:
     return str(node.build.emit(node.op_type, [node.input(0)], own))
 
 
-@says("Replaced by ONNX's global pool on channels in order")
+@says("Replaced by ONNX's global pool in NCHW layout")
 def pooled_globally(node: Node) -> str:
     _blocks(node)
     return str(node.build.emit(node.op_type, [node.input(0)]))
 
 
-@says("Replaced by Resize-13 on channels in order")
+@says("Replaced by Resize-13 in NCHW layout")
 def resized(node: Node) -> str:
     _blocks(node)
     build, given = node.build, node.attributes

@@ -14,7 +14,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced MaxUnpool by sorting the indices with the places of the result")
+@says("Replaced MaxUnpool by sorting indices and Gather")
 def sorted_and_looked_up(node: Node) -> str:
     build, dims = node.build, node.scope.shape(node.input(0)) or [None]
     sizes = [dim for dim in dims if isinstance(dim, int)]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Measured, Types
+from opshift.passes.model.types import plain_type
 
 from opshift.probing import probe, retyped
 from opshift.probing.samples import Sample
