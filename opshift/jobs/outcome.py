@@ -37,15 +37,12 @@ class Facts:
 class Outcome:
     """The outcome of a conversion from file to file.
 
-    `seconds` holds the time of each phase, `folded` how many operators were recognised, None where nobody asked,
-    `taken_back` the optional changes that were not proved, and that the result does without; `absent` the operators
-    that were to be replaced, and of which the model has none, `tries` what was found to lead on where it is refused,
-    and `target` what was asked for; `stays` the calls that stay on floats though operators on integers were asked for;
-    `unread` what is left that the backend which the opset is named for was seen not to read;
-    `stages` what was done in which order, and how long each took;
-    `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that,
-    `unloaded` says that the installed onnxruntime does not load the result, though it loads the source;
-    `types` says what became of element types, `deviations` how far each output moves by that.
+    `seconds` has the time of each phase, `stages` what each stage did. `folded` counts folded operators (None: not
+    asked), `taken_back` lists optional changes that the proof rejected. `absent` are operators to replace that the
+    model does not have, `stays` calls that were not quantized, `unread` calls that the target was seen to reject.
+    `target` is what was asked for, `nearest` and `tries` are hints after a refusal. `tried` is the result of `--try`,
+    `untried` the target without it. `unloaded` warns that the installed onnxruntime loads only the source. `types`
+    reports changes of element types, `deviations` how far outputs move by them.
     """
 
     source: str

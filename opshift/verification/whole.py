@@ -201,9 +201,8 @@ def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
     if not names:
         return []
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return [
-        f"kernels larger than their feature map, so not fully tested: {', '.join(names[:3])}{rest}; try larger sizes with --input-shape"
-    ]
+    said = f"kernels larger than their feature map, so not fully tested: {', '.join(names[:3])}{rest}"
+    return [f"{said}; try larger sizes with --input-shape"]
 
 
 def _try_small_sizes(

@@ -65,7 +65,7 @@ class Recalling(Protocol):
 class Context:
     """What all scopes of one model share. `source` is the unchanged model, for type inference.
 
-    If `trusting`, declared shapes count where inference finds none, as conversions need. `survey` is that of the source,
+    If `trusting`, declared shapes count where inference finds none, as conversions need. `survey` is the source's,
     `blocks` what is known of blocked layouts.
     """
 

@@ -36,8 +36,8 @@ def convert_for_backend(
 ) -> Result:
     """Convert to the nearest opset that the backend reads, and replace all operators that it lacks.
 
-    Replacements are replaced in turn if the backend lacks them, too. An operator is also replaced if the backend rejects
-    one of its calls. If that fails, other opsets are tried, at which the backend has other operators.
+    Replacements are replaced in turn if the backend lacks them, too. An operator is also replaced if the backend
+    rejects one of its calls. If that fails, other opsets are tried, at which the backend has other operators.
     """
     ops = frozenset(ops)
     if ir_version is None and _is_read(source, backend, ops, folder):

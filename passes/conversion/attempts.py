@@ -107,8 +107,8 @@ def try_attempts(
 ) -> list[R]:
     """Convert by one attempt after the other; returns all that no repair replaced, in order.
 
-    The first repair that applies replaces an attempt that failed. When no attempt is left, the alternatives are asked for
-    more.
+    The first repair that applies replaces an attempt that failed. When no attempt is left, the alternatives are asked
+    for more.
     """
     waiting, tried = [first], list[R]()
     while waiting:

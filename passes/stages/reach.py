@@ -128,8 +128,8 @@ class Reach:
 def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
     """Find the default-domain opset of a model that keeps its own, as a target.
 
-    A model without default-domain operators (XGBoost's) gets the newest opset that its IR version allows. If definitions
-    need a newer one (LightGBM's models), it is the newest at which no node changes.
+    A model without default-domain operators (XGBoost's) gets the newest opset that its IR version allows. If
+    definitions need a newer one (LightGBM's models), it is the newest at which no node changes.
     """
     if roomy and (newest := imports.roomiest(model)) is not None:
         return {"": newest}

@@ -91,7 +91,7 @@ def test_inspect_for_a_target(norm, npu, capsys):
     assert cli.main(["inspect", str(norm), "--target", "onnxruntime-1.31"]) == 0
     printed = capsys.readouterr().out
     assert "believed (documented): 1 x ReduceL2" in printed
-    assert "reads this model as it is, as far as is documented" in printed
+    assert "runs this model as it is, according to its documentation" in printed
     assert cli.main(["inspect", str(norm), "--target", npu, "--format", "json"]) == 0
     held = json.loads(capsys.readouterr().out)["target"]
     assert held["obstacles"][1]["text"] == 'ReduceL2 "y": not supported'

@@ -67,7 +67,7 @@ def test_the_history_of_an_operator_and_the_files_that_tell_it(capsys):
     celu, exp, reduced = capsys.readouterr().out.split("\n\n")
     assert celu.splitlines()[:4] == [
         "Celu",
-        "  told in passes/operators/math/activations.py",
+        "  written in passes/operators/math/activations.py",
         "  defined in functions/math.py",
         "from 12",
     ]

@@ -71,10 +71,10 @@ def test_what_is_no_model_is_told_of_the_standard_input(here):
     ("typed", "said"),
     [
         ("verify - -", "only one model"),
-        ("convert - --opset 13", "name the output"),
-        ("convert - --opset 13 --in-place", "--in-place writes to a file"),
-        ("convert in.onnx - --opset 13 --external-data all", "writes files beside"),
-        ("convert - --out-dir out --opset 13", "names no file"),
+        ("convert - --opset 13", "give an output"),
+        ("convert - --opset 13 --in-place", "--in-place needs a file"),
+        ("convert in.onnx - --opset 13 --external-data all", "needs an output file"),
+        ("convert - --out-dir out --opset 13", "is not a file"),
     ],
 )
 def test_what_no_pipe_can_do_is_usage(here, typed, said):
