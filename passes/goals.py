@@ -390,7 +390,7 @@ def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
     pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
     if not pairs:
         return goal
-    from opshift.passes.types.carriers import read_carriers
+    from opshift.passes.types.door import read_carriers
 
     return replace(goal, carriers=read_carriers(pairs))
 
