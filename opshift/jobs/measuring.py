@@ -256,7 +256,7 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
         if name in constants:
             continue
         value = values.get(name)
-        if not hasattr(value, "dtype"):
+        if value is None or not hasattr(value, "dtype"):
             return ""
         given[name] = changed[name] = value
         if value.dtype == np.float32:

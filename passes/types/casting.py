@@ -141,7 +141,7 @@ class Casting:
         opset = value.place.opsets.get("", self._problem.main.opsets.get("", schemas.latest()))
         name = self._names.fresh(f"{after}/cast")
         node = NodeProto(op_type="Cast", name=name, input=[before], output=[after])
-        node.attribute.append(make_attribute("to", kind if opset >= 6 else T.DataType.Name(kind)))  # type: ignore[arg-type]
+        node.attribute.append(make_attribute("to", kind if opset >= 6 else T.DataType.Name(kind)))
         self._after.setdefault(id(value.place), {}).setdefault(value.maker, []).append(node)
         (self.written.outside if outside else self.written.casts).append(name)
 

@@ -85,6 +85,12 @@ class Place:
         """What a call gives to its function, by the names that it has there."""
         self.calls: dict[int, Place] = {}
 
+    @property
+    def graph(self) -> GraphProto:
+        """The body in an attribute of a node, or that of the model."""
+        assert isinstance(self.body, GraphProto), "it is no function"
+        return self.body
+
     def find(self, name: str) -> Value | None:
         """The value that a name means here."""
         place: Place | None = self
@@ -377,7 +383,7 @@ class Problem:
             if kind:
                 self._add(place, name, kind, form, WIDE if self.moves(kind) else FREE, index)
         for inner in (each for found in self._body(place, node, index).values() for each in found):
-            self._given(inner, [None] * len(inner.body.input))
+            self._given(inner, [None] * len(inner.graph.input))
             self._fill(inner)
             self._yields(inner, [WIDE] * len(inner.body.output))
 
@@ -423,7 +429,7 @@ class Problem:
 
         `first` is where the carried values stand among the inputs, `head` how many outputs of the body come before.
         """
-        formals = list(inner.body.input)
+        formals = list(inner.graph.input)
         skipped = len(formals) - states - scanned  # the counter and the condition of a Loop
         carried: list[int] = []
         self._given(inner, [None] * skipped, at=0)
@@ -438,7 +444,7 @@ class Problem:
                     place.reads[index][first + at] = variable
                     self._read(value, variable, place, index, first + at)
             if kind:
-                self._add(inner, formal.name if hasattr(formal, "name") else str(formal), kind, form, variable)
+                self._add(inner, formal.name, kind, form, variable)
             carried.append(variable)
         self._fill(inner)
         yielded = results(inner.body)
@@ -456,9 +462,7 @@ class Problem:
 
     def _given(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
         """Add what a body is given, as it is declared; what has no variable keeps its type."""
-        for formal, variable in zip(list(inner.body.input)[at:], variables, strict=False):
-            if isinstance(formal, str):
-                continue
+        for formal, variable in zip(list(inner.graph.input)[at:], variables, strict=False):
             kind, form = described(formal.type)
             if kind:
                 wide = WIDE if self.moves(kind) else FREE
