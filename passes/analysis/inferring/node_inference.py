@@ -183,7 +183,7 @@ def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
 
 def _known(scope: Known, name: str) -> TypeProto | None:
     owner = scope.owner(name)
-    if owner is not scope or scope.origin(name) is None:
+    if owner is not scope or scope.node_to_ask(name) is None:
         return scope.type(name)
     stated = scope.stated(name)
     scope.notice(name, stated)
