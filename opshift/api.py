@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from opshift.files import formats
 from opshift.files.lending import lent, loaded, rewriting
 from opshift.passes import goals
-from opshift.passes.changes import Change
+from opshift.passes.changes import Change, worst
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal, Refinement
@@ -57,7 +57,7 @@ class Plan:
     @property
     def grade(self) -> str:
         """`exact`: the same values for every input. `close`: the same real-number function, other rounding."""
-        return "close" if any(change.grade == "close" for change in self.changes) else "exact"
+        return worst(change.grade for change in self.changes)
 
 
 @rewriting
@@ -76,6 +76,9 @@ def convert_version(
     zipmap: str | None = None,
     map: str | None = None,
     interface: Iterable[str] | str | None = None,
+    types: str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
@@ -104,7 +107,13 @@ def convert_version(
             alone, as can `map`.
         map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
         interface: types that the opset lacks, and those that carry their values, at inputs and outputs, too, such as
-            `["float8e4m3fn=float", "int4=int8"]`; roundings are written out. It can be asked for alone.
+            `["float8e4m3fn=float", "int4=int8"]`; roundings are written out. It can be asked for alone. With `types`,
+            also `"narrow"`, for inputs and outputs to change with the rest, or `"input:x=float16"`.
+        types: other element types, `"float16"` or `"bfloat16"` for float32, `"float32"` for back again,
+            `"float64=float32"`. Nothing is run, so that what is known of the constants and operators decides; the
+            command runs the model, and sees more. It can be asked for alone.
+        keep: patterns of nodes that keep their types, such as `"op:Softmax"`, `"node:*head*"`, `"value:y"`.
+        only: patterns of nodes whose types may change, and no others'.
         progress: is called with what is done next, its place and the count, both 0 where nobody knows; what it raises
             ends this. The logger `opshift` tells the same.
 
@@ -130,6 +139,9 @@ def convert_version(
         zipmap=zipmap,
         maps=map,
         interface=interface,
+        types=types,
+        keep=keep,
+        only=only,
     )
     return _reached(model, goal, progress)
 

@@ -23,6 +23,7 @@ from opshift.passes.targets import Target, backend_of, known_ir, resolve
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
+    from opshift.passes.types.wanted import Types
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Goal:
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        types: which element types become which.
         carriers: the types whose values are carried in other ones, by the numbers of both.
     """
 
@@ -98,6 +100,7 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    types: Types | None = None
     carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -124,6 +127,13 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        retyped: list[Stage] = []
+        if self.types is not None:
+            from opshift.passes.stages.change_types import ChangeTypes
+
+            retyped.append(ChangeTypes(self.types))
+            if not self.types.narrows:  # an older opset may lack the narrower types
+                stages += retyped
         if self.carriers:
             from opshift.passes.stages.carry import Carry
 
@@ -156,6 +166,8 @@ class Goal:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))
+        if self.types is not None and self.types.narrows:
+            stages += retyped
         if self.annotate:
             from opshift.passes.stages.annotate import Annotate
 
@@ -217,8 +229,14 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, annotated or carried, which is a goal by itself."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate or bool(self.carriers)
+        """Whether anything is to be fixed, annotated, carried or to have another type, which is a goal by itself."""
+        return (
+            bool(self.fixed)
+            or self.rebatch is not None
+            or self.annotate
+            or bool(self.carriers)
+            or self.types is not None
+        )
 
     @property
     def plain(self) -> Goal:
@@ -238,6 +256,7 @@ class Goal:
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
         reached += filter(None, [self.refinement.quantization])
+        reached += [self.types.label] if self.types is not None else []
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         if self.rebatch is not None:
@@ -335,12 +354,17 @@ def versions(
     zipmap: str | None = None,
     maps: str | None = None,
     interface: Iterable[str] | str | None = None,
+    types: str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Mapping[str, float] | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization or zipmap or maps or interface) or rebatch is not None
+    done = bool(fixed or annotate or wanted.quantization or zipmap or maps or interface or types) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    goal = with_carriers(with_tensors(conversion(target, ir_version, wanted), zipmap, maps), interface)
+    goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
+    goal = with_types(goal, types, interface, keep, only, budget)
     return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
 
 
@@ -357,9 +381,35 @@ def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
     pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
     if not pairs:
         return goal
-    from opshift.passes.types.carriers import read_carriers
+    from opshift.passes.types.door import read_carriers
 
     return replace(goal, carriers=read_carriers(pairs))
+
+
+def with_types(
+    goal: Goal,
+    types: str | None,
+    interface: Iterable[str] | str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Iterable[str] | Mapping[str, float] | str | None = None,
+) -> Goal:
+    """The goal with other element types, and with types that are carried in others.
+
+    `interface` says both what types inputs and outputs have, and which types are carried. Raises `ValueError` for what
+    has no meaning.
+    """
+    held = [interface] if isinstance(interface, str) else list(interface or ())
+    own = [text for text in held if "=" not in text or text.startswith(("input:", "output:"))]
+    goal = with_carriers(goal, [text for text in held if text not in own])
+    if types is None:
+        for name, value in (("interface keep or narrow", own), ("keep", keep), ("only", only), ("budget", budget)):
+            if value:
+                raise ValueError(f"--{name} is of no effect without --types")
+        return goal
+    from opshift.passes.types.wanted import types as wanted
+
+    return replace(goal, types=wanted(types, own, keep, only, budget))
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
