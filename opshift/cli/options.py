@@ -30,7 +30,7 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
             help="also optimize: fold constants, remove nodes that are unused, repeated or without effect",
         )
     add_fixing(beside)
-    add_types(parser.add_argument_group("element types"))
+    add_types(beside)
     beside.add_argument("--ir-version", type=int, metavar="N", help="write this IR version; the opset does not change")
     add_writing(parser.add_argument_group("output"))
     proof = parser.add_argument_group("verification")

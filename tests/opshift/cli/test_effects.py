@@ -97,7 +97,7 @@ def test_help_begins_with_what_the_verb_is_about(capsys, verb, first):
     assert options[0] == first
     assert len(options) == len(set(options))
     groups = re.findall(r"^(\w.*):$", page, re.M)
-    assert groups[-5:] == ["other changes", "element types", "output", "verification", "messages"]
+    assert groups[-4:] == ["other changes", "output", "verification", "messages"]
 
 
 def test_each_command_says_what_it_does(capsys):

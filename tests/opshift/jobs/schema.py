@@ -31,7 +31,13 @@ from opshift.trying.tried import Tried
 from opshift.verification.verdict import Verification
 
 FILES = (documents.schema_file(), Path(__file__).parents[3] / "docs" / "schema" / documents.schema_file().name)
-_LATER = {"Deviation": Deviation, "Trees": Trees, "TakenBack": TakenBack, "Tried": Tried, "Verification": Verification}
+_LATER = {
+    "Deviation": Deviation,
+    "Trees": Trees,
+    "TakenBack": TakenBack,
+    "Tried": Tried,
+    "Verification": Verification,
+}
 """Types that the modules that name them import where they need them alone."""
 Schema = dict[str, Any]
 _TEXT, _COUNT, _FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
