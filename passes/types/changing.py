@@ -13,6 +13,7 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
 from opshift.passes.process import collector_paused
 from opshift.passes.types.casting import Casting
+from opshift.passes.types.fitting import Fitting
 from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.problem import Problem, Value
 from opshift.passes.types.solving import solve
@@ -34,9 +35,9 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     model = copy_model(source)
     whole = _elements(model, wanted.mapping)
     problem = Problem(model, wanted)
-    staying = Staying(problem, folder)
+    staying = Fitting(problem, folder, wanted.given) if wanted.of_integers else Staying(problem, folder)
     staying.find()
-    narrow = solve(problem, _sizes(staying))
+    narrow = solve(problem, _sizes(staying), staying.pulling)
     kept = tuple(_kept(problem, narrow))
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()

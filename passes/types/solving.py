@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from opshift.passes.model.messages import default_domain
 from opshift.passes.types.cutting import INFINITE, Network
@@ -26,8 +26,12 @@ _SCALE = 4
 Sizes = Callable[[Value], int]
 
 
-def solve(problem: Problem, size: Sizes) -> list[bool]:
-    """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed."""
+def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = ()) -> list[bool]:
+    """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed.
+
+    Nodes that are `pulling` become narrow for their own sake, as `HEAVY` ones do: by the identity of their body, and
+    their index.
+    """
     root = _roots(problem)
     count = len(problem.kinds)
     wide, heavy = [False] * count, [False] * count
@@ -36,7 +40,9 @@ def solve(problem: Problem, size: Sizes) -> list[bool]:
         if problem.reasons[variable]:
             wide[root[variable]] = True
         owner = problem.owners[variable]
-        if owner is not None and owner.node >= 0 and owner.place.nodes[owner.node].op_type in HEAVY:
+        if owner is None or owner.node < 0:
+            continue
+        if owner.place.nodes[owner.node].op_type in HEAVY or (id(owner.place), owner.node) in pulling:
             heavy[root[variable]] = True
     made, links = _links(problem, root)
     narrow = [not wide[root[variable]] for variable in range(count)]
