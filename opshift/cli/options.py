@@ -129,8 +129,9 @@ def add_types(parser: Holder) -> None:
         "--interface",
         action="append",
         metavar="keep|narrow|input:NAME=TYPE|TYPE=TYPE",
-        help="whether inputs and outputs keep their types (the default), or change, too, or what type one has; or carry "
-        "values of a type that the opset lacks in a wider one, with or without --types: float8=float, int4=int8, bfloat16=float; roundings are written out. Repeatable",
+        help="whether inputs and outputs keep their types (the default), or change, or what type one has; or carry "
+        "values of a type that the opset lacks in a wider one, with or without --types: float8=float, int4=int8, "
+        "bfloat16=float; roundings are written out. Repeatable",
     )
     parser.add_argument(
         "--keep",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing.names import Names
+from opshift.passes.model.editing.order import in_order
 from opshift.passes.model.messages import (
     AttributeProto,
     FunctionProto,
@@ -21,7 +22,7 @@ from opshift.passes.model.types import element_name
 from opshift.passes.records import dataclass, field
 from opshift.passes.types import constants
 from opshift.passes.types.formats import FORMATS
-from opshift.passes.types.problem import FREE, TENSOR, Place, Problem, Value, has_type_attribute, in_order
+from opshift.passes.types.problem import FREE, TENSOR, Place, Problem, Value, has_type_attribute
 
 T = TensorProto
 

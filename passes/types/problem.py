@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from opshift.passes.analysis.callers import key_of
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.editing.order import in_order
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
     AttributeProto,
@@ -38,6 +39,8 @@ WIDE = 0
 FREE = -1
 """Stands for the variable of what may have either type: constants, and operands that take both."""
 
+_OVERRIDABLE_SINCE = 4
+"""The IR version from which on an initializer that is also an input is a default."""
 _MOST_NODES = 50_000
 """Nodes in calls of functions that are looked at one by one; beyond, calls with the same types share their types."""
 
@@ -78,6 +81,8 @@ class Place:
         """The variables of each node by group of operands."""
         self.output_reads: list[int] = []
         self.inner: dict[tuple[int, str, int], Place] = {}
+        self.given: dict[str, Value] = {}
+        """What a call gives to its function, by the names that it has there."""
         self.calls: dict[int, Place] = {}
 
     def find(self, name: str) -> Value | None:
@@ -158,7 +163,7 @@ class Problem:
     def _main(self) -> Place:
         graph, wanted = self.model.graph, self.wanted
         place = Place(graph, opsets(self.model), None, {})
-        held = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+        held = self._weights()
         for value in graph.input:
             if value.name in held:
                 continue
@@ -179,6 +184,18 @@ class Problem:
             self._read(found, variable, place, -1, len(place.output_reads))
             place.output_reads.append(variable)
         return place
+
+    def _weights(self) -> set[str]:
+        """The initializers that nobody gives other values to: those that are also inputs, if all or most of them are.
+
+        Before IR version 4 all had to be, and exporters kept to that. A few of them are defaults of inputs.
+        """
+        graph = self.model.graph
+        names = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+        inputs = {value.name for value in graph.input}
+        both = names & inputs
+        many = self.model.ir_version < _OVERRIDABLE_SINCE or 2 * len(both) > len(names)
+        return names if many else names - both
 
     def _outside(self, kind: int, name: str, place: Place) -> int:
         """The variable of an input or an output of the model."""
@@ -202,6 +219,8 @@ class Problem:
         self.places.append(place)
         if isinstance(body, GraphProto):
             for tensor in body.initializer:
+                if tensor.name in place.values:  # the default of an input
+                    continue
                 value = self._add(place, tensor.name, tensor.data_type, TENSOR, FREE)
                 value.tensor = tensor
             for sparse in body.sparse_initializer:
@@ -486,6 +505,7 @@ class Problem:
             if value is not None:
                 variable = self.variable(value.kind, Owner(inner, -1)) if self.moves(value.kind) else FREE
                 self._add(inner, formal, value.kind, value.form, variable)
+                inner.given[formal] = value
         self._fill(inner)
         for at, name in enumerate(function.output):
             value = inner.find(name)
@@ -556,43 +576,6 @@ def declared(place: Place, name: str) -> tuple[int, str]:
 def _binds_floats(place: Place, name: str) -> bool:
     bound = place.bound.get(name)
     return bound is not None and bound.type in (AttributeProto.FLOAT, AttributeProto.FLOATS)
-
-
-def in_order(body: Body) -> list[NodeProto]:
-    """The nodes of a body, each behind those whose values it reads, as they stand if that is so."""
-    makers: dict[str, int] = {}
-    nodes = list(body.node)
-    sorted_already = True
-    for index, node in enumerate(nodes):
-        for name in node.output:
-            if name:
-                makers[name] = index
-    reads = [[makers[name] for name in _read_by(node) if name in makers] for node in nodes]
-    sorted_already = all(at < index for index, needed in enumerate(reads) for at in needed)
-    if sorted_already:
-        return nodes
-    done: dict[int, None] = {}
-    for start in range(len(nodes)):
-        pending = [start]
-        while pending:
-            at = pending[-1]
-            missing = [each for each in reads[at] if each not in done and each != at]
-            if at in done or not missing:
-                done[at] = None
-                pending.pop()
-            else:
-                pending += missing
-    return [nodes[at] for at in done]
-
-
-def _read_by(node: NodeProto) -> Iterator[str]:
-    """The names that a node reads, and that graphs in it do."""
-    yield from node.input
-    if node.attribute and (default_domain(node.domain) or node.op_type not in graphless()):
-        for _, _, graph in subgraphs(node):
-            for inner in graph.node:
-                yield from _read_by(inner)
-            yield from (value.name for value in graph.output)
 
 
 def narrowing(problem: Problem, variable: int) -> bool:
