@@ -36,6 +36,7 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
                 f"keeps its type: {sum(count for _, count in reasons.most_common()[_SHOWN:])} more; -v lists all"
             )
     lines += [f'replaced in "{name}": numbers beyond the range by {by}' for name, by in held.replaced.items()]
+    lines += [f"assumed: {each}" for each in held.assumed]
     if held.lost:
         count = sum(held.lost.values())
         lines.append(f"{several(count, 'number')} in {several(len(held.lost), 'constant')} became 0")

@@ -45,11 +45,16 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
         return Result(source, (), ())
     opset = problem.main.opsets.get("", 0)
     grade = "narrowed" if wanted.narrows else "close"
+    assumed = [each for variable, held in staying.assumed.items() if narrow[variable] for each in sorted(held)]
+    if wanted.of_integers and wanted.narrows and not assumed:
+        grade = "exact"
     changes = [
         Change(node.name or next(iter(node.output), ""), node.op_type, node.domain, opset, opset, RETYPED, grade)
         for node, _ in written.retyped
     ]
-    if wanted.narrows:
+    if wanted.of_integers:
+        pass  # what stays does so by the model alone
+    elif wanted.narrows:
         _note(model, wanted, kept)
     else:
         _forget(model)
@@ -64,6 +69,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
         lost=staying.lost,
         ranges=("given" if wanted.seen.real else "drawn") if wanted.seen is not None else "",
         share=1 - _elements(model, wanted.mapping) / whole if whole else 1.0,
+        assumed=tuple(dict.fromkeys(assumed)),
     )
     return Result(model, tuple(changes), (), types=report)
 

@@ -23,20 +23,20 @@ class Fitting(Staying):
     """Gives the variables of integers the reasons why they keep their type.
 
     Attributes:
-        assumed: what was taken for granted of each variable that may become narrow.
+        ranges: between which numbers values lie.
     """
 
     def __init__(self, problem: Problem, folder: str | None, given: Mapping[str, tuple[float, float]]):
         super().__init__(problem, folder)
         self._given = given
-        self.assumed: dict[int, frozenset[str]] = {}
+        self.ranges: Ranges | None = None
 
     def find(self) -> None:
         self._asked()
         self._keep_operands()
         open_ends = self._open_ends()
         self._narrow_constants(open_ends)
-        ranges = Ranges(self.problem, self.sizes, self._folder, self._given, open_ends)
+        ranges = self.ranges = Ranges(self.problem, self.sizes, self._folder, self._given, open_ends)
         for value in list(self.problem.values()):
             if not self.problem.moves(value.kind):
                 continue
@@ -51,7 +51,18 @@ class Fitting(Staying):
                     self.limits[id(place), index, at] = MOST
                 else:
                     self._fit(variable, value, known)
-        self.pulling = set(_computing(self.problem))
+        for place in self.problem.places:
+            self._weigh(place)
+
+    def _weigh(self, place: Place) -> None:
+        """Let arithmetic be narrow for its own sake, but what leads from sizes to sizes alone, both int64, as it is."""
+        sizes, to_sizes = _only_of_sizes(place), _only_to_sizes(place)
+        for index, node in enumerate(place.nodes):
+            read, made = [name for name in node.input if name], [name for name in node.output if name]
+            if all(name in sizes for name in read) and all(name in to_sizes for name in made):
+                self.node(place, index, "it leads from sizes to sizes, and both are int64")
+            elif node.op_type in _ARITHMETIC and not default_domain(node.domain):
+                self.pulling.add((id(place), index))
 
     def _keep_operands(self) -> None:
         """Read as int64 what has to be, though the schema does not say so."""
@@ -149,19 +160,6 @@ _SIZES = {
 """The inputs that are sizes, and axes, of which int64 is asked for."""
 
 
-def _computing(problem: Problem) -> Iterator[tuple[int, int]]:
-    """The nodes that compute with integers, but for those on a way from Shape to a size: both its ends are int64."""
-    for place in problem.places:
-        sizes = _only_of_sizes(place)
-        to_sizes = _only_to_sizes(place)
-        for index, node in enumerate(place.nodes):
-            if node.op_type not in _ARITHMETIC or default_domain(node.domain):
-                continue
-            between = all(name in sizes for name in node.input if name)
-            if not (between and all(name in to_sizes for name in node.output if name)):
-                yield id(place), index
-
-
 def _only_of_sizes(place: Place) -> set[str]:
     """The values that hang on sizes and constants alone."""
     found = {value.name for value in place.values.values() if value.tensor is not None}
@@ -176,23 +174,32 @@ def _only_of_sizes(place: Place) -> set[str]:
 def _only_to_sizes(place: Place) -> set[str]:
     """The values that end as sizes alone."""
     ends = set(results(place.body))
+    readers: dict[str, list[tuple[int, int]]] = {}
+    for index, node in enumerate(place.nodes):
+        for at, name in enumerate(node.input):
+            readers.setdefault(name, []).append((index, at))
+    hidden = {name for inner in place.inner.values() for name in _read_inside(inner)}
     found: set[str] = set()
     for index in reversed(range(len(place.nodes))):
         for name in filter(None, place.nodes[index].output):
-            value = place.values.get(name)
-            readers = value.readers if value is not None else []
-            if name in ends or not readers:
+            if name in ends or name in hidden or name not in readers:
                 continue
-            if all(_is_size(reader, place, found) for reader in readers):
+            if all(_is_size(place, reader, at, found) for reader, at in readers[name]):
                 found.add(name)
     return found
 
 
-def _is_size(reader: tuple[Place, int, int], place: Place, to_sizes: set[str]) -> bool:
-    where, index, at = reader
-    if where is not place or index < 0:
-        return False
+def _read_inside(place: Place) -> Iterator[str]:
+    """The names that a body in a node reads."""
+    yield from results(place.body)
+    for node in place.nodes:
+        yield from node.input
+    for inner in place.inner.values():
+        yield from _read_inside(inner)
+
+
+def _is_size(place: Place, index: int, at: int, to_sizes: set[str]) -> bool:
     node = place.nodes[index]
-    if default_domain(node.domain) or node.op_type in ("If", "Scan"):
+    if default_domain(node.domain) or node.op_type in ("If", "Scan") or index in place.calls:
         return False
     return at in _SIZES.get(node.op_type, ()) or all(name in to_sizes for name in node.output if name)
