@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from opshift.passes.model.messages import ModelProto, TensorProto
 from opshift.passes.records import dataclass
@@ -14,11 +14,25 @@ from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
 from opshift.verification.whole import WholeRun, run_whole
 
-if TYPE_CHECKING:
-    from opshift.passes.types.ends import Probe
-
 T = TensorProto
 _SECONDS = 300
+
+
+class Probe(Protocol):
+    """A node in both types, with vectors of numbers for its inputs (`passes/types/ends.py`)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def wide(self) -> ModelProto: ...
+    @property
+    def narrow(self) -> ModelProto: ...
+    @property
+    def feeds(self) -> tuple[tuple[int, ...], ...]: ...
+    @property
+    def kinds(self) -> tuple[int, ...]: ...
+    @property
+    def is_certain(self) -> bool: ...
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -102,8 +101,3 @@ def _alone(node: NodeProto, values: list[Value], kind: int, opset: int) -> Model
         if attribute.name == "to" and attribute.i == T.INT64:
             attribute.CopyFrom(make_attribute("to", kind))
     return model
-
-
-def rows(probe: Probe) -> Iterator[tuple[int, ...]]:
-    """Each combination."""
-    yield from zip(*probe.feeds, strict=True)

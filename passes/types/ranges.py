@@ -10,7 +10,8 @@ from math import inf, isfinite, trunc
 from typing import NamedTuple
 
 from opshift.passes.model import tensors
-from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, default_domain
+from opshift.passes.model.traversal import results
 from opshift.passes.types.constants import read
 from opshift.passes.types.problem import Place, Problem, Value
 
@@ -132,7 +133,7 @@ class Ranges:
     def _table(self, value: Value) -> int | None:
         """The length of the shortest axis that a value points into."""
         found: list[int] = []
-        pending, seen = [value], set[int]()
+        pending, seen = [value], set[tuple[int, int]]()
         while pending:
             each = pending.pop()
             for place, index, at in each.readers:
@@ -173,48 +174,51 @@ class Ranges:
 
     def _call(self, place: Place, index: int, node: NodeProto) -> None:
         inner = place.calls[index]
-        formals = [name for name, value in inner.values.items() if value.maker < 0 and value.tensor is None]
-        for formal, name in zip(formals, node.input, strict=False):
+        function = inner.body
+        assert isinstance(function, FunctionProto), "calls are of functions"
+        for formal, name in zip(function.input, node.input, strict=False):
             self._known[id(inner), formal] = self._find(place, name)
         self._run(inner)
-        for name, formal in zip(node.output, inner.body.output, strict=False):
+        for name, formal in zip(node.output, function.output, strict=False):
             if name:
-                self._known[id(place), name] = self._find(inner, str(formal))
+                self._known[id(place), name] = self._find(inner, formal)
 
     def _inner(self, place: Place, index: int, node: NodeProto) -> None:
         """If yields what its branches do; what a Loop carries is bounded only where no round moves the bounds."""
         bodies = [inner for (at, _, _), inner in place.inner.items() if at == index]
-        if node.op_type == "If":
+        if node.op_type != "If":
             for inner in bodies:
-                self._run(inner)
-            ends = [[value.name for value in inner.body.output] for inner in bodies]  # type: ignore[union-attr]
-            for at, name in enumerate(node.output):
-                self._known[id(place), name] = _join(
-                    self._find(inner, names[at]) for inner, names in zip(bodies, ends, strict=True)
-                )
+                self._loop(place, inner, node)
             return
-        head = 2 if node.op_type == "Loop" else 0
         for inner in bodies:
-            formals = [value.name for value in inner.body.input]  # type: ignore[union-attr]
-            if head and formals:
-                self._known[id(inner), formals[0]] = Interval(0, MOST - 1, frozenset([SIZES]))
-            starts = {
-                formal: self._find(place, name) for formal, name in zip(formals[head:], node.input[head:], strict=False)
-            }
-            self._known.update({(id(inner), formal): known for formal, known in starts.items()})
             self._run(inner)
-            ends = [value.name for value in inner.body.output][head - 1 if head else 0 :]  # type: ignore[union-attr]
+        for at, name in enumerate(node.output):
+            yielded = (self._find(inner, results(inner.body)[at]) for inner in bodies)
+            self._known[id(place), name] = _join(yielded)
+
+    def _loop(self, place: Place, inner: Place, node: NodeProto) -> None:
+        head = 2 if node.op_type == "Loop" else 0  # the count of rounds and the condition
+        body = inner.body
+        formals = [value.name for value in body.input] if isinstance(body, GraphProto) else []
+        if head and formals:
+            self._known[id(inner), formals[0]] = Interval(0, MOST - 1, frozenset([SIZES]))
+        given = zip(formals[head:], node.input[head:], strict=False)
+        carried = {formal: self._find(place, name) for formal, name in given}
+        yielded = results(body)[head - 1 if head else 0 :]
+        moved = True
+        while moved:
+            self._known.update({(id(inner), formal): known for formal, known in carried.items()})
+            self._run(inner)
             moved = False
-            for formal, end in zip(formals[head:], ends, strict=False):
-                start, last = starts.get(formal), self._find(inner, end)
-                if start is None or last is None or last.low < start.low or last.high > start.high:
-                    moved |= start is not None
-                    self._known[id(inner), formal] = None
-            if moved:
-                self._run(inner)
-            for name, end in zip(node.output, ends, strict=False):
-                if name:
-                    self._known[id(place), name] = self._find(inner, end)
+            for formal, name in zip(carried, yielded, strict=False):
+                start, last = carried[formal], self._find(inner, name)
+                if start is not None and (last is None or last.low < start.low or last.high > start.high):
+                    carried[formal], moved = None, True
+        starts = [*carried.values(), *([None] * len(yielded))]
+        for made, name, start in zip(node.output, yielded, starts, strict=False):
+            if made:
+                last = self._find(inner, name)
+                self._known[id(place), made] = last if name not in yielded[: len(carried)] else _join([start, last])
 
     def _made(self, place: Place, node: NodeProto, at: int) -> Known:
         op = node.op_type
@@ -362,7 +366,7 @@ def _whole_product(ranges: Ranges, place: Place, node: NodeProto, read: Sequence
     count = ranges.count(place, node)
     if read[0] is None or read[0].low < 0 or SIZES in read[0].basis:
         return read[0] if read[0] is not None and read[0].low >= 0 else None
-    if SIZES in count.basis or count.high * max(read[0].high, 1).bit_length() > 10**4:
+    if SIZES in count.basis or count.high > 64:
         return None
     return Interval(0, max(read[0].high, 1) ** count.high, read[0].basis)
 
