@@ -42,7 +42,8 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()
     if not (written.retyped or written.converted or written.casts or written.outside or written.dropped):
-        return Result(source, (), ())
+        report = TypesReport(wanted.label, 0, (), (), 0, kept)
+        return Result(source, (), (), types=report if wanted.of_integers and kept else None)
     opset = problem.main.opsets.get("", 0)
     grade = "narrowed" if wanted.narrows else "close"
     assumed = [each for variable, held in staying.assumed.items() if narrow[variable] for each in sorted(held)]
