@@ -380,18 +380,16 @@ def _powers(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]
 
 
 def _clipped(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
-    a = read[0]
-    low, high = (read[at] if len(read) > at and node.input[at] else None for at in (1, 2))
-    ends = [place.value_of(node, name) for name in ("min", "max")]
-    lowest = low.low if low is not None else ends[0] if ends[0] is not None else -inf
-    highest = high.high if high is not None else ends[1] if ends[1] is not None else inf
-    basis = frozenset[str]().union(*(each.basis for each in (a, low, high) if each is not None))
-    found = (
-        Interval(max(a.low, lowest), max(min(a.high, highest), lowest), basis)
-        if a is not None
-        else Interval(lowest, highest, basis)
-    )
-    return found if isfinite(found.low) and isfinite(found.high) else None
+    """min(max(x, low), high)"""
+    bounds = []
+    for at, name, open_end in ((1, "min", -inf), (2, "max", inf)):
+        held = place.value_of(node, name)
+        end = Interval(open_end, open_end) if held is None else Interval(held, held)
+        bounds.append(read[at] if len(read) > at and node.input[at] else end)
+    a = read[0] or Interval(-inf, inf)
+    least, most = (each or Interval(-inf, inf) for each in bounds)
+    low, high = min(max(a.low, least.low), most.low), min(max(a.high, least.high), most.high)
+    return Interval(low, high, a.basis | least.basis | most.basis) if isfinite(low) and isfinite(high) else None
 
 
 def _extreme(choose: Callable[[Iterable[float]], float]) -> Rule:
