@@ -23,7 +23,7 @@ from opshift.passes.targets import Target, backend_of, known_ir, resolve
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
-    from opshift.passes.types.wanted import Types
+    from opshift.passes.types.door import Types
 
 
 @dataclass(frozen=True)
@@ -416,7 +416,7 @@ def with_types(
             if value:
                 raise ValueError(f"--{name} is of no effect without --types")
         return goal
-    from opshift.passes.types.wanted import types as wanted
+    from opshift.passes.types.door import types as wanted
 
     return replace(goal, types=wanted(types, own, keep, only, budget))
 

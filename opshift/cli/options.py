@@ -29,7 +29,7 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
             help="also compute no more what is constant, computed already, or of no effect",
         )
     add_fixing(beside)
-    add_types(parser.add_argument_group("which element types it has"))
+    add_types(beside)
     beside.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write; the opset may stay")
     add_writing(parser.add_argument_group("where it is written"))
     proof = parser.add_argument_group("how it is proved")

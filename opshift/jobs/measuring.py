@@ -16,10 +16,7 @@ from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.changing import change
-from opshift.passes.types.formats import FORMATS, as_floats, rounded
-from opshift.passes.types.simulating import simulated
-from opshift.passes.types.wanted import Range, Seen, Types
+from opshift.passes.types.door import FORMATS, Range, Seen, Types, as_floats, change, rounded, simulated
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
@@ -259,7 +256,7 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
         if name in constants:
             continue
         value = values.get(name)
-        if not hasattr(value, "dtype"):
+        if value is None or not hasattr(value, "dtype"):
             return ""
         given[name] = changed[name] = value
         if value.dtype == np.float32:

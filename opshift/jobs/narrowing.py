@@ -10,9 +10,7 @@ from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.constants import is_same
-from opshift.passes.types.undoing import restored
-from opshift.passes.types.wanted import KEEP, Types
+from opshift.passes.types.door import KEEP, Types, is_same, restored
 from opshift.verification.feeding.asked import Asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification

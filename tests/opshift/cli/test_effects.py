@@ -97,7 +97,7 @@ def test_help_begins_with_what_the_verb_is_about(capsys, verb, first):
     assert options[0] == first
     assert len(options) == len(set(options))
     groups = re.findall(r"^(\w.*):$", page, re.M)
-    assert groups[-4:] == ["which element types it has", "where it is written", "how it is proved", "what is told"]
+    assert groups[-4:] == ["what else is done", "where it is written", "how it is proved", "what is told"]
 
 
 def test_each_command_says_what_it_does(capsys):
