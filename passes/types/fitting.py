@@ -15,6 +15,8 @@ from opshift.passes.types.staying import Staying
 T = TensorProto
 
 _LACKING = {"Unique": "onnxruntime has no Unique of int32"}
+SIZES_ALONE = "it leads from sizes to sizes, and both are int64"
+"""Why shapes that are computed of shapes stay."""
 _KEPT = {"BitCast": (0,), "Loop": (0,), "Pad": (3,)}
 """Operands that stay int64: bits, the count of a Loop, and axes of Pad, of which onnx infers sizes only so."""
 
@@ -60,8 +62,8 @@ class Fitting(Staying):
         for index, node in enumerate(place.nodes):
             read, made = [name for name in node.input if name], [name for name in node.output if name]
             if all(name in sizes for name in read) and all(name in to_sizes for name in made):
-                self.node(place, index, "it leads from sizes to sizes, and both are int64")
-            elif node.op_type in _ARITHMETIC and not default_domain(node.domain):
+                self.node(place, index, SIZES_ALONE)
+            elif node.op_type in ARITHMETIC and not default_domain(node.domain):
                 self.pulling.add((id(place), index))
 
     def _keep_operands(self) -> None:
@@ -145,7 +147,7 @@ _OPEN = {"Slice": (1, 2)}
 """The inputs that may hold the largest number for an end that is open."""
 _PASSING = frozenset(("Cast", "Concat", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
 """The operators by which an open end may come to a Slice."""
-_ARITHMETIC = frozenset(
+ARITHMETIC = frozenset(
     [
         *("Abs", "Add", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Clip", "CumSum", "Div"),
         *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Max", "Min", "Mod", "Mul", "Neg"),
