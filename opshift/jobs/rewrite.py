@@ -281,7 +281,7 @@ class _Job:
         if self.narrowed is not None and result.types is not None:
             from opshift.jobs.narrowing import verify
 
-            found = verify(self.compared, result, self.narrowed, prove)
+            found = verify(self.compared, result, self.narrowed, prove, wanted)
         else:
             found = prove(after)
         found = replace(found, remarks=(*found.remarks, *remarks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from opshift.passes.types.cutting import INFINITE, Network
 from opshift.passes.types.masks import HEAVY, MOVING
@@ -17,8 +17,12 @@ and not worth one that only moves numbers."""
 Sizes = Callable[[Value], int]
 
 
-def solve(problem: Problem, size: Sizes) -> list[bool]:
-    """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed."""
+def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = ()) -> list[bool]:
+    """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed.
+
+    Nodes that are `pulling` become narrow for their own sake, as `HEAVY` ones do: by the identity of their body, and
+    their index.
+    """
     root = _roots(problem)
     count = len(problem.kinds)
     wide, heavy = [False] * count, [False] * count
@@ -27,7 +31,10 @@ def solve(problem: Problem, size: Sizes) -> list[bool]:
         if problem.reasons[variable]:
             wide[root[variable]] = True
         owner = problem.owners[variable]
-        if owner is not None and owner.node >= 0 and owner.place.ops[owner.node].rpartition("::")[2] in HEAVY:
+        if owner is None or owner.node < 0:
+            continue
+        op = owner.place.ops[owner.node].rpartition("::")[2]
+        if op in HEAVY or (id(owner.place), owner.node) in pulling:
             heavy[root[variable]] = True
     made, links = _links(problem, root)
     narrow = [not wide[root[variable]] for variable in range(count)]
