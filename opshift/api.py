@@ -26,6 +26,7 @@ from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
+from opshift.passes.surgery.asked import Interface, Names, interface
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
@@ -73,6 +74,9 @@ def convert_version(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     quantization: str | None = None,
     progress: Heard | None = None,
 ) -> Model:
@@ -95,6 +99,10 @@ def convert_version(
             numbers, texts and lists of these, or paths of `.npy` files.
         rebatch: how many samples the model is to take at once, or `"dynamic"` for any number.
         annotate: declare types and sizes of the values between, as far as they follow.
+        rename: new names of inputs, outputs and symbolic dimensions: `{"images": "x"}`, or as `--rename` takes them;
+            the other arguments speak of the new ones.
+        add_output: values that become outputs, or nodes whose values do, by name or a pattern with `*`.
+        drop_output: outputs that go, with the nodes that only they need.
         quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
             QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
             It can be asked for alone.
@@ -113,7 +121,8 @@ def convert_version(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
     held = fixed(fix_shape, set)
-    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate)
+    ends = interface(rename, add_output, drop_output)
+    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate, interface=ends)
     return _reached(model, goal, progress)
 
 
@@ -132,6 +141,9 @@ def inline(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     zipmap: str | None = None,
     map: str | None = None,
     progress: Heard | None = None,
@@ -154,6 +166,9 @@ def inline(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it.
         map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
         progress: as for `convert_version`.
@@ -167,9 +182,9 @@ def inline(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
-    ops = as_names(ops)
+    ops, ends = as_names(ops), interface(rename, add_output, drop_output)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
-    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends), zipmap, map)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
         raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
     return _reached(model, goal, progress)
@@ -187,6 +202,9 @@ def fold(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Put operators in the place of the nodes that compute them: `inline` run backwards.
@@ -205,6 +223,9 @@ def fold(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -216,8 +237,9 @@ def fold(
         ValueError: as for `convert_version`; or an operator is not known, has no definition to recognise it by, came
             after the model's opset, or is lacked by the target; or `ops` names none.
     """
+    ends = interface(rename, add_output, drop_output)
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate), progress)
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
 
 
 @rewriting
@@ -228,6 +250,9 @@ def optimize(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Compute no more what is constant, computed already, or of no effect, and join what one operator can do.
@@ -238,6 +263,9 @@ def optimize(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -247,8 +275,9 @@ def optimize(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`.
     """
+    ends = interface(rename, add_output, drop_output)
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate), progress)
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
 
 
 def plan(
@@ -263,6 +292,9 @@ def plan(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     progress: Heard | None = None,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
@@ -279,6 +311,9 @@ def plan(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -288,9 +323,9 @@ def plan(
         InvalidModel: as for `convert_version`.
         ValueError: as for `inline`.
     """
-    wanted = Refinement(modernize, optimize=optimize)
+    wanted, ends = Refinement(modernize, optimize=optimize), interface(rename, add_output, drop_output)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = _besides(goal, fix_shape, set, rebatch, annotate)
+    goal = _besides(goal, fix_shape, set, rebatch, annotate, ends)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
         return Plan(
@@ -376,10 +411,15 @@ def _network(model: Any) -> str | None:
 
 
 def _besides(
-    goal: Goal, fix_shape: Sizes | None, values: Values | None, rebatch: int | str | None, annotate: bool
+    goal: Goal,
+    fix_shape: Sizes | None,
+    values: Values | None,
+    rebatch: int | str | None,
+    annotate: bool,
+    ends: Interface,
 ) -> Goal:
     """The goal with what every verb does besides."""
-    return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate)
+    return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate, interface=ends)
 
 
 def _reached(model: Model, goal: Goal, progress: Heard | None) -> Model:

@@ -19,6 +19,7 @@ from opshift.passes.specialization import sizes
 from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
 from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
+from opshift.passes.surgery.asked import AS_IT_IS, Interface
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Goal:
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
+        interface: outputs that are added and dropped, and other names, before anything else.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
     """
 
@@ -82,6 +84,7 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    interface: Interface = AS_IT_IS
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -99,6 +102,10 @@ class Goal:
         for, so that other commands do not wait for it.
         """
         asked, stages = self.refinement, list[Stage]()
+        if self.interface:
+            from opshift.passes.stages.set_interface import SetInterface
+
+            stages.append(SetInterface(self.interface))
         if self.zipmap or self.maps:
             from opshift.passes.stages.make_tensors import MakeTensors
 
@@ -196,8 +203,8 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, or annotated."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate
+        """Whether anything is to be fixed, annotated or named otherwise."""
+        return bool(self.fixed) or self.rebatch is not None or self.annotate or bool(self.interface)
 
     @property
     def plain(self) -> Goal:
@@ -223,6 +230,8 @@ class Goal:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
+        if not reached and self.interface and not self.fixed:
+            return "renamed" if self.interface.renamed else "outputs"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -254,17 +263,21 @@ class Goal:
     def fix_sizes(self, source: ModelProto) -> ModelProto:
         """A copy of the source with the sizes and constants that are asked for; the source itself without any.
 
-        Maps are tensors in it where that is asked for.
+        Its inputs and outputs are those of the result.
         """
         from opshift.passes.specialization import fixing
 
-        return fixing.sized(self.make_tensors(source), self.fixed)
+        return fixing.sized(self.with_interface(source), self.fixed)
 
-    def make_tensors(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
+    def with_interface(self, source: ModelProto) -> ModelProto:
+        """A copy of the source with the inputs and outputs that the result has; the source itself where these are its.
 
-        That is what a result is compared with: maps and tensors cannot be.
+        That is what a result is compared with. Maps are tensors in it where that is asked for.
         """
+        if self.interface:
+            from opshift.passes.surgery import interface
+
+            source, _ = interface.changed(source, self.interface)
         if not (self.zipmap or self.maps):
             return source
         from opshift.passes.specialization.maps import as_tensors
@@ -301,12 +314,14 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    interface: Interface = AS_IT_IS,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
+    done = bool(fixed or annotate or interface or wanted.quantization) or rebatch is not None
     if target is None and ir_version is None and not done:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    goal = replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch))
+    return replace(goal, annotate=annotate, interface=interface)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:

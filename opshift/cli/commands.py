@@ -32,6 +32,7 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
 from opshift.passes.specialization.sizes import batch as rebatched
 from opshift.passes.specialization.wanted import wanted as fixed
+from opshift.passes.surgery.asked import interface
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 
@@ -61,7 +62,8 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 def _fixing(options: argparse.Namespace) -> bool:
     """Whether anything is to be fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
-    return bool(fixing or options.zipmap or options.map)
+    named = options.rename or options.add_output or options.drop_output
+    return bool(fixing or named or options.zipmap or options.map)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -141,6 +143,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
+    goal = replace(goal, interface=interface(options.rename, options.add_output, options.drop_output))
     goal = with_tensors(goal, options.zipmap, options.map)
     manner = Manner(
         options.external_data,

@@ -108,6 +108,25 @@ def add_fixing(parser: Holder) -> None:
         "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
     )
     parser.add_argument(
+        "--rename",
+        action="append",
+        metavar="OLD=NEW",
+        help="give an input, an output or a symbolic dimension another name; * stands for any text on both sides. "
+        "Repeatable; other options speak of the new names",
+    )
+    parser.add_argument(
+        "--add-output",
+        action="append",
+        metavar="VALUE|NODE",
+        help="make an output of a value between, or of what a node makes; * stands for any text. Repeatable",
+    )
+    parser.add_argument(
+        "--drop-output",
+        action="append",
+        metavar="OUTPUT",
+        help="drop an output, and the nodes that only it needs; * stands for any text. Repeatable",
+    )
+    parser.add_argument(
         "--zipmap", choices=("tensor",), help="make the output of ZipMap, a list of maps, the scores that go into it"
     )
     parser.add_argument(

@@ -26,6 +26,7 @@ from opshift.passes.progress import Heard, heard
 from opshift.passes.specialization.sizes import Sizes
 from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
+from opshift.passes.surgery.asked import Names, interface
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
 
@@ -97,6 +98,9 @@ def convert_files(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     quantization: str | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
@@ -132,6 +136,9 @@ def convert_files(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         quantization: as for `convert_version`.
 
     Returns:
@@ -142,7 +149,8 @@ def convert_files(
             one place, an output that is an input, a package that is not installed.
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
-    goal = goals.versions(target, ir_version, wanted, fixed(fix_shape, set), rebatch, annotate=annotate)
+    held, ends = fixed(fix_shape, set), interface(rename, add_output, drop_output)
+    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate, interface=ends)
     external.asked(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)

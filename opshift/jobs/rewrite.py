@@ -68,7 +68,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         imported: list[str] = []
         source = model_file.read(model, imported=imported) if network is None else network.model
         read = network.changes if network is not None else tuple(map(_imported, imported))
-        compared = goal.make_tensors(source)
+        compared = goal.with_interface(source)
         manner, values = _asked(manner, goal, compared)
         folder = str(model.resolve().parent)
         seconds = {"read": perf_counter() - started}

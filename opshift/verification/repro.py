@@ -9,10 +9,10 @@ from typing import Any
 from opshift.files import external
 from opshift.files.writing import writing
 from opshift.passes.model.messages import TypeProto
+from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import replace
 from opshift.verification.engines import EngineError
-from opshift.verification.pieces import Pieces
 from opshift.verification.proof import Failure
 from opshift.verification.side import Side
 
