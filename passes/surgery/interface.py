@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal, Refused
@@ -17,6 +18,9 @@ from opshift.passes.model.types import symbol
 from opshift.passes.specialization import declare
 from opshift.passes.surgery import matching
 from opshift.passes.surgery.asked import Interface
+
+if TYPE_CHECKING:
+    from onnx import TensorShapeProto
 
 
 def changed(source: ModelProto, asked: Interface) -> tuple[ModelProto, tuple[Change, ...]]:
@@ -117,8 +121,8 @@ def _check_free(model: ModelProto, names: dict[str, str]) -> None:
     """Raise `ValueError` for a new name that another value has, or that two would have."""
     twice = [new for new, count in Counter(names.values()).items() if count > 1]
     if twice:
-        old = [name for name, new in names.items() if new == twice[0]]
-        raise ValueError(f"{' and '.join(map(repr, old))} would both be called {twice[0]!r}")
+        both = [name for name, new in names.items() if new == twice[0]]
+        raise ValueError(f"{' and '.join(map(repr, both))} would both be called {twice[0]!r}")
     held = set[str]().union(*map(own_names, (body for body in bodies(model) if isinstance(body, GraphProto))))
     for old, new in names.items():
         if new in held and new not in names:
@@ -130,10 +134,12 @@ def rename_values(model: ModelProto, names: dict[str, str]) -> None:
     if not names:
         return
     graph = model.graph
-    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+    stated = [*graph.input, *graph.output, *graph.value_info]
+    tensors = [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
+    for value in stated:
         value.name = names.get(value.name, value.name)
-    for sparse in graph.sparse_initializer:
-        sparse.values.name = names.get(sparse.values.name, sparse.values.name)
+    for tensor in tensors:
+        tensor.name = names.get(tensor.name, tensor.name)
     for note in graph.quantization_annotation:
         note.tensor_name = names.get(note.tensor_name, note.tensor_name)
         for entry in note.quant_parameter_tensor_names:
@@ -154,7 +160,7 @@ def rename_sizes(model: ModelProto, names: dict[str, str]) -> None:
                     dim.dim_param = names[dim.dim_param]
 
 
-def dims(kind: TypeProto) -> Iterator[TypeProto.Tensor]:
+def dims(kind: TypeProto) -> Iterator[TensorShapeProto.Dimension]:
     """Each dimension that a type declares, those of elements of sequences, optionals and maps included."""
     which = kind.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
@@ -165,7 +171,7 @@ def dims(kind: TypeProto) -> Iterator[TypeProto.Tensor]:
         yield from dims(kind.map_type.value_type)
 
 
-def _dims_of_ends(graph: GraphProto) -> Iterator[TypeProto.Tensor]:
+def _dims_of_ends(graph: GraphProto) -> Iterator[TensorShapeProto.Dimension]:
     for value in (*graph.input, *graph.output):
         yield from dims(value.type)
 
