@@ -27,6 +27,7 @@ from opshift.passes.specialization.wanted import Values
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.surgery.asked import Interface, Names, interface
+from opshift.passes.surgery.extraction import cut
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
@@ -278,6 +279,45 @@ def optimize(
     ends = interface(rename, add_output, drop_output)
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
     return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
+
+
+@rewriting
+def extract(
+    model: Model,
+    to: str | Iterable[str] | None = None,
+    start: str | Iterable[str] | None = None,
+    *,
+    around: str | None = None,
+    depth: int | None = None,
+    progress: Heard | None = None,
+) -> Model:
+    """Cut a part out of a model: the nodes between some values, or those around a node.
+
+    Args:
+        model: as for `convert_version`.
+        to: the values that the part yields, or nodes for what these make, by name or a pattern with `*`; without any,
+            the outputs of the model.
+        start: values that the part is given, named in the same way; without any, the inputs of the model. Those of
+            its inputs that the part reads remain.
+        around: a node, whose neighbours make the part, in the place of `to` and `start`.
+        depth: how many nodes away these may be; without it, 2.
+        progress: as for `convert_version`.
+
+    Returns:
+        The part, of the same kind; see `convert_version`. Of weights it has those that it reads.
+
+    Raises:
+        Refused: the type of a value that the part is to be given does not follow from the inputs, and no run tells it.
+        InvalidModel: as for `convert_version`.
+        ValueError: the model has no such value or node, or nothing is named.
+    """
+    from opshift.jobs.preparing import extracted
+
+    asked = cut(to, start, around, depth)
+    with heard(progress), lent(model) as (proto, folder, back):
+        convert.checked(proto)
+        made: Model = back(extracted(Side(proto, folder), asked).model)
+        return made
 
 
 def plan(

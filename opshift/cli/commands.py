@@ -39,6 +39,7 @@ from opshift.verification.side import Side
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from opshift.jobs.preparing import Preparation
     from opshift.trying.tried import Manner as Trying
 
 
@@ -121,8 +122,33 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     return Goal(targets, ir, names, options.domain, backend, wanted, options.portable)
 
 
-GOALS = {"convert": convert_goal, "fold": fold_goal, "inline": inline_goal, "optimize": optimize_goal}
-"""The verbs that rewrite models. They differ in their goals alone."""
+def part_goal(options: argparse.Namespace) -> Goal:
+    """The goal of `opshift extract`, of the part."""
+    return _conversion(options, Refinement(optimize=options.optimize))
+
+
+GOALS = {
+    "convert": convert_goal,
+    "extract": part_goal,
+    "fold": fold_goal,
+    "inline": inline_goal,
+    "optimize": optimize_goal,
+}
+"""The verbs that rewrite models. They differ in their goals, and in what they do before that."""
+
+
+def _preparation(options: argparse.Namespace) -> Preparation | None:
+    """What is done before the stages, which take one model."""
+    if options.command == "extract":
+        from opshift.jobs.preparing import Extraction
+        from opshift.passes.surgery.extraction import cut
+
+        return Extraction(cut(options.to, options.start, options.around, options.depth))
+    return None
+
+
+_LABELS = {"extract": "part"}
+"""What names of output files say of verbs that prepare."""
 
 
 def _denied(path: Path) -> list[str]:
@@ -153,12 +179,13 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
         wanted=_asked(options),
         trying=_trying(options, goal),
         nchwc_width=options.nchwc_width,
+        preparation=_preparation(options),
     )
     if options.out_dir is not None:
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):
             raise ValueError("--try takes one model after the other; give no --jobs or --backend")
         return _rewrite_all(options, goal, manner)
-    output = outputs.output(options, goal.label)
+    output = outputs.output(options, _LABELS.get(options.command, goal.label))
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         report = partial(_report, options) if options.report else None

@@ -146,6 +146,17 @@ def add_set(parser: Holder, what: str) -> None:
     )
 
 
+def add_opset(parser: Holder) -> None:
+    """Which opset to reach as well."""
+    parser.add_argument(
+        "--opset",
+        action="append",
+        default=[],
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="also convert to this opset, the newest, or that of a target; again for another domain",
+    )
+
+
 def add_target(parser: Holder) -> None:
     """What has to read it."""
     parser.add_argument(

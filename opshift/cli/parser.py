@@ -112,7 +112,9 @@ def _parser(typed: str = "") -> Parser:
 
 def _usage(verb: str) -> str | None:
     """How a verb of many options is called."""
-    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(("convert", "inline", "fold", "optimize"), "PATH [PATH ...]")
+    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(
+        ("convert", "inline", "fold", "optimize", "extract"), "PATH [PATH ...]"
+    )
     return f"opshift {verb} [options] {named[verb]}" if verb in named else None
 
 
@@ -177,6 +179,29 @@ def _optimize(parser: argparse.ArgumentParser) -> None:
     options.add_rewriting(parser, optimizing=False)
 
 
+def _extract(parser: argparse.ArgumentParser) -> None:
+    options.add_paths(parser)
+    part = parser.add_argument_group("which part")
+    part.add_argument(
+        "--to",
+        action="append",
+        metavar="VALUE|NODE",
+        help="what the part yields: values, or nodes for what they make; * stands for any text. Repeatable (default: "
+        "the outputs of the model)",
+    )
+    part.add_argument(
+        "--from",
+        dest="start",
+        action="append",
+        metavar="VALUE|NODE",
+        help="values that the part is given; what makes them stays out. Repeatable (default: the inputs of the model)",
+    )
+    part.add_argument("--around", metavar="NODE", help="in the place of --from and --to: a node with its neighbours")
+    part.add_argument("--depth", type=int, metavar="N", help="how many nodes away these may be (default: 2)")
+    options.add_opset(parser)
+    options.add_rewriting(parser)
+
+
 def _verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="BEFORE", help="the model that counts as right")
     parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
@@ -228,6 +253,7 @@ _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "inline": ("replace operators by their definitions", _inline),
     "fold": ("put operators in the place of the nodes that compute them", _fold),
     "optimize": ("compute no more what is constant, computed already, or of no effect", _optimize),
+    "extract": ("cut a part out of a model, of any size", _extract),
     "verify": ("run two models on the same inputs and compare", _verify),
     "inspect": ("show what a model consists of and which opsets it can reach", _inspect),
     "ledger": ("show what is done about each change of each operator", _ledger),

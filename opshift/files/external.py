@@ -17,6 +17,7 @@ from opshift.passes.model.traversal import Body, bodies, with_nested
 from opshift.passes.spelling import hint
 
 POLICIES = ("keep", "copy", "all", "none")
+PACK = "pack"  # what lies in other files goes into one; the rest stays where it is
 THRESHOLD = 1024  # bytes; what onnx takes as well
 _PAGE = 4096  # readers map data that begin at a page
 
@@ -133,8 +134,8 @@ def arrange(
         InvalidModel: data are not there, or cannot be kept.
     """
     target = output.parent.resolve()
-    if policy == "all":
-        return _consolidate(model, folder, _data_file(model, output), threshold)
+    if policy in ("all", PACK):
+        return _consolidate(model, folder, _data_file(model, output), threshold, only_external=policy == PACK)
     if policy == "none":
         for tensor in list(external(model)):
             tensor_data.embed(tensor)
@@ -195,16 +196,20 @@ def prefixed(location: str, prefix: str, flavour: ModuleType = os.path) -> str:
     return "/".join([*folders, prefix + name])
 
 
-def _consolidate(model: ModelProto, folder: Path, location: str, threshold: int) -> Files:
+def _consolidate(
+    model: ModelProto, folder: Path, location: str, threshold: int, *, only_external: bool = False
+) -> Files:
     pieces: list[Piece] = []
     end = 0
     kinds = _INTEGERS | (_FLOATS if any(n.op_type in _SCALED for b in bodies(model) for n in b.node) else set())
     for tensor, readable in _held(model):
+        external = tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor)
+        if only_external and not external:
+            continue
         if not tensor_data.is_stored(tensor) and (not readable or tensor.ByteSize() < threshold):
             continue
         piece = _bytes_of(tensor, folder)
         size = 0 if piece is None else len(piece) if isinstance(piece, bytes) else piece.end - piece.start
-        external = tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor)
         shown = tensor.data_type in kinds and len(tensor.dims) <= 1 and size < THRESHOLD
         if piece is None or size < threshold or shown or not (readable or external):
             if external:

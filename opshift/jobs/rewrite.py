@@ -25,6 +25,7 @@ from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
+    from opshift.jobs.preparing import Preparation, Prepared
     from opshift.jobs.yielding import TakenBack
     from opshift.trying.tried import Manner as Trying
     from opshift.trying.tried import Tried
@@ -36,6 +37,7 @@ class Manner:
     """How a result is proved and written; `together` says that other models' data go to the same folder.
 
     `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend,
+    `preparation` what is done before the stages,
     `nchwc_width` how wide blocks of channels are where the model does not tell.
     """
 
@@ -47,6 +49,7 @@ class Manner:
     wanted: Asked = DRAWN
     trying: Trying | None = None
     nchwc_width: int | None = None
+    preparation: Preparation | None = None
 
 
 Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None]]
@@ -68,12 +71,23 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         imported: list[str] = []
         source = model_file.read(model, imported=imported) if network is None else network.model
         read = network.changes if network is not None else tuple(map(_imported, imported))
+        folder, seconds = str(model.resolve().parent), {"read": perf_counter() - started}
+        prepared = _prepared(source, model, manner)
+        if prepared is not None:
+            first, source, folder = source, prepared.model, prepared.folder
+            read, manner = (*read, *prepared.changes), replace(manner, wanted=_given(prepared, goal))
+            seconds["prepare"] = perf_counter() - started - seconds["read"]
+            if prepared.stop is not None:
+                one, other = facts(first, os.path.getsize(model)), facts(source, model_file.size(source))
+                failed = Outcome(str(model), "", one, other, read, (), "exact", seconds, verification=prepared.stop)
+                return code_of(prepared.stop), failed
+        else:
+            first = source
         compared = goal.with_interface(source)
         manner, values = _asked(manner, goal, compared)
-        folder = str(model.resolve().parent)
-        seconds = {"read": perf_counter() - started}
-        side = Side(source, folder, str(model) if network is not None else None)
+        side = Side(source, folder, str(model) if network is not None and prepared is None else None)
         job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
+        job = replace(job, remark=prepared.remark) if prepared is not None else job
         started = perf_counter()
         if manner.trying is None:
             with process.ours():
@@ -83,7 +97,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         result = replace(result, changes=(*read, *result.changes))
         seconds["convert" if tried is None else "try"] = perf_counter() - started
         # a refusal looks for opsets near the targets, for which every operator has been counted
-        before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
+        calls = result.before if goal.targets and first is source else None
+        before = facts(first, os.path.getsize(model), calls)
         needs = goal.find_open_dimensions(source)
         outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
         outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
@@ -111,6 +126,21 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
             if part is not None:
                 return job.written(part.result, unproved, part.taken_back)
         return code, found
+
+
+def _prepared(source: ModelProto, model: Path, manner: Manner) -> Prepared | None:
+    """What was done before the stages; None where nothing is."""
+    if manner.preparation is None:
+        return None
+    progress.tell(manner.preparation.name)
+    return manner.preparation.prepare(source, model, manner.wanted, verify=manner.verify and not manner.dry_run)
+
+
+def _given(prepared: Prepared, goal: Goal) -> Asked:
+    """What the model that was made runs on: inputs that were seen fit its own sizes and names alone."""
+    if goal.fixed or goal.rebatch is not None or goal.interface.renamed:
+        return replace(prepared.wanted, inputs=None)
+    return prepared.wanted
 
 
 def _of(result: Result, outcome: Outcome) -> Outcome:
@@ -176,6 +206,8 @@ class _Job:
     values: Mapping[str, Any]
     """What the source is fed where it is run once a sample."""
     report: Report | None
+    remark: str = ""
+    """How the source was compared with the files that it was made of."""
 
     def attempt(self, goal: Goal, allowance: Allowance | None = None) -> Result:
         with process.ours():
@@ -196,7 +228,7 @@ class _Job:
             result.model,
             self.output,
             self.source.folder,
-            manner.external_data,
+            manner.external_data or (external.PACK if manner.preparation is not None else None),
             manner.threshold,
             together=manner.together,
         )
@@ -258,7 +290,7 @@ class _Job:
             return verify_samples_apart(before, after, batch, self.values, grade=result.grade, wanted=given)
         before, remarks = running(self.compared)
         found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
-        found = replace(found, remarks=(*found.remarks, *remarks))
+        found = replace(found, remarks=(*found.remarks, *remarks, *filter(None, [self.remark])))
         if found.cast:  # two models may differ in that; one and what becomes of it do not
             return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
         return found

@@ -1,0 +1,195 @@
+"""What is done to model files before the stages, which take one model: a part is cut out, or two are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from opshift.passes import process
+from opshift.passes.changes import Change
+from opshift.passes.errors import Refusal, Refused
+from opshift.passes.model.messages import ModelProto, TypeProto
+from opshift.passes.model.types import elem_type_of, is_fixed, tensor_type
+from opshift.passes.records import dataclass, replace
+from opshift.passes.specialization.interface import required
+from opshift.passes.surgery import extraction
+from opshift.verification.feeding.asked import DRAWN, Asked, checked
+from opshift.verification.side import Side
+
+if TYPE_CHECKING:
+    from opshift.verification.cutting import Captured
+    from opshift.verification.verdict import Verification
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The model that stages take.
+
+    Attributes:
+        model: what was made of the files.
+        folder: where their data lie.
+        changes: what was done.
+        wanted: what is said of the inputs to run it on.
+        remark: how it was compared with the models in the files; empty where it was not to be.
+        stop: how it differs from them, or why it is not proved; None where all is well.
+    """
+
+    model: ModelProto
+    folder: str
+    changes: tuple[Change, ...]
+    wanted: Asked
+    remark: str = ""
+    stop: Verification | None = None
+
+
+class Preparation(Protocol):
+    """What to do to a model before the stages."""
+
+    @property
+    def name(self) -> str:
+        """What is being done, as progress says it."""
+        ...
+
+    def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
+        """Make the model that stages take, of the one in a file."""
+        ...
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Cut a part out."""
+
+    cut: extraction.Cut
+    name = "cut out"
+
+    def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
+        """See `Preparation.prepare`.
+
+        Raises:
+            ValueError: the model has no such value or node.
+            Refused: nobody knows the type of a value that the part is to be given.
+        """
+        folder = str(path.resolve().parent)
+        wanted = checked(wanted, model) if verify else wanted
+        part, ends, captured = extracted(Side(model, folder), self.cut, wanted, verify=verify)
+        of_part = replace(DRAWN, seed=wanted.seed, engines=wanted.engines, save=wanted.save, repro=wanted.repro)
+        of_part = replace(of_part, evidence=wanted.evidence, runs=None, tolerances=wanted.tolerances)
+        if captured is not None and captured.given:
+            taken = {value.name for value in part.graph.input}
+            runs = [{**given, **values} for given, values in zip(captured.given, captured.values, strict=True)]
+            of_part = replace(of_part, inputs=tuple({n: v for n, v in run.items() if n in taken} for run in runs))
+        changes = tuple(_changes(model, ends))
+        if captured is None or not verify:
+            return Prepared(part, folder, changes, of_part)
+        remark, stop = _compare(Side(part, folder), captured)
+        return Prepared(part, folder, changes, of_part, remark, stop)
+
+
+class Extracted(NamedTuple):
+    """A part with its ends, and what was seen of them in the whole model."""
+
+    model: ModelProto
+    ends: extraction.Ends
+    captured: Captured | None
+
+
+def extracted(whole: Side, cut: extraction.Cut, wanted: Asked = DRAWN, *, verify: bool = False) -> Extracted:
+    """Cut a part out; the whole model is run to `verify` it, and where a type does not follow from the inputs."""
+    with process.ours():
+        ends = extraction.find_ends(whole.model, cut)
+        types = extraction.types_of(whole.model, ends)
+    captured = _run(whole, ends, types, wanted, verify=verify)
+    types = complete(types, ends, captured, whole.model)
+    return Extracted(extraction.cut_out(whole.model, ends, types), ends, captured)
+
+
+def _run(
+    whole: Side, ends: extraction.Ends, types: Mapping[str, TypeProto], wanted: Asked, *, verify: bool
+) -> Captured | None:
+    """Run the whole model, if the part is to be compared with it, or a type is not known."""
+    names = [*ends.inputs, *ends.outputs]
+    if not verify and all(name in types for name in names):
+        return None
+    from opshift.verification import cutting  # slow to import, and not wanted without a run
+
+    if all(name in types for name in names) and (why := cutting.too_large(wanted, whole)):
+        return cutting.Captured(why=why)
+    return cutting.capture(whole, names, wanted)
+
+
+def complete(
+    types: Mapping[str, TypeProto], ends: extraction.Ends, captured: Captured | None, model: ModelProto
+) -> dict[str, TypeProto]:
+    """The types of a part's ends, with those that only a run tells, and without sizes that a run contradicts.
+
+    Raises:
+        Refused: nobody knows the type of a value that the part is to be given.
+    """
+    made = dict(types)
+    runs = list(captured.values) if captured is not None else []
+    for name in (*ends.inputs, *ends.outputs):
+        seen = [run[name] for run in runs if run.get(name) is not None]
+        if name not in made and seen:
+            from opshift.verification.repro import type_of
+
+            made[name] = type_of(seen[0])
+            _open_sizes(made[name], model)
+        if name in made and seen:
+            made[name] = _fitting(made[name], seen)
+        if name not in made and name in ends.inputs:
+            why = captured.why if captured is not None else ""
+            why = f"its type does not follow from the inputs, and no run tells it{f' ({why})' if why else ''}"
+            raise Refused([Refusal(name, "value", "", 0, False, why)])
+    return made
+
+
+def _open_sizes(kind: TypeProto, model: ModelProto) -> None:
+    """Leave sizes open, unless those of all inputs are fixed."""
+    taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
+    if kind.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
+        for dim in kind.tensor_type.shape.dim:
+            dim.Clear()
+
+
+def _fitting(kind: TypeProto, seen: list[Any]) -> TypeProto:
+    """The type with the rank that a value has, and without sizes that it does not have."""
+    shapes = [value.shape for value in seen if hasattr(value, "shape")]
+    if kind.WhichOneof("value") != "tensor_type" or not shapes:
+        return kind
+    made = TypeProto()
+    made.CopyFrom(kind)
+    ranks = {len(shape) for shape in shapes}
+    if len(ranks) > 1:
+        made.tensor_type.ClearField("shape")
+        return made
+    if not made.tensor_type.HasField("shape") or ranks != {len(made.tensor_type.shape.dim)}:
+        return tensor_type(elem_type_of(made), [None] * ranks.pop())
+    dims = made.tensor_type.shape.dim
+    for axis, dim in enumerate(dims):
+        if is_fixed(dim) and any(shape[axis] != dim.dim_value for shape in shapes):
+            dim.Clear()
+    return made
+
+
+def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
+    """Say how a part was compared with the whole; where it differs, how."""
+    from opshift.verification import cutting
+
+    found = cutting.verify_part(part, captured)
+    if found.status == "different":
+        return "", found
+    if not found.equal:
+        return f"the part is not compared with the whole model, whose nodes and weights it has ({found.why})", None
+    how = "the same values" if found.is_same else "equal values"
+    times = "1 input" if found.runs == 1 else f"{found.runs} inputs"
+    return f"in its place in the whole model, the part yields {how}, on {times} of that", None
+
+
+def _changes(whole: ModelProto, ends: extraction.Ends) -> list[Change]:
+    nodes = len(whole.graph.node)
+    done = [Change("", "graph", "", 0, 0, f"Cut out {ends.nodes} of {nodes} nodes")]
+    done += [Change("", "input", "", 0, 0, f'"{name}" is an input') for name in ends.inputs]
+    before = {value.name for value in whole.graph.output}
+    done += [Change("", "output", "", 0, 0, f'"{name}" is an output') for name in ends.outputs if name not in before]
+    return done
