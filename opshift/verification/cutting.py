@@ -129,7 +129,8 @@ class _Found:
     def add(self, judge: OutputJudge, fed: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any]) -> None:
         self.shapes.append({name: feeding.shape_of(value) for name, value in fed.items()})
         for name, a, b in zip(judge.names, expected, actual, strict=True):
-            report = OutputReport(name) if identical(a, b) else judge.output(name, fed, a, b, expected)
+            # what rounding does is measured with the model that yields `actual`
+            report = OutputReport(name) if identical(a, b) else judge.output(name, fed, b, a, actual)
             self.outputs[name] = self.outputs[name].worse(report) if name in self.outputs else report
             if report.why and not self.why:
                 self.tensor, self.why = name, report.why
