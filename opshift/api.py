@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from opshift.files import openvino_ir
-from opshift.files.lending import lent, loaded, rewriting
+from opshift.files import model_file, openvino_ir
+from opshift.files.lending import as_given, lent, loaded, rewriting, within
 from opshift.passes import goals
 from opshift.passes.backends.resolving import Target
 from opshift.passes.changes import Change
@@ -28,6 +28,8 @@ from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.surgery.asked import Interface, Names, interface
 from opshift.passes.surgery.extraction import cut
+from opshift.passes.surgery.matching import pairs
+from opshift.passes.surgery.merging import CONNECT
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
@@ -318,6 +320,47 @@ def extract(
         convert.checked(proto)
         made: Model = back(extracted(Side(proto, folder), asked).model)
         return made
+
+
+def merge(
+    first: Model,
+    second: Model,
+    connect: Names | None = None,
+    *,
+    progress: Heard | None = None,
+) -> Model:
+    """Join two models: outputs of the first become inputs of the second.
+
+    Both come to the newer of their opsets, or to the older one where that cannot be reached. Where both have a name, it
+    is the second model's that changes, but for names of its inputs and outputs that the first has for a value between.
+
+    Args:
+        first: as for `convert_version`.
+        second: the model that reads what the first yields.
+        connect: outputs of the first with the inputs of the second that they become: `{"y": "x"}`; without it, those
+            of one name, or the only output and the only input.
+        progress: as for `convert_version`.
+
+    Returns:
+        The joined model, an `onnx_ir.Model` where both are, else an `onnx.ModelProto`. External data of models in two
+        folders are read into it.
+
+    Raises:
+        Refused: neither can be converted to the opset of the other.
+        InvalidModel: as for `convert_version`.
+        ValueError: a model has no such output or input, or it is of another type.
+    """
+    from opshift.jobs.preparing import merged
+
+    with heard(progress):
+        sides = [Side(*loaded(model)) for model in (first, second)]
+        for side in sides:
+            convert.checked(side.model)
+        if len({side.folder for side in sides}) > 1:
+            sides = [Side(within(side.model, side.folder)) for side in sides]
+        made = merged(*sides, pairs(connect, CONNECT)).model
+        made = model_file.embedded(made, sides[0].folder) if sides[0].folder is not None else made
+        return as_given(made, first, second)
 
 
 def plan(

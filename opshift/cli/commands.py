@@ -123,7 +123,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
 
 
 def part_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift extract`, of the part."""
+    """The goal of `opshift extract` and `opshift merge`, of what these make."""
     return _conversion(options, Refinement(optimize=options.optimize))
 
 
@@ -132,6 +132,7 @@ GOALS = {
     "extract": part_goal,
     "fold": fold_goal,
     "inline": inline_goal,
+    "merge": part_goal,
     "optimize": optimize_goal,
 }
 """The verbs that rewrite models. They differ in their goals, and in what they do before that."""
@@ -144,6 +145,16 @@ def _preparation(options: argparse.Namespace) -> Preparation | None:
         from opshift.passes.surgery.extraction import cut
 
         return Extraction(cut(options.to, options.start, options.around, options.depth))
+    if options.command == "merge":
+        from opshift.jobs.preparing import Merging
+        from opshift.passes.surgery.matching import pairs
+        from opshift.passes.surgery.merging import CONNECT
+
+        if options.in_place or options.out_dir is not None:
+            raise ValueError("two models become one; name it behind them")
+        if os.path.exists(options.output) and os.path.samefile(options.output, options.other):
+            raise ValueError("the output is the second model; give another path")
+        return Merging(options.other, pairs(options.connect, CONNECT))
     return None
 
 

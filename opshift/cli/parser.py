@@ -16,7 +16,7 @@ _CODES = (
     "largest. Nothing is left at the output path unless it is 0."
 )
 
-_MODELS = ("model", "before", "after")
+_MODELS = ("model", "other", "before", "after")
 _PATHS = (*_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models")
 _SHORT = 200
 """Characters of a path that every system opens as it is."""
@@ -202,6 +202,21 @@ def _extract(parser: argparse.ArgumentParser) -> None:
     options.add_rewriting(parser)
 
 
+def _merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="FIRST", help="the model that comes first")
+    parser.add_argument("other", metavar="SECOND", help="the model that reads what the first yields")
+    parser.add_argument("output", metavar="OUT", help="where to write the model that both become")
+    parser.add_argument(
+        "--connect",
+        action="append",
+        metavar="OUTPUT=INPUT",
+        help="an output of the first that becomes an input of the second, or an input that both share. Repeatable "
+        "(default: those of one name, or the only output and the only input)",
+    )
+    options.add_opset(parser)
+    options.add_rewriting(parser)
+
+
 def _verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="BEFORE", help="the model that counts as right")
     parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
@@ -254,6 +269,7 @@ _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "fold": ("put operators in the place of the nodes that compute them", _fold),
     "optimize": ("compute no more what is constant, computed already, or of no effect", _optimize),
     "extract": ("cut a part out of a model, of any size", _extract),
+    "merge": ("join two models: outputs of the first become inputs of the second", _merge),
     "verify": ("run two models on the same inputs and compare", _verify),
     "inspect": ("show what a model consists of and which opsets it can reach", _inspect),
     "ledger": ("show what is done about each change of each operator", _ledger),

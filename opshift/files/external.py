@@ -113,6 +113,15 @@ def _slashed(folder: str | os.PathLike[str], location: str) -> str:
     return slashed if os.path.exists(tensor_data.path(folder, slashed)) else ""
 
 
+def relocate(model: ModelProto, folder: str) -> None:
+    """Let a model's tensors refer to where their data lie from a folder further up; `folder` is the way down."""
+    for tensor in tensors(model) if folder != os.curdir else ():
+        if tensor_data.is_stored(tensor):
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = f"{folder.replace(os.sep, '/')}/{entry.value}"
+
+
 def arrange(
     model: ModelProto, folder: Path, output: Path, policy: str | None, threshold: int, *, together: bool = False
 ) -> Files:

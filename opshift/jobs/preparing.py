@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from opshift.files import external, model_file
 from opshift.passes import process
 from opshift.passes.changes import Change
+from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
-from opshift.passes.model.messages import ModelProto, TypeProto
+from opshift.passes.goals import Goal
+from opshift.passes.model.messages import ModelProto, TypeProto, copy_model
 from opshift.passes.model.types import elem_type_of, is_fixed, tensor_type
 from opshift.passes.records import dataclass, replace
 from opshift.passes.specialization.interface import required
-from opshift.passes.surgery import extraction
+from opshift.passes.surgery import extraction, merging
 from opshift.verification.feeding.asked import DRAWN, Asked, checked
 from opshift.verification.side import Side
+from opshift.verification.verdict import UNVERIFIED, Verification
 
 if TYPE_CHECKING:
     from opshift.verification.cutting import Captured
-    from opshift.verification.verdict import Verification
 
 
 @dataclass(frozen=True)
@@ -193,3 +197,121 @@ def _changes(whole: ModelProto, ends: extraction.Ends) -> list[Change]:
     before = {value.name for value in whole.graph.output}
     done += [Change("", "output", "", 0, 0, f'"{name}" is an output') for name in ends.outputs if name not in before]
     return done
+
+
+# --- two models -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Merging:
+    """Join a second model behind the first.
+
+    Attributes:
+        other: the file of the second.
+        connect: outputs of the first with inputs of the second.
+    """
+
+    other: str
+    connect: tuple[tuple[str, str], ...] = ()
+    name = "join"
+
+    def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
+        """See `Preparation.prepare`.
+
+        Raises:
+            ValueError: a model has no such output or input, or it is of another type.
+            Refused: neither can be converted to the opset of the other.
+        """
+        sides = [Side(model, str(path.resolve().parent)), Side(model_file.read(self.other), _folder(self.other))]
+        convert.checked(sides[1].model)
+        joined = merged(*sides, self.connect)
+        folder = os.path.commonpath([side.folder or "" for side in sides])
+        prepared = Prepared(joined.model, folder, joined.changes, wanted)
+        if not verify:
+            return prepared
+        from opshift.verification import cutting
+
+        wanted = checked(wanted, joined.model)
+        if why := cutting.too_large(wanted, *sides):
+            found = Verification(UNVERIFIED, why=why)
+        else:
+            names, side = cutting.Names(joined.first, joined.second), Side(joined.model, folder)
+            found = cutting.verify_in_turn(*sides, side, joined.passed, names, wanted, joined.grade)
+        remark, stop = _judge(found, converted=joined.converted)
+        return replace(prepared, remark=remark, stop=stop)
+
+
+class Merged(NamedTuple):
+    """Two models as one, and what was done to them."""
+
+    model: ModelProto
+    first: Mapping[str, str]
+    second: Mapping[str, str]
+    passed: Mapping[str, str]
+    changes: tuple[Change, ...]
+
+    @property
+    def converted(self) -> bool:
+        """Whether one of them was converted to the opset of the other."""
+        return any(change.source != change.target for change in self.changes)
+
+    @property
+    def grade(self) -> str:
+        return "close" if any(change.grade == "close" for change in self.changes) else "exact"
+
+
+def merged(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> Merged:
+    """Join two models at one opset; data in files are referred to from the folder that both lie in.
+
+    Raises:
+        ValueError: a model has no such output or input, or it is of another type.
+        Refused: neither can be converted to the opset of the other.
+    """
+    with process.ours():
+        passed = merging.connections(one.model, other.model, connect)
+        models, changes = _of_one_opset(one, other)
+        folders = [side.folder for side in (one, other) if side.folder is not None]
+        for model, side in zip(models, (one, other), strict=True):
+            if side.folder is not None and len(set(folders)) > 1:
+                external.relocate(model, os.path.relpath(side.folder, os.path.commonpath(folders)))
+        joined = merging.join(*models, passed)
+    ways = ", ".join(f'"{output}" is read as "{name}"' for name, output in passed.items())
+    changes = (*changes, Change("", "graph", "", 0, 0, f"Joined {len(other.model.graph.node)} nodes: {ways}"))
+    if joined.renamed:
+        how = f"{joined.renamed} values have another name, as both models had one of theirs"
+        changes = (*changes, Change("", "name", "", 0, 0, how))
+    return Merged(joined.model, joined.first, joined.second, passed, changes)
+
+
+def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Change, ...]]:
+    """Both models at the newer opsets of the two, or at the older ones where these cannot be reached."""
+    refused: Refused | None = None
+    for best in (max, min):
+        targets = merging.common_opsets(one.model, other.model, best)
+        if not targets:
+            break
+        goal = Goal(targets)
+        results = [goal.run(side.model, side.folder) for side in (one, other)]
+        made = [result.model for result in results if result.model is not None]
+        if len(made) == len(results):
+            return made, tuple(change for result in results for change in result.changes)
+        failed, side = next((r, s) for r, s in zip(results, (one, other), strict=True) if r.model is None)
+        refused = refused or goal.make_error(side.model, failed, side.folder)
+    if refused is not None:
+        raise refused
+    return [copy_model(side.model) for side in (one, other)], ()
+
+
+def _judge(found: Verification, *, converted: bool) -> tuple[str, Verification | None]:
+    """What is said of models that were run in turn; what was converted has to be proved."""
+    if found.status == "different" or (converted and not found.equal):
+        return "", found
+    if not found.equal:
+        return f"the two models are not run in turn, whose nodes and weights it has ({found.why})", None
+    how = "the same values" if found.is_same else "equal values"
+    times = "1 input" if found.runs == 1 else f"{found.runs} inputs"
+    return f"the two models, run one after the other, yield {how}, on {times}", None
+
+
+def _folder(path: str) -> str:
+    return str(Path(path).resolve().parent)

@@ -156,7 +156,7 @@ def verify_in_turn(
 
     Args:
         first, second, joined: the models.
-        passed: outputs of the first by the inputs of the second that read them.
+        passed: outputs of the first, or inputs, by the inputs of the second that read them.
         names: what inputs and outputs of the two are called in the joined model.
         wanted: what a user says of the inputs of the joined model.
         grade: how far apart outputs may be.
@@ -201,7 +201,7 @@ def _run_in_turn(
         given = {own: fed.given[name] for own, name in names.first.items() if name in fed.given}
         made = dict(zip(outputs[0], one.run(given), strict=True))
         later = {own: fed.given[name] for own, name in names.second.items() if name in fed.given}
-        later |= {taken: made[yielded] for taken, yielded in passed.items()}
+        later |= {taken: made[name] if name in made else given[name] for taken, name in passed.items()}
         last = dict(zip(outputs[1], other.run(later), strict=True))
         expected = {names.first[own]: value for own, value in made.items() if own in names.first}
         expected |= {names.second[own]: value for own, value in last.items()}

@@ -132,3 +132,80 @@ def test_from_python_a_part_is_of_the_kind_that_was_given(tmp_path):
     part = opshift.extract(onnx_ir.from_proto(source), "s", "r")
     assert isinstance(part, onnx_ir.Model)
     assert [value.name for value in part.graph.inputs] == ["r"]
+
+
+# --- two models -------------------------------------------------------------------------------------------------
+
+
+def pair(folder, *, external=False, opset=13):
+    """Two models whose data lie in files of one name in two folders."""
+    one = weighty(folder / "one" / "first.onnx", external=external)
+    weighty(folder / "two" / "second.onnx", external=external)
+    if opset != 17:
+        two = onnx.load(folder / "two" / "second.onnx", load_external_data=False)
+        two.opset_import[0].version = opset
+        onnx.save(two, folder / "two" / "second.onnx")
+    return one, str(folder / "one" / "first.onnx"), str(folder / "two" / "second.onnx")
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_two_files_become_one(tmp_path, capsys, external):
+    source, one, two = pair(tmp_path, external=external)
+    (tmp_path / "out").mkdir()
+    assert cli.main(["merge", one, two, str(tmp_path / "out" / "both.onnx")]) == 0
+    assert "the two models, run one after the other, yield" in capsys.readouterr().out
+    assert listing(tmp_path / "out") == (["both.onnx", "both.onnx.data"] if external else ["both.onnx"])
+    both = onnx.load(tmp_path / "out" / "both.onnx")
+    assert both.opset_import[0].version == 17
+    fed = {"x": np.random.default_rng(1).normal(size=(2, 100)).astype(np.float32)}
+    expected = evaluate(source, {"x": evaluate(source, fed)[0]})[0]
+    np.testing.assert_array_equal(evaluate(both, fed)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [
+        ("--connect y=q", 2),
+        ("--connect y", 2),
+        ("--in-place", 2),
+        ("--out-dir out", 2),
+        ("--opset 99", 2),
+    ],
+)
+def test_what_cannot_be_joined_leaves_nothing(tmp_path, typed, code):
+    _, one, two = pair(tmp_path)
+    assert cli.main(["merge", one, two, str(tmp_path / "out.onnx"), *typed.split()]) == code
+    assert listing(tmp_path) == ["one", "two"]
+
+
+def test_a_second_model_that_is_not_there_or_is_the_output(tmp_path, capsys):
+    _, one, two = pair(tmp_path)
+    assert cli.main(["merge", one, str(tmp_path / "none.onnx"), str(tmp_path / "out.onnx")]) == 5
+    assert "none.onnx" in capsys.readouterr().err
+    assert cli.main(["merge", one, two, two]) == 2
+    assert listing(tmp_path) == ["one", "two"]
+
+
+def test_models_that_cannot_come_to_one_opset_are_refused(tmp_path):
+    newer = model("y = BitwiseNot(x)", 18, inputs="int32[3] x", outputs="int32[3] y")
+    older = model("y = my.F(x)", 13, domains='"my" : 1', inputs="int32[3] x", outputs="int32[3] y")
+    older.graph.node.append(onnx.helper.make_node("Gone", ["y"], ["z"], domain=""))
+    onnx.save(newer, tmp_path / "a.onnx")
+    onnx.save(older, tmp_path / "b.onnx")
+    code = cli.main(["merge", str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"), str(tmp_path / "out.onnx")])
+    assert code in (3, 5)
+    assert listing(tmp_path) == ["a.onnx", "b.onnx"]
+
+
+def test_from_python_two_models_become_one(tmp_path):
+    import onnx_ir
+
+    source, one, two = pair(tmp_path, external=True)
+    both = opshift.merge(one, two, {"y": "x"})
+    assert len(both.graph.node) == 10
+    assert all(tensor.data_location == onnx.TensorProto.DEFAULT for tensor in both.graph.initializer)
+    held = onnx_ir.from_proto(source)
+    assert isinstance(opshift.merge(held, held), onnx_ir.Model)
+    assert isinstance(opshift.merge(held, source), onnx.ModelProto)
+    with pytest.raises(ValueError, match="no input 'q'"):
+        opshift.merge(source, source, "y=q")
