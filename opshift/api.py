@@ -353,13 +353,13 @@ def merge(
     from opshift.jobs.preparing import merged
 
     with heard(progress):
-        sides = [Side(*loaded(model)) for model in (first, second)]
-        for side in sides:
+        one, other = Side(*loaded(first)), Side(*loaded(second))
+        for side in (one, other):
             convert.checked(side.model)
-        if len({side.folder for side in sides}) > 1:
-            sides = [Side(within(side.model, side.folder)) for side in sides]
-        made = merged(*sides, pairs(connect, CONNECT)).model
-        made = model_file.embedded(made, sides[0].folder) if sides[0].folder is not None else made
+        if one.folder != other.folder:
+            one, other = (Side(within(side.model, side.folder)) for side in (one, other))
+        made = merged(one, other, pairs(connect, CONNECT)).model
+        made = model_file.embedded(made, one.folder) if one.folder is not None else made
         return as_given(made, first, second)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from opshift.files import external, model_file
+from opshift.jobs.outcome import several
 from opshift.passes import process
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
@@ -74,7 +75,7 @@ class Extraction:
             ValueError: the model has no such value or node.
             Refused: nobody knows the type of a value that the part is to be given.
         """
-        folder = str(path.resolve().parent)
+        folder = _folder(path)
         wanted = checked(wanted, model) if verify else wanted
         part, ends, captured = extracted(Side(model, folder), self.cut, wanted, verify=verify)
         of_part = replace(DRAWN, seed=wanted.seed, engines=wanted.engines, save=wanted.save, repro=wanted.repro)
@@ -184,18 +185,16 @@ def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
     if found.status == "different":
         return "", found
     if not found.equal:
-        return f"the part is not compared with the whole model, whose nodes and weights it has ({found.why})", None
-    how = "the same values" if found.is_same else "equal values"
-    times = "1 input" if found.runs == 1 else f"{found.runs} inputs"
-    return f"in its place in the whole model, the part yields {how}, on {times} of that", None
+        return f"not compared with the whole model, whose nodes and weights it has ({found.why})", None
+    return f"compared with the whole model: {_told(found)}", None
 
 
 def _changes(whole: ModelProto, ends: extraction.Ends) -> list[Change]:
     nodes = len(whole.graph.node)
     done = [Change("", "graph", "", 0, 0, f"Cut out {ends.nodes} of {nodes} nodes")]
-    done += [Change("", "input", "", 0, 0, f'"{name}" is an input') for name in ends.inputs]
+    done += [Change("", "input", "", 0, 0, f'Made "{name}" an input') for name in ends.inputs]
     before = {value.name for value in whole.graph.output}
-    done += [Change("", "output", "", 0, 0, f'"{name}" is an output') for name in ends.outputs if name not in before]
+    done += [Change("", "output", "", 0, 0, f'Made "{name}" an output') for name in ends.outputs if name not in before]
     return done
 
 
@@ -222,21 +221,21 @@ class Merging:
             ValueError: a model has no such output or input, or it is of another type.
             Refused: neither can be converted to the opset of the other.
         """
-        sides = [Side(model, str(path.resolve().parent)), Side(model_file.read(self.other), _folder(self.other))]
-        convert.checked(sides[1].model)
-        joined = merged(*sides, self.connect)
-        folder = os.path.commonpath([side.folder or "" for side in sides])
+        one, other = Side(model, _folder(path)), Side(model_file.read(self.other), _folder(self.other))
+        convert.checked(other.model)
+        joined = merged(one, other, self.connect)
+        folder = os.path.commonpath([_folder(path), _folder(self.other)])
         prepared = Prepared(joined.model, folder, joined.changes, wanted)
         if not verify:
             return prepared
         from opshift.verification import cutting
 
         wanted = checked(wanted, joined.model)
-        if why := cutting.too_large(wanted, *sides):
+        if why := cutting.too_large(wanted, one, other):
             found = Verification(UNVERIFIED, why=why)
         else:
             names, side = cutting.Names(joined.first, joined.second), Side(joined.model, folder)
-            found = cutting.verify_in_turn(*sides, side, joined.passed, names, wanted, joined.grade)
+            found = cutting.verify_in_turn(one, other, side, joined.passed, names, wanted, joined.grade)
         remark, stop = _judge(found, converted=joined.converted)
         return replace(prepared, remark=remark, stop=stop)
 
@@ -274,11 +273,11 @@ def merged(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> M
         for model, side in zip(models, (one, other), strict=True):
             if side.folder is not None and len(set(folders)) > 1:
                 external.relocate(model, os.path.relpath(side.folder, os.path.commonpath(folders)))
-        joined = merging.join(*models, passed)
+        joined = merging.join(models[0], models[1], passed)
     ways = ", ".join(f'"{output}" is read as "{name}"' for name, output in passed.items())
     changes = (*changes, Change("", "graph", "", 0, 0, f"Joined {len(other.model.graph.node)} nodes: {ways}"))
     if joined.renamed:
-        how = f"{joined.renamed} values have another name, as both models had one of theirs"
+        how = f"Renamed {joined.renamed} values, whose names both models have"
         changes = (*changes, Change("", "name", "", 0, 0, how))
     return Merged(joined.model, joined.first, joined.second, passed, changes)
 
@@ -307,11 +306,14 @@ def _judge(found: Verification, *, converted: bool) -> tuple[str, Verification |
     if found.status == "different" or (converted and not found.equal):
         return "", found
     if not found.equal:
-        return f"the two models are not run in turn, whose nodes and weights it has ({found.why})", None
+        return f"not compared with the two models, whose nodes and weights it has ({found.why})", None
+    return f"compared with the two models, run one after the other: {_told(found)}", None
+
+
+def _told(found: Verification) -> str:
     how = "the same values" if found.is_same else "equal values"
-    times = "1 input" if found.runs == 1 else f"{found.runs} inputs"
-    return f"the two models, run one after the other, yield {how}, on {times}", None
+    return f"{how}, on {several(found.runs, 'input')}"
 
 
-def _folder(path: str) -> str:
+def _folder(path: str | Path) -> str:
     return str(Path(path).resolve().parent)

@@ -50,7 +50,7 @@ def _add(model: ModelProto, patterns: tuple[str, ...]) -> Iterator[Change]:
             why = "its type does not follow from the inputs, and the model does not declare it"
             raise Refused([Refusal(name, "value", "", 0, False, why)])
         model.graph.output.append(ValueInfoProto(name=name, type=types[name]))
-        yield _change("output", f'"{name}" is an output')
+        yield _change("output", f'Added output "{name}"')
 
 
 def values(pieces: Pieces, pattern: str) -> list[str]:
@@ -81,9 +81,9 @@ def _drop(model: ModelProto, patterns: tuple[str, ...]) -> Iterator[Change]:
     less = before - len(model.graph.node)
     for name in names:
         if name in gone:
-            yield _change("output", f'"{name}" is no output')
+            yield _change("output", f'Dropped output "{name}"')
     if less:
-        yield _change("node", f"{less} nodes that only these needed are gone")
+        yield _change("node", f"Removed {less} nodes that only these outputs need")
 
 
 # --- names ------------------------------------------------------------------------------------------------------
@@ -106,9 +106,9 @@ def _rename(model: ModelProto, asked: tuple[tuple[str, str], ...]) -> Iterator[C
     rename_values(model, new_names)
     rename_sizes(model, new_sizes)
     for old, new in new_names.items():
-        yield _change("name", f'"{old}" is called "{new}"')
+        yield _change("name", f'Renamed "{old}" to "{new}"')
     for old, new in new_sizes.items():
-        yield _change("name", f'the dimension "{old}" is called "{new}"')
+        yield _change("name", f'Renamed dimension "{old}" to "{new}"')
 
 
 def _new(old: str, new: str, among: list[str]) -> dict[str, str]:

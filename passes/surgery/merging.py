@@ -122,12 +122,12 @@ def join(first: ModelProto, second: ModelProto, passed: Mapping[str, str]) -> Jo
     _rename_nodes(one, other)
     _join_sizes(one, other, {of_second[name] for name in passed})
     _join_functions(one, other, fresh)
-    names = [
+    called = [
         {value.name: renamed.get(value.name, value.name) for value in (*model.graph.input, *model.graph.output)}
         for model, renamed in ((first, of_first), (second, of_second))
     ]
     _append(one, other, {of_second[name] for name in passed})
-    return Joined(one, names[0], names[1], len(of_first) + len(of_second.keys() - passed.keys()))
+    return Joined(one, called[0], called[1], len(of_first) + len(of_second.keys() - passed.keys()))
 
 
 class _Fresh:

@@ -62,7 +62,7 @@ MISSPELT = [
     ("inline in.onnx --op ai.onnx::ReduceL22", "did you mean ReduceL2?"),
     (
         "optimize in.onnx --opset 13",
-        "--opset is an option of convert, inline, fold, inspect, ledger, and not of optimize",
+        "--opset is an option of convert, inline, fold, extract, merge, inspect, ledger, and not of optimize",
     ),
     ("convert - in.onnx --out-dir out --opset 13", "'-' names no file"),
     ("inline in.onnx --deny in.toml", "in.toml: it is no text in UTF-8"),
@@ -109,7 +109,10 @@ MISSPELT = [
     ("convert in.onnx --opset 13 --runs 1.5", "--runs is a whole number, not '1.5'"),
     ("convert in.onnx --opset onnx-1.13", "did you mean onnx-tf-1.10?"),
     ("--versoin", "unknown argument '--versoin'; did you mean --version?"),
-    ("-v convert in.onnx", "-v is an option of convert, inline, fold, optimize, verify, inspect, and not of opshift"),
+    (
+        "-v convert in.onnx",
+        "-v is an option of convert, inline, fold, optimize, extract, merge, verify, inspect, and not of opshift",
+    ),
     ("convert in.onnx --opset 13 out.onnx more.onnx", "one model and its output, or --out-dir for several models"),
     ("convert in.onnx --in-place --opset 13 out.onnx", "give no output"),
     ("convert in.onnx --opset 13 --fast out.onnx", "unknown argument '--fast'"),

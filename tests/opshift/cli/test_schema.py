@@ -49,6 +49,8 @@ COMMANDS = {
     "inline in.onnx out.onnx --target rknn-2.1": "conversion",
     "fold in.onnx out.onnx": "conversion",
     "convert in.onnx broken.onnx custom.onnx --out-dir out --opset 13": "conversions",
+    "extract in.onnx out.onnx --to t": "conversion",
+    "merge in.onnx in.onnx out.onnx": "conversion",
     "verify in.onnx in.onnx": "verification",
     "verify in.onnx other.onnx": "verification",
     "verify in.onnx custom.onnx": "verification",

@@ -58,7 +58,7 @@ def schema() -> Schema:
     unread = {"source": _TEXT, "output": _TEXT, "code": code, "why": why}
     reached = _object({"reachable": _FLAG, "grade": _TEXT, "why": _list(_TEXT)})
     documents = {
-        "conversion": ("convert, inline or fold of one model", outcome),
+        "conversion": ("convert, inline, fold, optimize, extract or merge", outcome),
         "conversions": (
             "the same of several",
             {"models": _list({"anyOf": [_object({**outcome, "code": code, "why": why}), _object(unread)]})},
