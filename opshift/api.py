@@ -11,25 +11,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from opshift.files import model_file, openvino_ir
+from opshift.files import formats, model_file
 from opshift.files.lending import as_given, lent, loaded, rewriting, within
 from opshift.passes import goals
-from opshift.passes.backends.resolving import Target
 from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
-from opshift.passes.fusion.quantization.forms import known
 from opshift.passes.goals import Goal, Refinement
+from opshift.passes.inputs.ends import Ends, Names, ends_of
+from opshift.passes.inputs.matching import CONNECT, pairs
+from opshift.passes.inputs.parts import part_of
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.inputs.wanted import Values
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.sizes import batch as rebatched
-from opshift.passes.specialization.wanted import Values
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
-from opshift.passes.surgery.asked import Interface, Names, interface
-from opshift.passes.surgery.extraction import cut
-from opshift.passes.surgery.matching import pairs
-from opshift.passes.surgery.merging import CONNECT
+from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
@@ -81,6 +79,9 @@ def convert_version(
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
     quantization: str | None = None,
+    zipmap: str | None = None,
+    map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
@@ -109,6 +110,11 @@ def convert_version(
         quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
             QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
             It can be asked for alone.
+        zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it. It can be asked for
+            alone, as can `map`.
+        map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
+        interface: types that the opset lacks, and those that carry their values, at inputs and outputs, too, such as
+            `["float8e4m3fn=float", "int4=int8"]`; roundings are written out. It can be asked for alone.
         progress: is called with what is done next, its place and the count, both 0 where nobody knows; what it raises
             ends this. The logger `opshift` tells the same.
 
@@ -122,10 +128,21 @@ def convert_version(
         ValueError: an unknown target or IR version, or nothing is given to reach or to fix; an input or a dimension
             that the model does not have, or a size or a value that it does not take.
     """
-    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
+    wanted = Refinement(modernize, optimize=optimize, quantization=goals.check_quantization(quantization))
     held = fixed(fix_shape, set)
-    ends = interface(rename, add_output, drop_output)
-    goal = goals.versions(target_version, ir_version, wanted, held, rebatch, annotate=annotate, interface=ends)
+    ends = ends_of(rename, add_output, drop_output)
+    goal = goals.versions(
+        target_version,
+        ir_version,
+        wanted,
+        held,
+        rebatch,
+        annotate=annotate,
+        ends=ends,
+        zipmap=zipmap,
+        maps=map,
+        interface=interface,
+    )
     return _reached(model, goal, progress)
 
 
@@ -149,6 +166,7 @@ def inline(
     drop_output: str | Iterable[str] | None = None,
     zipmap: str | None = None,
     map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Replace operators by their definitions in more elementary operators.
@@ -172,8 +190,9 @@ def inline(
         rename: as for `convert_version`.
         add_output: as for `convert_version`.
         drop_output: as for `convert_version`.
-        zipmap: `"tensor"` makes the output of ZipMap, a list of maps, the scores that go into it.
-        map: `"tensor"` makes the maps that CastMap and DictVectorizer read their values, in the order of the keys.
+        zipmap: as for `convert_version`.
+        map: as for `convert_version`.
+        interface: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -185,9 +204,10 @@ def inline(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
-    ops, ends = as_names(ops), interface(rename, add_output, drop_output)
+    ops, ends = as_names(ops), ends_of(rename, add_output, drop_output)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
     goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends), zipmap, map)
+    goal = goals.with_carriers(goal, interface)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
         raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
     return _reached(model, goal, progress)
@@ -240,7 +260,7 @@ def fold(
         ValueError: as for `convert_version`; or an operator is not known, has no definition to recognise it by, came
             after the model's opset, or is lacked by the target; or `ops` names none.
     """
-    ends = interface(rename, add_output, drop_output)
+    ends = ends_of(rename, add_output, drop_output)
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
     return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
 
@@ -278,7 +298,7 @@ def optimize(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`.
     """
-    ends = interface(rename, add_output, drop_output)
+    ends = ends_of(rename, add_output, drop_output)
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
     return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
 
@@ -315,7 +335,7 @@ def extract(
     """
     from opshift.jobs.preparing import extracted
 
-    asked = cut(to, start, around, depth)
+    asked = part_of(to, start, around, depth)
     with heard(progress), lent(model) as (proto, folder, back):
         convert.checked(proto)
         made: Model = back(extracted(Side(proto, folder), asked).model)
@@ -378,6 +398,9 @@ def plan(
     rename: Names | None = None,
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
+    zipmap: str | None = None,
+    map: str | None = None,
+    interface: Iterable[str] | str | None = None,
     progress: Heard | None = None,
 ) -> Plan:
     """What bringing `model` to `target` would change, and what would be refused and why; writes nothing.
@@ -397,6 +420,9 @@ def plan(
         rename: as for `convert_version`.
         add_output: as for `convert_version`.
         drop_output: as for `convert_version`.
+        zipmap: as for `convert_version`.
+        map: as for `convert_version`.
+        interface: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -406,9 +432,10 @@ def plan(
         InvalidModel: as for `convert_version`.
         ValueError: as for `inline`.
     """
-    wanted, ends = Refinement(modernize, optimize=optimize), interface(rename, add_output, drop_output)
+    wanted, ends = Refinement(modernize, optimize=optimize), ends_of(rename, add_output, drop_output)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = _besides(goal, fix_shape, set, rebatch, annotate, ends)
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends), zipmap, map)
+    goal = goals.with_carriers(goal, interface)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
         return Plan(
@@ -490,7 +517,7 @@ def verify(
 
 def _network(model: Any) -> str | None:
     """The path of OpenVINO IR, which runs in OpenVINO."""
-    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and openvino_ir.is_network(model) else None
+    return os.fspath(model) if isinstance(model, (str, os.PathLike)) and formats.is_foreign(model) else None
 
 
 def _besides(
@@ -499,10 +526,10 @@ def _besides(
     values: Values | None,
     rebatch: int | str | None,
     annotate: bool,
-    ends: Interface,
+    ends: Ends,
 ) -> Goal:
     """The goal with what every verb does besides."""
-    return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate, interface=ends)
+    return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate, ends=ends)
 
 
 def _reached(model: Model, goal: Goal, progress: Heard | None) -> Model:

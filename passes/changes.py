@@ -156,6 +156,8 @@ class Result:
     """What each stage did, in order."""
     attempt: str = ""
     """How a conversion was done that did not succeed at once."""
+    retyped: tuple[str, ...] = ()
+    """The inputs and outputs of the model that have another type than in its source, as that was asked for."""
 
     def followed_by(self, later: Result) -> Result:
         """The result of both, where `later` was made of this model. A wrong declaration is reported once."""
@@ -172,6 +174,7 @@ class Result:
             stays=later.stays or self.stays,
             batch=later.batch or self.batch,
             stages=(*self.stages, *later.stages),
+            retyped=(*self.retyped, *later.retyped),
         )
 
     @property

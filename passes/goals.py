@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
+from opshift.passes.inputs import sizes
+from opshift.passes.inputs.ends import AS_IT_IS, Ends
+from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.specialization import sizes
-from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
-from opshift.passes.specialization.wanted import Wanted
+from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
-from opshift.passes.surgery.asked import AS_IT_IS, Interface
+from opshift.passes.targets import Target, backend_of, known_ir, resolve
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,17 @@ class Refinement:
 
 NOTHING = Refinement()
 
+QUANTIZATIONS = ("qdq", "qoperator")
+"""How quantized operators may be written: on floats between DequantizeLinear and QuantizeLinear, or on integers."""
+
+
+def check_quantization(form: str | None) -> str:
+    """The form of quantized operators that a user names, empty for none; raises `ValueError` for an unknown one."""
+    if form is not None and form not in QUANTIZATIONS:
+        likely = hint(form, QUANTIZATIONS) or f"; {' and '.join(QUANTIZATIONS)} are known"
+        raise ValueError(f"unknown quantization {form!r}{likely}")
+    return form or ""
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -68,8 +83,9 @@ class Goal:
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
-        interface: outputs that are added and dropped, and other names, before anything else.
+        ends: outputs that are added and dropped, and other names, before anything else.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        carriers: the types whose values are carried in other ones, by the numbers of both.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -84,7 +100,8 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
-    interface: Interface = AS_IT_IS
+    ends: Ends = AS_IT_IS
+    carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -102,10 +119,10 @@ class Goal:
         for, so that other commands do not wait for it.
         """
         asked, stages = self.refinement, list[Stage]()
-        if self.interface:
-            from opshift.passes.stages.set_interface import SetInterface
+        if self.ends:
+            from opshift.passes.stages.set_ends import SetEnds
 
-            stages.append(SetInterface(self.interface))
+            stages.append(SetEnds(self.ends))
         if self.zipmap or self.maps:
             from opshift.passes.stages.make_tensors import MakeTensors
 
@@ -114,6 +131,10 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        if self.carriers:
+            from opshift.passes.stages.carry import Carry
+
+            stages.append(Carry(self.carriers))
         if self._reaches:
             from opshift.passes.stages.reach import Reach
 
@@ -203,8 +224,9 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, annotated or named otherwise."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate or bool(self.interface)
+        """Whether anything is to be fixed, annotated, carried or named, which is a goal by itself."""
+        done = bool(self.fixed) or self.rebatch is not None or self.annotate
+        return done or bool(self.carriers) or bool(self.ends)
 
     @property
     def plain(self) -> Goal:
@@ -230,8 +252,10 @@ class Goal:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
-        if not reached and self.interface and not self.fixed:
-            return "renamed" if self.interface.renamed else "outputs"
+        if not reached and self.ends and not self.fixed:
+            return "renamed" if self.ends.renamed else "outputs"
+        if not reached and self.carriers and not self.fixed:
+            return "carried"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -248,7 +272,7 @@ class Goal:
         """Calls in the result that the backend was measured not to read; for a backend named for its opset."""
         if self.backend is not None or self.reader is None or not self.reader.measured:
             return ()
-        from opshift.passes.backends.obstacles import obstacles
+        from opshift.passes.backends.door import obstacles
 
         return tuple(obstacles(made, self.reader, folder))
 
@@ -256,7 +280,7 @@ class Goal:
         """Dimensions that the user has to fix: the backend reads only numbers there."""
         if self.backend is None:
             return ()
-        from opshift.passes.backends.obstacles import open_dimensions
+        from opshift.passes.backends.door import open_dimensions
 
         return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
@@ -265,22 +289,30 @@ class Goal:
 
         Its inputs and outputs are those of the result.
         """
-        from opshift.passes.specialization import fixing
+        from opshift.passes.inputs.writing import write_into_copy
 
-        return fixing.sized(self.with_interface(source), self.fixed)
+        return write_into_copy(self.with_ends(source), self.fixed)
 
-    def with_interface(self, source: ModelProto) -> ModelProto:
+    def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
+        """The source with types that are carried in others, as far as that is asked for and can be done."""
+        if not self.carriers:
+            return source
+        from opshift.passes.stages.carry import Carry
+
+        return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
+
+    def with_ends(self, source: ModelProto) -> ModelProto:
         """A copy of the source with the inputs and outputs that the result has; the source itself where these are its.
 
         That is what a result is compared with. Maps are tensors in it where that is asked for.
         """
-        if self.interface:
-            from opshift.passes.surgery import interface
+        if self.ends:
+            from opshift.passes.surgery.door import change_ends
 
-            source, _ = interface.changed(source, self.interface)
+            source, _ = change_ends(source, self.ends)
         if not (self.zipmap or self.maps):
             return source
-        from opshift.passes.specialization.maps import as_tensors
+        from opshift.passes.specialization.door import as_tensors
 
         return as_tensors(source, zipmap=self.zipmap, maps=self.maps)[0]
 
@@ -290,7 +322,7 @@ class Goal:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
             return None  # another opset would not help, or was tried already
-        source = self.fix_sizes(source)
+        source = self.carry_types(self.fix_sizes(source), folder)
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
@@ -314,14 +346,17 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
-    interface: Interface = AS_IT_IS,
+    ends: Ends = AS_IT_IS,
+    zipmap: str | None = None,
+    maps: str | None = None,
+    interface: Iterable[str] | str | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or interface or wanted.quantization) or rebatch is not None
-    if target is None and ir_version is None and not done:
+    done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface)
+    if target is None and ir_version is None and not done and rebatch is None:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    goal = replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch))
-    return replace(goal, annotate=annotate, interface=interface)
+    goal = with_carriers(with_tensors(conversion(target, ir_version, wanted), zipmap, maps), interface)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, ends=ends)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
@@ -330,6 +365,16 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
         if asked not in (None, "tensor"):
             raise ValueError(f"--{option} {asked}: maps become tensors, or stay as they are")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
+
+
+def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
+    """The goal with types that are carried in others, as `float8e4m3fn=float`; raises `ValueError` for unfit ones."""
+    pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
+    if not pairs:
+        return goal
+    from opshift.passes.types.carriers import read_carriers
+
+    return replace(goal, carriers=read_carriers(pairs))
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

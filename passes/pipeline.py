@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
 from opshift.passes import bridge
-from opshift.passes.backends.resolving import Target
 from opshift.passes.goals import Goal, Refinement, conversion, folding, versions
+from opshift.passes.inputs.sizes import BatchSize, Sizes, batch
+from opshift.passes.inputs.wanted import Values, wanted
 from opshift.passes.model.messages import ModelProto, default_domain
-from opshift.passes.specialization.sizes import BatchSize, Sizes, batch
-from opshift.passes.specialization.wanted import Values, wanted
 from opshift.passes.stages.operator_names import as_names, operator, unknown
+from opshift.passes.targets import Target
 
 
 @dataclass(frozen=True)

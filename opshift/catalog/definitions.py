@@ -89,11 +89,11 @@ def _first_sentence(text: str) -> str:
 
 def folds(domain: str, op: str) -> str:
     """Whether an operator is recognised where its definition is written out: `yes`, `by name` or `no`."""
-    from opshift.passes.fusion import families
+    from opshift.passes.fusion.door import FAMILIES, family
 
-    if families.family((domain, op)) is None:
+    if family((domain, op)) is None:
         return "no"
-    return "yes" if (domain, op) in families.FAMILIES else "by name"
+    return "yes" if (domain, op) in FAMILIES else "by name"
 
 
 def without() -> list[str]:

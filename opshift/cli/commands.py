@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from opshift.cli import display, effects, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
-from opshift.files import model_file
-from opshift.files import openvino_ir as ir
+from opshift.files import formats, model_file
 from opshift.files.external import THRESHOLD
 from opshift.files.writing import told, writing
 from opshift.jobs import documents
@@ -23,16 +22,15 @@ from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
-from opshift.passes.backends import resolving
-from opshift.passes.backends.backend import Backend
+from opshift.passes import targets as resolving
 from opshift.passes.conversion import convert as engine
-from opshift.passes.goals import Goal, Refinement, with_tensors
+from opshift.passes.goals import Goal, Refinement, with_carriers, with_tensors
+from opshift.passes.inputs.ends import ends_of
+from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
-from opshift.passes.specialization.sizes import batch as rebatched
-from opshift.passes.specialization.wanted import wanted as fixed
-from opshift.passes.surgery.asked import interface
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
 
@@ -40,7 +38,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from opshift.jobs.preparing import Preparation
-    from opshift.trying.tried import Manner as Trying
+    from opshift.passes.backends.door import Backend
+    from opshift.trying.door import Manner as Trying
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
@@ -50,9 +49,7 @@ def convert_goal(options: argparse.Namespace) -> Goal:
         raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
-        from opshift.passes.fusion.quantization.forms import known
-
-        wanted = replace(wanted, quantization=known(options.quantization))
+        wanted = replace(wanted, quantization=goals.check_quantization(options.quantization))
     if options.target is None:
         return _conversion(options, wanted)
     if options.opset:
@@ -64,7 +61,7 @@ def _fixing(options: argparse.Namespace) -> bool:
     """Whether anything is to be fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
     named = options.rename or options.add_output or options.drop_output
-    return bool(fixing or named or options.zipmap or options.map)
+    return bool(fixing or named or options.zipmap or options.map or getattr(options, "interface", None))
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -142,13 +139,12 @@ def _preparation(options: argparse.Namespace) -> Preparation | None:
     """What is done before the stages, which take one model."""
     if options.command == "extract":
         from opshift.jobs.preparing import Extraction
-        from opshift.passes.surgery.extraction import cut
+        from opshift.passes.inputs.parts import part_of
 
-        return Extraction(cut(options.to, options.start, options.around, options.depth))
+        return Extraction(part_of(options.to, options.start, options.around, options.depth))
     if options.command == "merge":
         from opshift.jobs.preparing import Merging
-        from opshift.passes.surgery.matching import pairs
-        from opshift.passes.surgery.merging import CONNECT
+        from opshift.passes.inputs.matching import CONNECT, pairs
 
         if options.in_place or options.out_dir is not None:
             raise ValueError("two models become one; name it behind them")
@@ -164,7 +160,7 @@ _LABELS = {"extract": "part"}
 
 def _denied(path: Path) -> list[str]:
     """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
-    from opshift.passes.backends.target_files import loads, text_of
+    from opshift.passes.backends.door import loads, text_of
 
     text = text_of(path)
     if path.suffix == ".toml":
@@ -180,8 +176,9 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
-    goal = replace(goal, interface=interface(options.rename, options.add_output, options.drop_output))
+    goal = replace(goal, ends=ends_of(options.rename, options.add_output, options.drop_output))
     goal = with_tensors(goal, options.zipmap, options.map)
+    goal = with_carriers(goal, getattr(options, "interface", None))
     manner = Manner(
         options.external_data,
         THRESHOLD if options.threshold is None else options.threshold,
@@ -219,17 +216,16 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
             if getattr(options, option, None) is not None:
                 raise ValueError(f"--{option} is of no effect without --try")
         return None
-    from opshift.trying import learning, search, tried
-    from opshift.trying.attempt import backend_of
+    from opshift.trying import door as trying
 
     given = {name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None}
-    bound = search.Bound(**given)
+    bound = trying.Bound(**given)
     if bound.tries < 1 or not bound.seconds > 0:  # NaN is not, either
         raise ValueError("--tries is 1 or more, --seconds more than 0")
     if options.learn is not None:
-        learning.check(Path(options.learn))
+        trying.check_learnt(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
-    return tried.Manner(backend_of(goal), bound, options.repro, options.learn, file)
+    return trying.Manner(trying.backend_of(goal), bound, options.repro, options.learn, file)
 
 
 def _report(
@@ -366,7 +362,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _side(path: str) -> Side:
-    return Side(model_file.read(path), _folder(path), path if ir.is_network(path) else None)
+    return Side(model_file.read(path), _folder(path), path if formats.is_foreign(path) else None)
 
 
 @process.ours()
@@ -398,8 +394,8 @@ def inspect(options: argparse.Namespace) -> int:
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
     from opshift.jobs.advice import advice
-    from opshift.passes.backends.knowledge import known as known_calls
-    from opshift.passes.backends.obstacles import obstacles
+    from opshift.passes.backends.door import known as known_calls
+    from opshift.passes.backends.door import obstacles
 
     folder, backend = _folder(options.model), goal.backend
     result = goal.run(source, folder)
@@ -450,7 +446,7 @@ def ledger(options: argparse.Namespace) -> int:
 
 def targets(options: argparse.Namespace) -> int:
     """`opshift targets`."""
-    from opshift.passes.backends.target_files import targets as known
+    from opshift.passes.backends.door import targets as known
 
     if options.format == "json":
         print(

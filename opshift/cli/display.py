@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
     from opshift.jobs.yielding import TakenBack
-    from opshift.passes.backends.backend import Backend
+    from opshift.passes.backends.door import Backend
 
 
 _SHOWN = 12  # inputs or outputs
@@ -172,7 +172,7 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
 
 def _known(held: Sequence[Knowledge]) -> list[str]:
     """One line for each word; of what nobody knows with the reasons."""
-    from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN
+    from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN
 
     lines = []
     for word, said in ((READ, "read (measured)"), (BELIEVED, "believed (documented)"), (UNKNOWN, "unknown")):
@@ -184,7 +184,7 @@ def _known(held: Sequence[Knowledge]) -> list[str]:
 
 def _as_it_is(held: Prospect) -> str:
     """The verdict where nothing is in the way that anybody knows of."""
-    from opshift.passes.backends.knowledge import BELIEVED, UNKNOWN
+    from opshift.passes.backends.door import BELIEVED, UNKNOWN
 
     unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
     if unknown:

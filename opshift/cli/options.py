@@ -136,6 +136,17 @@ def add_fixing(parser: Holder) -> None:
     )
 
 
+def add_interface(parser: Holder) -> None:
+    """What types values have."""
+    parser.add_argument(
+        "--interface",
+        action="append",
+        metavar="TYPE=TYPE",
+        help="carry values of a type that the opset lacks in a wider one, at inputs and outputs, too: float8=float, "
+        "int4=int8, bfloat16=float; roundings are written out. Repeatable",
+    )
+
+
 def add_set(parser: Holder, what: str) -> None:
     """What inputs are."""
     parser.add_argument(

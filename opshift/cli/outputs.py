@@ -7,7 +7,7 @@ import errno
 import os
 from pathlib import Path
 
-from opshift.files import openvino_ir
+from opshift.files import formats
 from opshift.files.writing import followed, writing
 
 _OTHERS = {
@@ -27,11 +27,11 @@ def output(options: argparse.Namespace, label: str) -> Path:
     if options.in_place:
         if options.output:
             raise ValueError("--in-place writes to the model itself; give no output")
-        if openvino_ir.is_network(options.model):
+        if formats.is_foreign(options.model):
             raise ValueError("OpenVINO IR becomes ONNX; --in-place would write that over it")
         return Path(options.model).resolve()
     model = Path(options.model)
-    suffix = ".onnx" if openvino_ir.is_network(model) else model.suffix or ".onnx"
+    suffix = ".onnx" if formats.is_foreign(model) else model.suffix or ".onnx"
     beside = model.parent / f"{model.stem}.{label}{suffix}"
     found = followed(Path(options.output) if options.output else beside)
     if options.output and found.suffix.lower() in _OTHERS:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from opshift.cli.printing import counted
-from opshift.trying.search import DIED, DIFFERS, HUNG, IMPOSSIBLE, UNTRIED
-from opshift.trying.tried import Tried
+from opshift.trying.door import DIED, DIFFERS, HUNG, IMPOSSIBLE, UNTRIED, Tried
 
 _CAME_TO = {
     DIFFERS: "runs it, and computes otherwise",

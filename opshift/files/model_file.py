@@ -11,7 +11,7 @@ from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from opshift.files import copying, external, openvino_ir, skeletons
+from opshift.files import copying, external, formats, skeletons
 from opshift.files.writing import discard, writing
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
@@ -37,7 +37,7 @@ def read(
 
     Args:
         path: the model file. External data are not read and need not be there. OpenVINO IR (`.xml`) is read as the
-            ONNX model that `opshift.files.openvino_ir` makes of it.
+            ONNX model that the registered reader makes of it.
         whole: the size in bytes up to which a file is parsed as it is, data included.
         large: how many bytes of data a tensor may have that stay in the message.
         imported: is given the domains that the file does not import.
@@ -50,8 +50,8 @@ def read(
     name = os.fspath(path)
     if not name:
         raise InvalidModel("'' names no file")
-    if openvino_ir.is_network(name):
-        return openvino_ir.read(path).model
+    if formats.is_foreign(name):
+        return formats.read(path).model
     resolved = Path(tensor_data.reachable(str(Path(path).resolve())))
     try:
         with open(resolved, "rb", opener=tensor_data.regular) as file:

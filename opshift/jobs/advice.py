@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from opshift.passes.backends import target_files
-from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
+from opshift.passes.inputs.wanted import NOTHING
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.installed import LACKING
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.specialization.wanted import NOTHING
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 MOST_NODES = 5_000
 """Of larger models nothing but the nearest opset is tried, which takes long enough."""
@@ -45,7 +47,9 @@ def _releases(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[st
 
 
 def _later(backend: Backend) -> Iterator[Backend]:
-    known = list(target_files.targets().values())
+    from opshift.passes.backends.door import targets
+
+    known = list(targets().values())
     stem = backend.name.rpartition("-")[0]
     own = [each for each in known if each.name.rpartition("-")[0] == stem]
     names = [each.name for each in own]

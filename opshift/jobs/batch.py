@@ -11,22 +11,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from opshift.files import external, model_file, openvino_ir, urls
+from opshift.files import external, formats, model_file, urls
 from opshift.files.writing import scratch, writing
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import UNREADABLE, fault
 from opshift.jobs.outcome import Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
-from opshift.passes.backends import resolving
 from opshift.passes.errors import InvalidModel
-from opshift.passes.fusion.quantization.forms import known
-from opshift.passes.goals import Goal, Refinement
+from opshift.passes.goals import Goal, Refinement, check_quantization
+from opshift.passes.inputs.ends import Names, ends_of
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.wanted import Values
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.wanted import Values
-from opshift.passes.specialization.wanted import wanted as fixed
-from opshift.passes.surgery.asked import Names, interface
+from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
 from opshift.verification.tolerances import Given as Tolerance
 
@@ -75,7 +74,7 @@ class Job:
 def convert_files(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     out_dir: str | os.PathLike[str],
-    target: resolving.Target | None = None,
+    target: Target | None = None,
     *,
     jobs: int | None = None,
     backend: str | None = None,
@@ -102,6 +101,9 @@ def convert_files(
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
     quantization: str | None = None,
+    zipmap: str | None = None,
+    map: str | None = None,
+    interface: Iterable[str] | str | None = None,
 ) -> list[FileResult]:
     """Convert model files into a folder, each under its own name; a failure of one does not stop the others.
 
@@ -140,6 +142,9 @@ def convert_files(
         add_output: as for `convert_version`.
         drop_output: as for `convert_version`.
         quantization: as for `convert_version`.
+        zipmap: as for `convert_version`.
+        map: as for `convert_version`.
+        interface: as for `convert_version`.
 
     Returns:
         What became of each, in the order of `paths`.
@@ -148,9 +153,21 @@ def convert_files(
         ValueError: before anything is written: an unknown target or policy, no models, two that would be written to
             one place, an output that is an input, a package that is not installed.
     """
-    wanted = Refinement(modernize, optimize=optimize, quantization=known(quantization))
-    held, ends = fixed(fix_shape, set), interface(rename, add_output, drop_output)
-    goal = goals.versions(target, ir_version, wanted, held, rebatch, annotate=annotate, interface=ends)
+    wanted = Refinement(modernize, optimize=optimize, quantization=check_quantization(quantization))
+    held = fixed(fix_shape, set)
+    ends = ends_of(rename, add_output, drop_output)
+    goal = goals.versions(
+        target,
+        ir_version,
+        wanted,
+        held,
+        rebatch,
+        annotate=annotate,
+        ends=ends,
+        zipmap=zipmap,
+        maps=map,
+        interface=interface,
+    )
     external.asked(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)
@@ -206,7 +223,7 @@ def _name(source: str) -> str:
 def _target(source: str) -> str:
     """The name of what is made of a model; OpenVINO IR becomes ONNX."""
     name = _name(source)
-    return f"{name[: -len(openvino_ir.SUFFIX)]}.onnx" if openvino_ir.is_network(name) else name
+    return f"{formats.without_suffix(name)}.onnx" if formats.is_foreign(name) else name
 
 
 def _identity(path: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
-    from opshift.passes.backends.backend import Backend
+    from opshift.passes.backends.door import Backend
     from opshift.passes.changes import Result
     from opshift.passes.errors import Refusal
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opshift.jobs.outcome import text
-from opshift.passes.backends import fit
+from opshift.passes.backends.door import find_foreign_operators
 from opshift.passes.goals import Goal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, default_domain
@@ -33,7 +33,7 @@ Fates = Mapping[str, Fate]
 def fates(model: ModelProto, folder: str | None) -> Fates:
     """The operators that are neither ONNX's nor functions of the model, as its portable form would have them."""
     opset, calls = opsets(model).get("", 1), census([*model.functions, model.graph])[1]
-    foreign = fit.find_foreign_operators(model)
+    foreign = find_foreign_operators(model)
     held = {op for op in calls if (default_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}
     if not held:
         return {}

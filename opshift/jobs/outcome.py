@@ -15,8 +15,8 @@ from opshift.passes.records import dataclass
 
 if TYPE_CHECKING:
     from opshift.jobs.yielding import TakenBack
-    from opshift.passes.backends.knowledge import Known
-    from opshift.trying.tried import Tried
+    from opshift.passes.backends.door import Known
+    from opshift.trying.door import Tried
     from opshift.verification.verdict import Verification
 
 
@@ -101,7 +101,7 @@ class Knowledge:
 
 def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
     """The same by word, operator and reason."""
-    from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN
+    from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN
 
     counted = Counter(calls)
     order = [READ, BELIEVED, UNKNOWN]

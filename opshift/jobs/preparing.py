@@ -14,11 +14,12 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.goals import Goal
+from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.parts import Cut
 from opshift.passes.model.messages import ModelProto, TypeProto, copy_model
 from opshift.passes.model.types import elem_type_of, is_fixed, tensor_type
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.interface import required
-from opshift.passes.surgery import extraction, merging
+from opshift.passes.surgery import door as surgery
 from opshift.verification.feeding.asked import DRAWN, Asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verdict import UNVERIFIED, Verification
@@ -65,7 +66,7 @@ class Preparation(Protocol):
 class Extraction:
     """Cut a part out."""
 
-    cut: extraction.Cut
+    cut: Cut
     name = "cut out"
 
     def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
@@ -77,14 +78,14 @@ class Extraction:
         """
         folder = _folder(path)
         wanted = checked(wanted, model) if verify else wanted
-        part, ends, captured = extracted(Side(model, folder), self.cut, wanted, verify=verify)
+        part, border, captured = extracted(Side(model, folder), self.cut, wanted, verify=verify)
         of_part = replace(DRAWN, seed=wanted.seed, engines=wanted.engines, save=wanted.save, repro=wanted.repro)
         of_part = replace(of_part, evidence=wanted.evidence, runs=None, tolerances=wanted.tolerances)
         if captured is not None and captured.given:
             taken = {value.name for value in part.graph.input}
             runs = [{**given, **values} for given, values in zip(captured.given, captured.values, strict=True)]
             of_part = replace(of_part, inputs=tuple({n: v for n, v in run.items() if n in taken} for run in runs))
-        changes = tuple(_changes(model, ends))
+        changes = tuple(_changes(model, border))
         if captured is None or not verify:
             return Prepared(part, folder, changes, of_part)
         remark, stop = _compare(Side(part, folder), captured)
@@ -92,28 +93,28 @@ class Extraction:
 
 
 class Extracted(NamedTuple):
-    """A part with its ends, and what was seen of them in the whole model."""
+    """A part with its border, and what was seen of them in the whole model."""
 
     model: ModelProto
-    ends: extraction.Ends
+    border: surgery.Border
     captured: Captured | None
 
 
-def extracted(whole: Side, cut: extraction.Cut, wanted: Asked = DRAWN, *, verify: bool = False) -> Extracted:
+def extracted(whole: Side, cut: Cut, wanted: Asked = DRAWN, *, verify: bool = False) -> Extracted:
     """Cut a part out; the whole model is run to `verify` it, and where a type does not follow from the inputs."""
     with process.ours():
-        ends = extraction.find_ends(whole.model, cut)
-        types = extraction.types_of(whole.model, ends)
-    captured = _run(whole, ends, types, wanted, verify=verify)
-    types = complete(types, ends, captured, whole.model)
-    return Extracted(extraction.cut_out(whole.model, ends, types), ends, captured)
+        border = surgery.find_border(whole.model, cut)
+        types = surgery.types_of(whole.model, border)
+    captured = _run(whole, border, types, wanted, verify=verify)
+    types = complete(types, border, captured, whole.model)
+    return Extracted(surgery.cut_out(whole.model, border, types), border, captured)
 
 
 def _run(
-    whole: Side, ends: extraction.Ends, types: Mapping[str, TypeProto], wanted: Asked, *, verify: bool
+    whole: Side, border: surgery.Border, types: Mapping[str, TypeProto], wanted: Asked, *, verify: bool
 ) -> Captured | None:
     """Run the whole model, if the part is to be compared with it, or a type is not known."""
-    names = [*ends.inputs, *ends.outputs]
+    names = [*border.inputs, *border.outputs]
     if not verify and all(name in types for name in names):
         return None
     from opshift.verification import cutting  # slow to import, and not wanted without a run
@@ -124,16 +125,16 @@ def _run(
 
 
 def complete(
-    types: Mapping[str, TypeProto], ends: extraction.Ends, captured: Captured | None, model: ModelProto
+    types: Mapping[str, TypeProto], border: surgery.Border, captured: Captured | None, model: ModelProto
 ) -> dict[str, TypeProto]:
-    """The types of a part's ends, with those that only a run tells, and without sizes that a run contradicts.
+    """The types of a part's border, with those that only a run tells, and without sizes that a run contradicts.
 
     Raises:
         Refused: nobody knows the type of a value that the part is to be given.
     """
     made = dict(types)
     runs = list(captured.values) if captured is not None else []
-    for name in (*ends.inputs, *ends.outputs):
+    for name in (*border.inputs, *border.outputs):
         seen = [run[name] for run in runs if run.get(name) is not None]
         if name not in made and seen:
             from opshift.verification.repro import type_of
@@ -142,7 +143,7 @@ def complete(
             _open_sizes(made[name], model)
         if name in made and seen:
             made[name] = _fitting(made[name], seen)
-        if name not in made and name in ends.inputs:
+        if name not in made and name in border.inputs:
             why = captured.why if captured is not None else ""
             why = f"its type does not follow from the inputs, and no run tells it{f' ({why})' if why else ''}"
             raise Refused([Refusal(name, "value", "", 0, False, why)])
@@ -189,12 +190,14 @@ def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
     return f"compared with the whole model: {_told(found)}", None
 
 
-def _changes(whole: ModelProto, ends: extraction.Ends) -> list[Change]:
+def _changes(whole: ModelProto, border: surgery.Border) -> list[Change]:
     nodes = len(whole.graph.node)
-    done = [Change("", "graph", "", 0, 0, f"Cut out {ends.nodes} of {nodes} nodes")]
-    done += [Change("", "input", "", 0, 0, f'Made "{name}" an input') for name in ends.inputs]
+    done = [Change("", "graph", "", 0, 0, f"Cut out {border.nodes} of {nodes} nodes")]
+    done += [Change("", "input", "", 0, 0, f'Made "{name}" an input') for name in border.inputs]
     before = {value.name for value in whole.graph.output}
-    done += [Change("", "output", "", 0, 0, f'Made "{name}" an output') for name in ends.outputs if name not in before]
+    done += [
+        Change("", "output", "", 0, 0, f'Made "{name}" an output') for name in border.outputs if name not in before
+    ]
     return done
 
 
@@ -267,13 +270,13 @@ def merged(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> M
         Refused: neither can be converted to the opset of the other.
     """
     with process.ours():
-        passed = merging.connections(one.model, other.model, connect)
+        passed = surgery.connections(one.model, other.model, connect)
         models, changes = _of_one_opset(one, other)
         folders = [side.folder for side in (one, other) if side.folder is not None]
         for model, side in zip(models, (one, other), strict=True):
             if side.folder is not None and len(set(folders)) > 1:
                 external.relocate(model, os.path.relpath(side.folder, os.path.commonpath(folders)))
-        joined = merging.join(models[0], models[1], passed)
+        joined = surgery.join(models[0], models[1], passed)
     ways = ", ".join(f'"{output}" is read as "{name}"' for name, output in passed.items())
     changes = (*changes, Change("", "graph", "", 0, 0, f"Joined {len(other.model.graph.node)} nodes: {ways}"))
     if joined.renamed:
@@ -286,7 +289,7 @@ def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Chang
     """Both models at the newer opsets of the two, or at the older ones where these cannot be reached."""
     refused: Refused | None = None
     for best in (max, min):
-        targets = merging.common_opsets(one.model, other.model, best)
+        targets = surgery.common_opsets(one.model, other.model, best)
         if not targets:
             break
         goal = Goal(targets)

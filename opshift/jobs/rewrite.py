@@ -9,7 +9,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from opshift.files import external, model_file, openvino_ir
+from opshift.files import external, formats, model_file
 from opshift.files.writing import followed
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
@@ -17,18 +17,18 @@ from opshift.passes import process, progress
 from opshift.passes.analysis.blocks import taken_as
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
+from opshift.passes.inputs.wanted import resolved
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.wanted import resolved
 from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
     from opshift.jobs.preparing import Preparation, Prepared
     from opshift.jobs.yielding import TakenBack
-    from opshift.trying.tried import Manner as Trying
-    from opshift.trying.tried import Tried
+    from opshift.trying.door import Manner as Trying
+    from opshift.trying.door import Tried
     from opshift.verification.verdict import Verification
 
 
@@ -67,7 +67,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     with taken_as(manner.nchwc_width):
         started, output = perf_counter(), followed(output)
         progress.tell(f"read {model.name}")
-        network = openvino_ir.read(model) if openvino_ir.is_network(model) else None
+        network = formats.read(model) if formats.is_foreign(model) else None
         imported: list[str] = []
         source = model_file.read(model, imported=imported) if network is None else network.model
         read = network.changes if network is not None else tuple(map(_imported, imported))
@@ -83,7 +83,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
                 return code_of(prepared.stop), failed
         else:
             first = source
-        compared = goal.with_interface(source)
+        compared = goal.with_ends(source)
         manner, values = _asked(manner, goal, compared)
         side = Side(source, folder, str(model) if network is not None and prepared is None else None)
         job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
@@ -138,7 +138,7 @@ def _prepared(source: ModelProto, model: Path, manner: Manner) -> Prepared | Non
 
 def _given(prepared: Prepared, goal: Goal) -> Asked:
     """What the model that was made runs on: inputs that were seen fit its own sizes and names alone."""
-    if goal.fixed or goal.rebatch is not None or goal.interface.renamed:
+    if goal.fixed or goal.rebatch is not None or goal.ends.renamed:
         return replace(prepared.wanted, inputs=None)
     return prepared.wanted
 
@@ -165,10 +165,11 @@ def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapp
 
 def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
     """What a refused model does reach, and what to try. Another opset does not help where samples are mixed."""
-    from opshift.passes.specialization.rebatching import CANNOT_CHANGE  # as below
+    if goal.rebatch is not None:
+        from opshift.passes.specialization.door import CANNOT_CHANGE
 
-    if any(refusal.why.startswith(CANNOT_CHANGE) for refusal in result.refusals):
-        return outcome
+        if any(refusal.why.startswith(CANNOT_CHANGE) for refusal in result.refusals):
+            return outcome
     from opshift.jobs.advice import advice  # slow to import, and not wanted elsewhere
 
     with process.ours():
@@ -216,9 +217,9 @@ class _Job:
 
     def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
         """What an installed backend runs of it."""
-        from opshift.trying import attempt
+        from opshift.trying.door import attempt
 
-        return attempt.attempt(self.source, goal, trying, self.manner.wanted)
+        return attempt(self.source, goal, trying, self.manner.wanted)
 
     def written(self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()) -> tuple[int, Outcome]:
         """Write a result, and let it stand where it is proved: the exit code, and `outcome` with what is new."""
@@ -291,6 +292,7 @@ class _Job:
         before, remarks = running(self.compared)
         found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
         found = replace(found, remarks=(*found.remarks, *remarks, *filter(None, [self.remark])))
-        if found.cast:  # two models may differ in that; one and what becomes of it do not
-            return replace(found, status="different", why=f"of another type: {', '.join(found.cast)}")
+        cast = [name for name in found.cast if name not in result.retyped]
+        if cast:  # two models may differ in that; one and what becomes of it only where it is asked for
+            return replace(found, status="different", why=f"of another type: {', '.join(cast)}")
         return found

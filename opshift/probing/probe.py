@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 
-from opshift.passes.backends import measurements, target_files
-from opshift.passes.backends.backend import Measured as Called
+from opshift.passes.backends import door as backends
+from opshift.passes.backends.door import Measured as Called
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
@@ -330,14 +330,14 @@ def text(backend: str, release: str, found: Measured, ops: Collection[str] = ())
     facts["lacks_types"] = [kind.removeprefix("tensor(").removesuffix(")") for kind in found.lacks_types]
     facts["lacks"] = lacks
     facts["measured"] = {
-        _name(*op): measurements.spelled(finding.called)
+        _name(*op): backends.spelled(finding.called)
         for op, finding in sorted(found.findings.items())
         if finding.newest and finding.called is not None
     }
     tests = f"the node tests of onnx {importlib.metadata.version('onnx')}"
     source = f"measured by `opshift probe` with {backend} {release} and {tests}"
     version = ".".join(release.split(".")[:2])
-    return target_files.write(backend, f"{backend}, as installed by pip", source, version, facts, limits, remarks)
+    return backends.write(backend, f"{backend}, as installed by pip", source, version, facts, limits, remarks)
 
 
 def _name(domain: str, op: str) -> str:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files.lending import lent
 from opshift.passes import goals
-from opshift.passes.backends.resolving import Target
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import NOTHING
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.wanted import Values
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.wanted import Values
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
+from opshift.passes.targets import Target
 from opshift.trying.search import Bound
 from opshift.trying.trial import Given, Runs
 from opshift.trying.tried import Manner, Tried

@@ -11,10 +11,10 @@ from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal
 from opshift.passes.inlining import definable
+from opshift.passes.inputs.wanted import Wanted, wanted
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, Op, bodies, census
-from opshift.passes.specialization.wanted import Wanted, wanted
 from opshift.passes.stages.operator_names import operator
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS

@@ -9,8 +9,12 @@ from time import perf_counter
 
 from opshift.files import external
 from opshift.passes import progress
+from opshift.passes.analysis.scope import of_model
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import tensor_data
+from opshift.passes.model import imports, tensor_data
+from opshift.passes.model.formats import FORMATS
+from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.named_types import named_types
 from opshift.passes.model.traversal import bodies
 from opshift.passes.records import replace
 from opshift.verification import interfaces
@@ -98,12 +102,12 @@ def _with_regions(
         shown, whole.why = part
         feeds = draw_inputs(shown, wanted)
     prover = Prover(*bodies, feeds, manner, shown=shown)
-    findings = prover.prove(drawn=promise)
+    findings = prover.prove(_find_retyped(before, after), drawn=promise)
     first = prover.failures
     if not promise and not whole.is_different:
         findings = _give_up_names(prover, findings, bodies[1].outputs)
     failures = prover.failures
-    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks)]
+    remarks = [*remarks, *whole.remarks, *dict.fromkeys(prover.remarks), *_say_widened(prover.widened)]
     if whole.empty and ((manner.special and manner.grade == "exact") or not promise):
         whole.is_different, whole.why = True, whole.why or whole.empty
     elif whole.empty:
@@ -112,22 +116,41 @@ def _with_regions(
         # every changed part is the same: rounding in front of a decision moved some elements to its other side
         remarks.append(f'{whole.part:.2%} of "{whole.tensor}" fell otherwise by rounding: {whole.why}')
         whole.is_different = not _decides(before)
+    if failures and not whole.is_different and not promise and not any(one.is_taken for one in failures):
+        why = f"{failures[0].why}, and no input was seen to take that branch"
+        return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
     if whole.is_different or failures:
         found = _told(whole, DIFFERENT, findings, remarks)
         return _placed(found, (failures and first) or failures or first, prover, before, after, wanted)
     uncovered = [found for found in findings if found.status == UNCOVERED]
-    if not whole.engine and uncovered:
-        one = uncovered[0]
+    open_parts = [found for found in uncovered if not whole.engine or not found.is_reached]
+    if open_parts:
+        one = open_parts[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
         return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
-    remarks += [
-        f'"{found.values[0]}" could not be run alone; whole models may not reach it ({found.why})'
-        for found in uncovered
-    ]
+    remarks += [f'"{found.values[0]}" could be run in the whole models alone ({found.why})' for found in uncovered]
     found = _told(whole, EQUAL, findings, remarks)
     if not whole.engine and whole.why:
         found = replace(found, why=whole.why)
     return found
+
+
+def _say_widened(names: Sequence[str]) -> list[str]:
+    """One remark on all parts that agree only together with the nodes before them."""
+    if not names:
+        return []
+    more = f" and {len(names) - 1} more agree" if len(names) > 1 else " agrees"
+    return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
+
+
+def _find_retyped(before: Side, after: Side) -> set[str]:
+    """Find values of types that the second model does not have: they are other ones there, whatever their names are."""
+    gone = set(named_types(before.model)).difference(named_types(after.model), [TensorProto.UNDEFINED])
+    if not gone & FORMATS.keys():
+        return set()
+    scope = of_model(before.model, imports.opsets(before.model).get("", 1))
+    names = (name for node in before.model.graph.node for name in node.output if name)
+    return {name for name in names if scope.elem_type(name) in gone}
 
 
 _DECIDING = frozenset(

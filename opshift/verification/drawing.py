@@ -6,7 +6,7 @@ small numbers alone, both branches. The same inputs go to both forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -109,7 +109,7 @@ def draw(
             yield Draw("whole numbers, many equal", varied(lambda v: rng.integers(-3, 4, v.shape)))
             yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
             yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negated))
-        for label, feeds in _solved(parts, varied(normal, in_range), floats, watch):
+        for label, feeds in _solved(parts, varied(normal, in_range), weights, floats, watch):
             yield Draw(label, feeds)
         for turn in range(1, turns):
             yield Draw(_ON_LINES, varied(partial(_on_lines, lines=lines, turn=turn)))
@@ -329,8 +329,7 @@ _TIES = (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, -2.0, -1.0, 0.0, 1.0, 2.0)
 _STEPS = (*_TIES, 126.5, 127.0, 127.5, 128.5, -127.5, -128.0, -128.5, 254.5, 255.5, 300.0, -300.0)
 
 
-def _decisions(model: ModelProto) -> Iterator[_Decision]:
-    held = {tensor.name for tensor in model.graph.initializer}
+def _decisions(model: ModelProto, held: Collection[str]) -> Iterator[_Decision]:
     for node in model.graph.node:
         op, reads = node.op_type, list(node.input)
         if default_domain(node.domain) or not reads:
@@ -362,20 +361,21 @@ def _casts_to_whole(node: NodeProto) -> bool:
 
 
 def _solved(
-    parts: Sequence[ModelProto], start: Feeds, floats: Sequence[str], watch: Watch
+    parts: Sequence[ModelProto], start: Feeds, weights: Sequence[Feeds], floats: Sequence[str], watch: Watch
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Inputs for which inner values lie on the lines at which nodes decide: two runs tell how they hang together."""
     for which, part in enumerate(parts):
-        decisions = list(dict.fromkeys(_decisions(part)))[:_MOST]
+        held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights[which])
+        decisions = list(dict.fromkeys(_decisions(part, held)))[:_MOST]
         made = {name for node in part.graph.node for name in node.output}
         wanted = list(dict.fromkeys(n for d in decisions for n in (d.value, d.other, d.scale) if n in made))
         step = {name: (start[name] * 1.0625 + 0.03125).astype(start[name].dtype) for name in floats}
         try:
-            one = {**start, **watch(which, wanted, start)}
-            two = {**start, **step, **watch(which, wanted, {**start, **step})}
+            one, two = (
+                {**given, **(watch(which, wanted, given) if wanted else {})} for given in (start, {**start, **step})
+            )
         except RuntimeError:
             continue
-        held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer}
         for decision in decisions:
             value = one.get(decision.value)
             if not is_float(value) or not value.size:

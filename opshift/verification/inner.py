@@ -76,42 +76,57 @@ def _first_slices(node: NodeProto, given: Sequence[Any]) -> list[Any]:
     return [*given[:states], *slices]
 
 
-def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair]:
-    """The bodies in a region that both models have, where they read the same values of the graph around."""
+def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair | None]:
+    """The bodies in a region that both models have; None for one that has no counterpart to be run beside it.
+
+    A counterpart reads the same values of the graph around, but for constants.
+    """
     ours, theirs = (
         [body.pieces.nodes[index] for index in nodes if _holds(body, body.pieces.nodes[index])]
         for body, nodes in ((before, region.before), (after, region.after))
     )
+    if len(ours) != len(theirs):
+        yield None
     for one, other in zip(ours, theirs, strict=False):
-        if (one.domain, one.op_type, len(one.output)) != (other.domain, other.op_type, len(other.output)):
-            return
-        if not _bodies_mean_the_same(one, other, before, after):
-            continue
-        key = default_domain(one.domain), one.op_type, one.overload
-        if key in before.functions and key in after.functions:
+        functions = before.functions.get(_key(one)), after.functions.get(_key(other))
+        if functions[0] is not None and functions[1] is not None:
             yield InnerPair(
                 f"function {one.op_type}",
-                Side(_of_function(before, before.functions[key], one), before.side.folder),
-                Side(_of_function(after, after.functions[key], other), after.side.folder),
+                Side(_of_function(before, functions[0], one), before.side.folder),
+                Side(_of_function(after, functions[1], other), after.side.folder),
                 (),
                 one,
-                tuple(before.functions[key].input),
+                tuple(functions[0].input),
             )
             continue
+        if (one.domain, one.op_type, len(one.output)) != (other.domain, other.op_type, len(other.output)) or not (
+            _bodies_mean_the_same(one, other, before, after)
+        ):
+            yield None
+            continue
         for (name, place, graph), (_, _, counterpart) in zip(subgraphs(one), subgraphs(other), strict=False):
-            outer = [_outer(graph, before), _outer(counterpart, after)]
-            if not all(map(comparison.is_shared, outer[0] | outer[1])) or len(graph.input) != len(counterpart.input):
+            outer = {
+                name
+                for body, inner in ((before, graph), (after, counterpart))
+                for name in _outer(inner, body)
+                if name not in body.constants
+            }
+            if not all(map(comparison.is_shared, outer)) or len(graph.input) != len(counterpart.input):
+                yield None
                 continue
-            shared = sorted(n for n in outer[0] | outer[1] if n not in before.constants)
             called = one.name or next(filter(None, one.output), "")
             yield InnerPair(
                 f'{name}{place or ""} of {one.op_type} "{called}"',
-                Side(_of_graph(before, graph, shared), before.side.folder),
-                Side(_renamed_inputs(_of_graph(after, counterpart, shared), graph), after.side.folder),
-                tuple(shared),
+                Side(_of_graph(before, graph, sorted(outer)), before.side.folder),
+                Side(_renamed_inputs(_of_graph(after, counterpart, sorted(outer)), graph), after.side.folder),
+                tuple(sorted(outer)),
                 one,
                 tuple(value.name for value in graph.input),
             )
+
+
+def _key(node: NodeProto) -> tuple[str, str, str]:
+    return default_domain(node.domain), node.op_type, node.overload
 
 
 def _bodies_mean_the_same(one: NodeProto, other: NodeProto, before: Body, after: Body) -> bool:
@@ -124,8 +139,7 @@ def _bodies_mean_the_same(one: NodeProto, other: NodeProto, before: Body, after:
 
 
 def _holds(body: Body, node: NodeProto) -> bool:
-    key = default_domain(node.domain), node.op_type, node.overload
-    return key in body.functions or any(True for _ in subgraphs(node))
+    return _key(node) in body.functions or any(True for _ in subgraphs(node))
 
 
 def _outer(graph: GraphProto, body: Body) -> set[str]:

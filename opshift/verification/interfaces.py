@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from opshift.passes.model.formats import FORMATS, Floats, Integers
 from opshift.passes.model.messages import ModelProto, TensorProto, ValueInfoProto
 from opshift.passes.model.traversal import own_names
 from opshift.passes.model.types import type_text
@@ -19,7 +20,7 @@ Types = Mapping[str, tuple[int, int]]
 
 
 def casts(before: ModelProto, after: ModelProto) -> Types:
-    """The inputs and outputs that are floats of different types, with these types."""
+    """The inputs and outputs that are floats of different types, or that a wider type carries, with these types."""
 
     def values(model: ModelProto) -> Iterator[ValueInfoProto]:
         yield from model.graph.input
@@ -27,7 +28,14 @@ def casts(before: ModelProto, after: ModelProto) -> Types:
 
     second = {value.name: value.type.tensor_type.elem_type for value in values(after)}
     pairs = {v.name: (v.type.tensor_type.elem_type, second.get(v.name, 0)) for v in values(before)}
-    return {n: (a, b) for n, (a, b) in pairs.items() if a != b and a in _FLOATS and b in _FLOATS}
+    return {n: (a, b) for n, (a, b) in pairs.items() if a != b and ((a in _FLOATS and b in _FLOATS) or _carries(b, a))}
+
+
+def _carries(wide: int, narrow: int) -> bool:
+    """Whether a type holds all numbers of one for which numpy has no type, such as float8 and int4."""
+    one, other = FORMATS.get(narrow), FORMATS.get(wide)
+    is_foreign = isinstance(one, Floats) or (isinstance(one, Integers) and one.highest < 127)
+    return is_foreign and one is not None and other is not None and other.holds(one)
 
 
 def rounded(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
@@ -41,11 +49,20 @@ def as_second(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
 
 
 def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two floats of different types, both in the narrower one."""
-    from opshift.verification.bounds import half_unit
+    """Two floats of different types, both in the narrower one; integers, and what that does not hold, in the wider."""
+    import numpy as np
 
+    from opshift.verification.bounds import half_unit, is_float
+
+    if not (is_float(a) and is_float(b)):
+        return a.astype(b.dtype), b
     narrow = max((a.dtype, b.dtype), key=half_unit)
-    return a.astype(narrow), b.astype(narrow)
+    if narrow.name in ("float16", "bfloat16", "float32", "float64"):
+        return a.astype(narrow), b.astype(narrow)
+    with np.errstate(all="ignore"):
+        rounded = b.astype(narrow)
+    same = np.array_equal(rounded.astype(b.dtype), b, equal_nan=True)
+    return (a, rounded) if same else (a.astype(b.dtype), b)
 
 
 def _cast(value: Any, to: int) -> Any:

@@ -70,6 +70,7 @@ class Failure:
         weights: constants of one name that these read in both models, with other values.
         values: what both were given, by name.
         is_other: whether the two are other values altogether, on values of the models' own run.
+        is_taken: whether it lies elsewhere than in a branch that no input was seen to take.
     """
 
     region: Region
@@ -81,6 +82,7 @@ class Failure:
     weights: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     is_other: bool = False
+    is_taken: bool = True
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ class Prover:
         self._fixed: set[str] | None = None
         self._read: list[Any] = [None, None]  # the weights of the pair that was run last
         self.remarks: list[str] = []
+        self.widened: list[str] = []
+        """What agrees only together with the nodes before it."""
         self.failures: list[Failure] = []
         """What differs, in the order of the second model."""
 
@@ -184,45 +188,58 @@ class Prover:
 
     def _draw_for_all(self, pairs: Sequence[tuple[Pair, _Kind]], kinds: Sequence[_Kind]) -> list[Finding]:
         """Try drawn values on each kind, and on the bodies inside of them; what was found of the bodies."""
-        inside, doubts = list[Finding](), dict[tuple[str, ...], list[Failure]]()
+        inside, doubts, proved = list[Finding](), dict[tuple[str, ...], list[Failure]](), set[tuple[str, ...]]()
         for pair, _ in pairs:
-            for found, failures in self._prove_inner(pair.region):
-                inside += found
-                doubts.setdefault(pair.region.outputs, []).extend(failures)
-        drawable = [
-            kind
-            for kind in kinds
-            if not kind.failures and doubts.get(kind.pair.region.outputs, True)  # else its bodies were drawn for
-        ]
+            found, differing, is_all = self._prove_inner(pair.region)
+            inside += found
+            doubts[pair.region.outputs] = differing
+            if is_all and not differing:
+                proved.add(pair.region.outputs)
+        drawable = [kind for kind in kinds if not kind.failures and kind.pair.region.outputs not in proved]
         until = process_time() + self._manner.seconds
         for number, kind in enumerate(drawable):
             progress.tell("try drawn values on changed parts", number + 1, len(drawable))
             share = max(0.05, (until - process_time()) / (len(drawable) - number))
-            self._draw_for(kind, share, doubts.get(kind.pair.region.outputs, []))
+            self._draw_for(kind, share, doubts[kind.pair.region.outputs])
         return inside
 
     # --- bodies ---------------------------------------------------------------------------------------------
 
-    def _prove_inner(self, region: Region) -> Iterator[tuple[list[Finding], list[Failure]]]:
+    def _prove_inner(self, region: Region) -> tuple[list[Finding], list[Failure], bool]:
         """Prove the bodies of If, Loop, Scan and functions in a region as models of their own.
 
-        Yields what was found of each, and what differs on values that the model itself may never have.
+        Returns what was found of each, what differs on values that the model itself may never have, and whether
+        these bodies are all that the region computes.
         """
+        findings, doubts, count = list[Finding](), list[Failure](), 0
         if self._depth >= _DEEPEST:
-            return
+            return findings, doubts, False
         for pair in inner.pair_bodies(*self._bodies, region, self._comparison):
+            if pair is None:
+                count = -1
+                break
+            count += 1
             runs = [pair.feeds(values) for values in self._values(pair.reads)]
             sides = [inner.with_types(side, runs[0] if runs else {}, self._types) for side in (pair.before, pair.after)]
             whole = [run for run in runs if all(value.name in run for value in sides[0].model.graph.input)]
             prover = Prover(Body(sides[0]), Body(sides[1]), whole, self._manner, self._depth + 1)
-            found = [replace(one, values=region.outputs, why=_inside(pair.label, one.why)) for one in prover.prove()]
-            failures = [
-                (one, self._failure(region, one.label, _inside(pair.label, one.why), {})) for one in prover.failures
-            ]
             is_run = pair.node.op_type != "If"
-            self.failures += [outer for one, outer in failures if is_run and one.label == CAPTURED]
+            findings += [
+                replace(
+                    one,
+                    values=region.outputs,
+                    why=_inside(pair.label, one.why),
+                    is_reached=is_run and one.is_reached,
+                )
+                for one in prover.prove()
+            ]
+            for one in prover.failures:
+                outer = self._failure(region, one.label, _inside(pair.label, one.why), {})
+                outer = replace(outer, is_taken=one.is_taken)
+                (self.failures if is_run and one.label == CAPTURED else doubts).append(outer)
             self.remarks += prover.remarks
-            yield found, [outer for one, outer in failures if not (is_run and one.label == CAPTURED)]
+            self.widened += prover.widened
+        return findings, doubts, count > 0 and len(region.before) == len(region.after) == 1
 
     def _values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Values of the first model in each run."""
@@ -318,8 +335,11 @@ class Prover:
             for _, _, values in self._captured([(again.pair, again)], self._runs[0]):
                 there = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
                 if there is None and again.runs:
-                    places = ", ".join(kind.pair.region.outputs[:2])
-                    self.remarks.append(f'"{places}" differs only on values that the model was not seen to give it')
+                    untaken = [replace(doubt, is_taken=False) for doubt in doubts if doubt.label == CAPTURED]
+                    if untaken:  # a branch differs on what it would have been given
+                        kind.failures += untaken
+                        return
+                    self.widened.append(kind.pair.region.outputs[0])
                     return
                 if there is not None:
                     region, failure = wider, there
@@ -679,8 +699,8 @@ _ANY = frozenset(
 """Operators whose results may be any number."""
 _ANY_CLASSICAL = frozenset(["Imputer", "Scaler"])
 """The same of ai.onnx.ml."""
-_MOVING = frozenset(["Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
-"""Operators that only move elements."""
+_MOVING = frozenset(["Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
+"""Operators that only move elements: one of a Shape is a size, and no free number; one of a table may be any."""
 
 
 def _open_part(model: ModelProto) -> Session:

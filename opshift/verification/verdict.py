@@ -73,6 +73,7 @@ class Finding:
         label: which inputs tell a difference.
         why: what differs, or why nothing was run.
         engines: what ran them.
+        is_reached: whether each run of the whole models reaches it, as it lies in no branch of an If.
     """
 
     before: tuple[str, ...]
@@ -90,6 +91,7 @@ class Finding:
     label: str = ""
     why: str = ""
     engines: str = ""
+    is_reached: bool = True
 
 
 @dataclass(frozen=True)

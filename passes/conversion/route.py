@@ -120,10 +120,18 @@ class Route:
             if definition is not None:
                 stop = version if domain else definition.opset or version
             if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
-                return Inline(definition)
+                return Inline(self._written_for_target(definition))
             target = self._below(work, scope, target, first) if stop is None else stop
             return self._towards(work, scope, target)
         return self._plain.setdefault((of, version), self._towards(work, scope, target))
+
+    def _written_for_target(self, definition: registry.OnRequest | None) -> registry.OnRequest | None:
+        """The definition, or the other one where the target lacks an operator that this one needs."""
+        if definition is None or definition.otherwise is None:
+            return definition
+        needs, opset = definition.needs, self.target("", definition.opset)
+        lacking = schemas.since("", needs, opset) is None or self._expander.wants("", needs)
+        return definition.otherwise if lacking else definition
 
     def _towards(self, work: Work, scope: Scope, target: int) -> Move:
         """The move that takes a node towards a version of its domain."""

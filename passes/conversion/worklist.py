@@ -201,9 +201,9 @@ class BodyConverter:
                 pending += reversed(replacement)
         self._source = outer
         if len(done) > max(1, len(written)) and not first.within:
-            from opshift.passes.optimization import local  # which most conversions do not need
+            from opshift.passes.simplification.piece import simplify_piece  # which most conversions do not need
 
-            done = local.tidied(done, op, written, outputs, scope, self._route.target("", first.opset))
+            done = simplify_piece(done, op, written, outputs, scope, self._route.target("", first.opset))
         return done
 
     def _note_illegal(self, proto: NodeProto, versions: Versions) -> bool:

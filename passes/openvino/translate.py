@@ -58,7 +58,7 @@ def translate(network: Network, folder: str | None) -> Result:
     """The network as ONNX at `OPSET`, with weights as external data in the file that IR has for them.
 
     Args:
-        network: read and checked by `opshift.files.openvino_xml`.
+        network: read and checked by `xml_file`.
         folder: where the file of its weights lies.
 
     Raises:

@@ -13,7 +13,7 @@ from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, Ty
 from opshift.passes.model.schemas import legal_types
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import dims_of, elem_type_of, has_shape, type_text
-from opshift.passes.optimization.workspace import Workspace
+from opshift.passes.simplification.workspace import Workspace
 
 TAKEN = "The branch that a constant condition takes takes its place"
 ONCE = "What a Loop runs once takes its place"

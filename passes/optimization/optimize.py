@@ -17,11 +17,11 @@ from opshift.passes.model.imports import DEEPEST, check_imports, opsets
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, census, with_nested
+from opshift.passes.optimization.bodies import BodyVisit
 from opshift.passes.optimization.courses import COURSES
-from opshift.passes.optimization.visitor import Visit
-from opshift.passes.optimization.whole import Whole
-from opshift.passes.optimization.workspace import Workspace
 from opshift.passes.process import collector_paused
+from opshift.passes.simplification.whole import Whole
+from opshift.passes.simplification.workspace import Workspace
 
 _MOST_ROUNDS = 6
 _YIELDING = (("", "If"), ("", "Loop"))  # what they yield, inference may know less of than of what takes their place
@@ -88,11 +88,11 @@ def _mend(model: ModelProto, whole: Whole) -> None:
 def _visit(whole: Whole) -> None:
     """Visit every node of every body once."""
     opset = opsets(whole.model).get("", 1)
-    Visit(Workspace(whole.model.graph, whole, opset, path=())).body()
+    BodyVisit(Workspace(whole.model.graph, whole, opset, path=())).body()
     for function in whole.model.functions:
         own = opsets(function).get("", opset)
         if own == opset or not _is_alike(function, own, opset):
-            Visit(Workspace(function, whole, own)).body()
+            BodyVisit(Workspace(function, whole, own)).body()
 
 
 def _is_alike(function: FunctionProto, own: int, opset: int) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from opshift.passes.analysis.polynomial import Number, Poly, symbol
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.whole import Whole
-from opshift.passes.optimization.workspace import Workspace
+from opshift.passes.simplification.call import Call
+from opshift.passes.simplification.whole import Whole
+from opshift.passes.simplification.workspace import Workspace
 
 Where = int | None
 

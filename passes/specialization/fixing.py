@@ -7,15 +7,15 @@ from dataclasses import replace
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.inferring.strict_inference import contradiction
 from opshift.passes.changes import Batch, Change, Result
+from opshift.passes.inputs.sizes import BatchSize
+from opshift.passes.inputs.wanted import Resolved, Wanted, resolved
+from opshift.passes.inputs.writing import SIZED, write
 from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.process import collector_paused
 from opshift.passes.specialization import declare, rebatching
 from opshift.passes.specialization.follow import follow
-from opshift.passes.specialization.sizes import BatchSize
-from opshift.passes.specialization.wanted import Resolved, Wanted, resolved
-from opshift.passes.specialization.written import SIZED, write
 
 ANNOTATED = "What follows of types and sizes is declared of the values between"
 _OPAQUE = "opaque"  # a domain of which inference knows nothing
@@ -80,18 +80,6 @@ def followed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> li
         changes = follow(model, frozenset(wanted.values), folder)
         declare.mend(model)
     return changes
-
-
-def sized(source: ModelProto, wanted: Wanted) -> ModelProto:
-    """A copy that declares the sizes, and has the constants, but is the same otherwise; raises as `attempt` does.
-
-    Where nothing is to be fixed, it is the source itself.
-    """
-    if not wanted:
-        return source
-    model = _copy(source)
-    write(model, resolved(wanted, source))
-    return model
 
 
 def annotated(source: ModelProto) -> Result:

@@ -9,6 +9,8 @@ from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.polynomial import Poly
 from opshift.passes.changes import Batch, Change, Result
 from opshift.passes.errors import Refusal
+from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.sizes import BatchSize
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing import dead_code
@@ -17,14 +19,12 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.optimization import shape_values
-from opshift.passes.optimization.call import Call
+from opshift.passes.simplification import shape_values
+from opshift.passes.simplification.call import Call
 from opshift.passes.specialization import declare
 from opshift.passes.specialization.batch_axes import Batched, Mixes, Samples
-from opshift.passes.specialization.interface import required
 from opshift.passes.specialization.sample_layout import COUNTING, count_on
 from opshift.passes.specialization.sample_rules import RULES
-from opshift.passes.specialization.sizes import BatchSize
 
 CANNOT_CHANGE = "the number of samples cannot change"
 _REBATCHED = "It takes another number of samples"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opshift.passes.analysis.polynomial import Number, Poly
-from opshift.passes.optimization import dimensions
+from opshift.passes.simplification import dimensions
 from opshift.passes.specialization.batch_axes import Batched, Mixes, Where
 
 COUNTING = "indices count the elements of all samples"

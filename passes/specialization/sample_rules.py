@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opshift.passes.optimization import dimensions
+from opshift.passes.simplification import dimensions
 from opshift.passes.specialization import sample_layout as layout
 from opshift.passes.specialization.batch_axes import Batched, Mixes, Where
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.changes import Allowance, Result
-from opshift.passes.fusion import fold
-from opshift.passes.fusion.quantization.forms import SCALED
+from opshift.passes.fusion.door import SCALED, fold
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
 from opshift.passes.stages.stage import Facts
@@ -19,5 +18,5 @@ class Dequantize:
     name = "dequantize"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        found = fold.attempt(model, ops=[SCALED], folder=facts.folder)
+        found = fold(model, ops=[SCALED], folder=facts.folder)
         return found if found.changes else Result(model, (), ())

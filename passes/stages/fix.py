@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from opshift.passes.changes import Allowance, Result
+from opshift.passes.inputs.sizes import BatchSize
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
-from opshift.passes.specialization import fixing
-from opshift.passes.specialization.sizes import BatchSize
-from opshift.passes.specialization.wanted import Wanted
+from opshift.passes.specialization.door import fix
 from opshift.passes.stages.stage import Facts
 
 
@@ -32,4 +32,4 @@ class Fix:
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        return fixing.attempt(model, self.fixed, self.rebatch, facts.folder)
+        return fix(model, self.fixed, self.rebatch, facts.folder)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.claims import CONTRADICTED
-from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result
-from opshift.passes.fusion import fold
+from opshift.passes.fusion.door import fold
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, replace
 from opshift.passes.stages.stage import Facts
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 EXPANDED_BY_ONNXRUNTIME: frozenset[Op] = frozenset([("", "GroupNormalization")])
 """onnxruntime has no CPU kernel for these. It expands them into more nodes than they replace, and is slower."""
@@ -51,5 +55,5 @@ def fold_model(
     if reader is not None:
         lacking |= {op for domain, opset in opsets(model).items() for op in reader.missing(domain, opset)}
     with blaming(model):
-        found = fold.attempt(model, ops=ops, lacking=lacking, allowance=allowance, folder=facts.folder)
+        found = fold(model, ops=ops, lacking=lacking, allowance=allowance, folder=facts.folder)
     return replace(found, folded=sum(change.how != CONTRADICTED for change in found.changes))

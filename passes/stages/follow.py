@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from opshift.passes.changes import Allowance, Result
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model.messages import ModelProto, copy_model
 from opshift.passes.records import dataclass
-from opshift.passes.specialization import fixing
-from opshift.passes.specialization.wanted import Wanted
+from opshift.passes.specialization.door import followed
 from opshift.passes.stages.stage import Facts
 
 
@@ -21,5 +21,5 @@ class Follow:
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         copy = copy_model(model)
-        changes = fixing.followed(copy, self.fixed, facts.folder)
+        changes = followed(copy, self.fixed, facts.folder)
         return Result(copy, tuple(changes), ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
-from opshift.passes.specialization.maps import as_tensors
+from opshift.passes.specialization.door import as_tensors
 from opshift.passes.stages.stage import Facts
 
 

@@ -79,11 +79,11 @@ def as_names(names: Iterable[str]) -> tuple[str, ...]:
 
 def recognisable(name: str) -> Op:
     """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to recognise it by."""
-    from opshift.passes.fusion import families
+    from opshift.passes.fusion.door import family
     from opshift.passes.inlining import definable
 
     op = operator(name)
-    if families.family(op) is not None:
+    if family(op) is not None:
         return op
     if definable.is_defined(*op):
         why = "its definition is no pattern (docs/definitions.md tells which ones are)"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from opshift.passes.backends.backend import Backend
+from typing import TYPE_CHECKING
+
 from opshift.passes.changes import Allowance, Result
-from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED
+from opshift.passes.fusion.door import INTEGERS, MOVED
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, replace
 from opshift.passes.stages.fold import fold_model
 from opshift.passes.stages.stage import Facts
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.conversion.attempts import REPAIRS, choose, plan_attempt, try_attempts
@@ -13,6 +13,9 @@ from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model,
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.stages.stage import Facts
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 
 @dataclass(frozen=True)
@@ -65,15 +68,15 @@ class Reach:
             ops += named(model, self.names, self.domain, used)
         ops += self._unasked(model, facts.folder)
         if self.on_floats:
-            from opshift.passes.fusion.quantization import forms
+            from opshift.passes.fusion.door import on_integers
 
-            ops += sorted(used & forms.on_integers())
+            ops += sorted(used & on_integers())
         facts.replaced |= frozenset(ops)
         result = Result(model, (), ())
         if self.backend is not None:
-            from opshift.passes.backends import fit
+            from opshift.passes.backends.door import convert_for_backend
 
-            result = fit.convert_for_backend(model, self.backend, ops, self.ir_version, facts.folder)
+            result = convert_for_backend(model, self.backend, ops, self.ir_version, facts.folder)
         elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
             roomy = any(domain == "ai.onnx.ml" for domain, _ in ops)
             targets = dict(self.targets) or own_opset(model, roomy=roomy)
@@ -81,10 +84,10 @@ class Reach:
                 first = plan_attempt(model, targets, ops, self.ir_version, facts.folder, survey)
                 result = choose(try_attempts(first, convert.convert_once, REPAIRS)).result
             else:
-                from opshift.passes.backends import fit
+                from opshift.passes.backends.door import convert_to_opset, ml_opset
 
-                targets |= fit.ml_opset(model, self.reader)
-                result = fit.convert_to_opset(model, targets, self.reader, ops, self.ir_version, facts.folder, survey)
+                targets |= ml_opset(model, self.reader)
+                result = convert_to_opset(model, targets, self.reader, ops, self.ir_version, facts.folder, survey)
         elif self.portable:
             result = Result(copy_model(model), (), ())
         if result.model is not None and self.backend is None and result.model is not model:
@@ -95,13 +98,13 @@ class Reach:
         """Operators that have to go though nobody names them."""
         if not self.portable and (self.backend is not None or self.reader is None):
             return set()
-        from opshift.passes.backends import fit
+        from opshift.passes.backends import door as backends
 
         if self.portable:
-            return fit.find_foreign_operators(model) | fit.find_classical_operators(model)
+            return backends.find_foreign_operators(model) | backends.find_classical_operators(model)
         if self.reader is None:
-            return fit.find_foreign_operators(model)
-        return fit.find_vendor_operators(model, self.reader, folder)
+            return backends.find_foreign_operators(model)
+        return backends.find_vendor_operators(model, self.reader, folder)
 
     def _drop_imports(self, converted: ModelProto) -> None:
         """Drop imports that nothing uses where the reader may stumble over them."""

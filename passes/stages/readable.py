@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.obstacles import obstacles
+from opshift.passes.backends.door import Backend, obstacles
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion.attempts import try_attempts
 from opshift.passes.model.messages import ModelProto

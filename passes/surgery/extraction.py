@@ -2,60 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from opshift.passes.inputs import matching
+from opshift.passes.inputs.interface import known
+from opshift.passes.inputs.parts import Cut
 from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import ModelProto, TypeProto, default_domain
 from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import Body, with_nested
 from opshift.passes.records import dataclass
-from opshift.passes.specialization import declare
-from opshift.passes.specialization.interface import known
-from opshift.passes.surgery import matching
-
-DEPTH = 2
-"""How many nodes a part reaches in each direction from the node that it is around."""
-_VALUES = "values are given by name"
+from opshift.passes.specialization.door import types_of as infer_types
 
 
 @dataclass(frozen=True)
-class Cut:
-    """What is to be cut out, by names of values, of nodes for what these make, or patterns of values.
-
-    Attributes:
-        to: the outputs of the part; without any, those of the model.
-        start: values that the part is given, in the place of what makes them.
-        around: a node, whose neighbours make the part.
-        depth: how far these may be away.
-    """
-
-    to: tuple[str, ...] = ()
-    start: tuple[str, ...] = ()
-    around: str = ""
-    depth: int = DEPTH
-
-
-def cut(
-    to: str | Iterable[str] | None = None,
-    start: str | Iterable[str] | None = None,
-    around: str | None = None,
-    depth: int | None = None,
-) -> Cut:
-    """The same from what was typed, or given in Python; raises `ValueError` for what has no meaning."""
-    asked = Cut(matching.names(to, _VALUES), matching.names(start, _VALUES), around or "")
-    if asked.around and (asked.to or asked.start):
-        raise ValueError("a part is around a node, or between values; give --around, or --from and --to")
-    if not (asked.around or asked.to or asked.start):
-        raise ValueError("name the part: --to, --from, or --around")
-    if depth is not None and not asked.around:
-        raise ValueError("--depth is about the neighbours of a node; give --around")
-    if depth is not None and (not isinstance(depth, int) or depth < 0):
-        raise ValueError(f"depth is 0 or more, not {depth!r}")
-    return Cut(asked.to, asked.start, asked.around, DEPTH if depth is None else depth)
-
-
-@dataclass(frozen=True)
-class Ends:
+class Border:
     """Where a part begins and ends.
 
     Attributes:
@@ -69,7 +30,7 @@ class Ends:
     nodes: int
 
 
-def find_ends(model: ModelProto, asked: Cut) -> Ends:
+def find_border(model: ModelProto, asked: Cut) -> Border:
     """Find where the part begins and ends.
 
     Raises:
@@ -91,7 +52,7 @@ def find_ends(model: ModelProto, asked: Cut) -> Ends:
             ways = ", ".join(map(repr, outputs[:3])) + (" and others" if len(outputs) > 3 else "")
             raise ValueError(f"{name!r} is not on the way to {ways}")
     fresh = [name for name in start if name in read and name not in pieces.given]
-    return Ends(tuple(fresh), tuple(outputs), len(nodes))
+    return Border(tuple(fresh), tuple(outputs), len(nodes))
 
 
 def _with_siblings(pieces: Pieces, outputs: list[str], start: list[str]) -> tuple[list[str], list[int]]:
@@ -115,7 +76,7 @@ def _named(pieces: Pieces, text: str, among: Sequence[str]) -> list[str]:
     return matching.select(text, among, "value")
 
 
-def _ends_around(pieces: Pieces, asked: Cut) -> Ends:
+def _ends_around(pieces: Pieces, asked: Cut) -> Border:
     """The ends of what is around a node, with all that hangs on no input."""
     center = _find_node(pieces, asked.around)
     constant = _find_constant(pieces)
@@ -135,7 +96,7 @@ def _ends_around(pieces: Pieces, asked: Cut) -> Ends:
     ]
     outputs = outputs or [name for name in pieces.nodes[center].output if name]
     nodes, _ = pieces.between(outputs, inputs)
-    return Ends(tuple(inputs), tuple(outputs), len(nodes))
+    return Border(tuple(inputs), tuple(outputs), len(nodes))
 
 
 def _find_node(pieces: Pieces, name: str) -> int:
@@ -169,14 +130,14 @@ def _neighbours(pieces: Pieces, index: int) -> list[int]:
     return made + [reader for name in pieces.nodes[index].output if name for reader in pieces.readers(name)]
 
 
-def types_of(model: ModelProto, ends: Ends) -> dict[str, TypeProto]:
+def types_of(model: ModelProto, border: Border) -> dict[str, TypeProto]:
     """The types of what a part is given and yields, as far as they are known without a run."""
-    return declare.types_of(model, [*ends.inputs, *ends.outputs])
+    return infer_types(model, [*border.inputs, *border.outputs])
 
 
-def cut_out(model: ModelProto, ends: Ends, types: Mapping[str, TypeProto]) -> ModelProto:
+def cut_out(model: ModelProto, border: Border, types: Mapping[str, TypeProto]) -> ModelProto:
     """The part as a model of its own; it shares no message with the whole, and refers to the same weights in files."""
-    part = Pieces(model).cut(ends.outputs, {name: types[name] for name in ends.inputs})
+    part = Pieces(model).cut(border.outputs, {name: types[name] for name in border.inputs})
     graph, whole = part.graph, model.graph
     declared = {value.name: value for value in whole.output}
     for value in graph.output:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from opshift.passes.inputs.interface import known, required
 from opshift.passes.model import schemas
 from opshift.passes.model.editing import renaming
 from opshift.passes.model.imports import opsets
@@ -11,11 +12,8 @@ from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto,
 from opshift.passes.model.traversal import bodies, own_names, with_nested
 from opshift.passes.model.types import dims_of, elem_type_of, has_shape, type_text
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization import declare
-from opshift.passes.specialization.interface import known, required
-from opshift.passes.surgery.interface import dims, rename_sizes
-
-CONNECT = "what is connected is given as output=input"
+from opshift.passes.specialization.door import types_of
+from opshift.passes.surgery.ends import dims, rename_sizes
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def connections(first: ModelProto, second: ModelProto, asked: Iterable[tuple[str
 
 def _check_types(first: ModelProto, taken: Mapping[str, TypeProto], passed: Mapping[str, str]) -> None:
     """Raise `ValueError` for an output that is not of the type of the input that reads it."""
-    made = declare.types_of(first, list(passed.values()))
+    made = types_of(first, list(passed.values()))
     for name, output in passed.items():
         one, other = made.get(output, TypeProto()), taken[name]
         kinds = one.WhichOneof("value"), other.WhichOneof("value")

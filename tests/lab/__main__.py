@@ -2,12 +2,13 @@
 
 import sys
 
-from tests.lab import frames
+from tests.lab import frames, types
 from tests.lab.proof import command as proof
 
 LABS = {
     "frames": (frames.main, "Print the functions between main and the first step that a command takes"),
     "proof": (proof.main, "Give opshift's proof pairs of models, and count how many it judges rightly"),
+    "types": (types.main, "Convert small models to half precision, and say what is wrong with each result"),
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import opshift
 from opshift.verification.engines import OnnxRuntime
+from tests.classical import store
 from tests.support import model, show
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -42,6 +43,17 @@ def test_a_path_gives_a_proto(source, tmp_path):
     onnx.save(source, tmp_path / "in.onnx")
     for path in (tmp_path / "in.onnx", str(tmp_path / "in.onnx")):
         assert show(opshift.convert_version(path, 13)) == "y = ReduceMax<axes=[1]>(x)"
+
+
+@pytest.mark.parametrize("target", [None, 21])
+def test_maps_become_tensors(target):
+    zipped = store.read("forest_zipmap")[0]
+    result = opshift.convert_version(zipped, target, zipmap="tensor", map="tensor")
+    assert [value.type.WhichOneof("value") for value in zipped.graph.output] == ["tensor_type", "sequence_type"]
+    assert {value.type.WhichOneof("value") for value in result.graph.output} == {"tensor_type"}
+    assert "ZipMap" in [change.op for change in opshift.plan(zipped, target, zipmap="tensor").changes]
+    with pytest.raises(ValueError, match="--zipmap columns: maps become tensors, or stay as they are"):
+        opshift.convert_version(zipped, target, zipmap="columns")
 
 
 def test_a_drop_in_for_onnx(source):

@@ -4,7 +4,7 @@ import pytest
 from opshift.passes import goals
 from opshift.passes.changes import Allowance
 from opshift.passes.goals import Refinement
-from opshift.passes.specialization.wanted import wanted
+from opshift.passes.inputs.wanted import wanted
 
 from tests.support import model
 

@@ -8,15 +8,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opshift.passes.inputs.interface import fits, known, of_type, required, tensor
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.sizes import sizes as parsed_sizes
+from opshift.passes.inputs.wanted import Resolved, Values, Wanted, resolved
+from opshift.passes.inputs.wanted import values as parsed_values
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import symbol
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.specialization.interface import fits, known, of_type, required, tensor
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.sizes import sizes as parsed_sizes
-from opshift.passes.specialization.wanted import Resolved, Values, Wanted, resolved
-from opshift.passes.specialization.wanted import values as parsed_values
 from opshift.passes.spelling import texts
 from opshift.verification.tolerances import Given, Tolerances, tolerances
 

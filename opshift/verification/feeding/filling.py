@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from opshift.passes.inputs.interface import tensor
+from opshift.passes.inputs.sizes import computed, terms
 from opshift.passes.model.messages import TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization.interface import tensor
-from opshift.passes.specialization.sizes import computed, terms
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.sizes import place
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from opshift.files.writing import scratch
+from opshift.passes.inputs.interface import required
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.interface import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
 from opshift.verification.feeding import files

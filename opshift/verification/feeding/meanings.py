@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from opshift.passes.inputs.interface import tensor
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Body, integer, with_nested
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization.interface import tensor
 
 # What an integer input means to its consumer, by operator and position.
 _MEANING = {

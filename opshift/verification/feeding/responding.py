@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opshift.passes.inputs.interface import required
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import may_hold, subgraphs, with_nested
-from opshift.passes.specialization.interface import required
 
 _SIZES = frozenset(["Shape", "Size"])
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from opshift.passes.inputs.interface import tensor
 from opshift.passes.model.messages import TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.specialization.interface import tensor
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.windows import Window, infer_shapes, steps, windows
 from opshift.verification.side import Side

@@ -72,11 +72,12 @@ def infer_shapes(
 ) -> dict[str, list[Any]]:
     """Infer shapes of values from the shapes of inputs; empty where nothing is known."""
     from opshift.passes.analysis.scope import inferred
-    from opshift.passes.specialization.fixing import sized
-    from opshift.passes.specialization.wanted import Wanted
+    from opshift.passes.inputs.wanted import Wanted
+    from opshift.passes.inputs.writing import write_into_copy
 
+    fixed = Wanted(shapes={name: tuple(shape) for name, shape in shapes.items()})
     with suppress(InvalidModel, ValueError):
-        scope = inferred(sized(model, Wanted(shapes={name: tuple(shape) for name, shape in shapes.items()})), folder)
+        scope = inferred(write_into_copy(model, fixed), folder)
         return {name: scope.inferred_shape(name) or [] for name in names}
     return {}
 

@@ -15,13 +15,17 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.classical.classes import class_labels
-from opshift.passes.operators.shared.classical.post_transforms import checked_transform
+from opshift.passes.operators.shared.classical.post_transforms import checked_transform, transformed
 from opshift.passes.operators.shared.classical.sums import Totals
 from opshift.passes.operators.shared.classical.trees import (
     OPSET,
     classified,
+    classified_by_choices,
     classified_by_tables,
+    evaluated_by_choices,
     evaluated_by_tables,
+    numbered_transform,
+    regressed_by_choices,
     regressed_by_tables,
 )
 from opshift.passes.rewrite.node import Node
@@ -35,9 +39,8 @@ ML = "ai.onnx.ml"
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 MEMBER = len(MODES)
 AGGREGATES = ["AVERAGE", "SUM", "MIN", "MAX"]
-# onnxruntime swaps the numbers of SOFTMAX and LOGISTIC, and applies neither to a single score.
+# onnxruntime swaps the numbers of SOFTMAX and LOGISTIC: nodes behind TreeEnsemble compute these.
 TRANSFORMS = {"NONE": 0, "SOFTMAX_ZERO": 3, "PROBIT": 4}
-DISPUTED = "which runtimes read differently; NONE, SOFTMAX_ZERO and PROBIT could be expressed"
 
 
 # --- both regressor and classifier, 1 and 3 ---------------------------------------------------------------
@@ -135,19 +138,19 @@ class _Trees:
 @says("The regressor is deprecated and becomes TreeEnsemble, a tree for each target that a tree votes for.")
 def regressor_to_ensemble(node: Node) -> str:
     given = node.attributes
-    aggregate, transform = given.get("aggregate_function", "SUM"), given.get("post_transform", "NONE")
+    aggregate, transform = given.get("aggregate_function", "SUM"), checked_transform(node)
     count, base = given.get("n_targets", 0), _parameter(node, "base_values")
+    transform = transform if count > 1 or transform == "PROBIT" else "NONE"  # of one score runtimes make nothing else
     trees = _read(node)
     single = all(len(votes) == 1 for tree in trees for votes in tree.votes.values())
     averaged = aggregate == "AVERAGE" and not single
     if not single and aggregate not in ("SUM", "AVERAGE"):
         raise CannotConvert(node, f"{aggregate} over leaves with several votes; one vote a leaf could be expressed")
-    if (any(base) or averaged) and transform != "NONE":
-        raise CannotConvert(node, f"{transform} after base_values or an average; NONE could be expressed")
+    at_last = transform if any(base) or averaged or transform not in TRANSFORMS else "NONE"
+    if at_last == "SOFTMAX_ZERO" and node.build.opset < OPSET:
+        raise CannotConvert(node, f"SOFTMAX_ZERO after base_values or an average; opset {OPSET} could express it")
     if any(base) and (len(base) != count or any(tree.misses(count) for tree in trees)):
         raise CannotConvert(node, "base_values of targets without a vote; votes for every target could be expressed")
-    if transform not in TRANSFORMS:
-        raise CannotConvert(node, f"post_transform is {transform}, {DISPUTED}")
     if aggregate not in AGGREGATES or not trees or not count:
         raise CannotConvert(
             node, f"{aggregate} of {len(trees)} trees for {count} targets; 1 of each could be expressed"
@@ -165,11 +168,15 @@ def regressor_to_ensemble(node: Node) -> str:
         node.close("compared and added in another type")
     x = node.input(0) if kind == wide else build.Cast(node.input(0), to=wide)
     chosen = "SUM" if averaged else aggregate
-    values = build.emit("TreeEnsemble", [x], _attributes(made, wide, count, chosen, transform), domain=ML)
+    inside = transform if at_last == "NONE" else "NONE"
+    values = build.emit("TreeEnsemble", [x], _attributes(made, wide, count, chosen, inside), domain=ML)
     if averaged:
         values = build.Div(values, build.constant(float(len(trees)), wide))
     if any(base):
         values = build.Add(values, build.constant(base, wide))
+    if at_last != "NONE":
+        node.close(f"{at_last} is computed by nodes of their own")
+        values = transformed(build, str(values), at_last, wide)
     return str(values if wide == T.FLOAT else build.Cast(values, to=T.FLOAT))
 
 
@@ -301,14 +308,17 @@ class _Rows:
 @says("TreeEnsemble did not exist: its trees go to TreeEnsembleRegressor, each member of a set to a node.")
 def ensemble_to_regressor(node: Node) -> str:
     kind, given = node.elem_type(), node.attributes
-    if kind == T.DOUBLE:
-        raise CannotConvert(node, "the output is double; float and float16 could be expressed")
+    if kind == T.DOUBLE:  # which the regressor makes float
+        if node.build.opset < OPSET:
+            raise CannotConvert(
+                node,
+                f"the output is double; float and float16, or opset {OPSET} of the default domain, could be expressed",
+            )
+        return evaluated_by_tables(node)
     count = given.get("n_targets", 0)
     if not count:
         raise CannotConvert(node, "n_targets is missing; a number of targets could be expressed")
-    transform, spelled = given.get("post_transform", 0), {number: name for name, number in TRANSFORMS.items()}
-    if transform not in spelled:
-        raise CannotConvert(node, f"post_transform={transform}, {DISPUTED}")
+    transform = numbered_transform(node, count)
     rows, sets = _Rows(), _members(node)
     for tree, root in enumerate(given["tree_roots"]):
         _walk(node, rows, tree, root, sets)
@@ -319,7 +329,7 @@ def ensemble_to_regressor(node: Node) -> str:
     attributes = {
         "n_targets": count,
         "aggregate_function": AGGREGATES[given.get("aggregate_function", 1)],
-        "post_transform": spelled[transform],
+        "post_transform": transform,
         "nodes_treeids": rows.trees,
         "nodes_nodeids": rows.ids,
         "nodes_modes": rows.modes,
@@ -406,6 +416,10 @@ changed(ENSEMBLES, 3, Pair(up=rows_of_features, down=doubles_to_floats), domain=
 changed("TreeEnsembleClassifier", 5, Pair(up=classifier_to_ensemble), domain=ML)
 changed("TreeEnsembleRegressor", 5, Pair(up=regressor_to_ensemble), domain=ML)
 changed("TreeEnsemble", 5, Pair(down=ensemble_to_regressor), domain=ML)
-defined("TreeEnsembleClassifier", classified_by_tables, opset=OPSET, domain=ML)
-defined("TreeEnsembleRegressor", regressed_by_tables, opset=OPSET, domain=ML)
-defined("TreeEnsemble", evaluated_by_tables, opset=OPSET, domain=ML)
+DEFINITIONS = {
+    "TreeEnsembleClassifier": (classified_by_tables, classified_by_choices),
+    "TreeEnsembleRegressor": (regressed_by_tables, regressed_by_choices),
+    "TreeEnsemble": (evaluated_by_tables, evaluated_by_choices),
+}
+for _op, (_tables, _choices) in DEFINITIONS.items():
+    defined(_op, _tables, opset=OPSET, domain=ML, needs="GatherElements", otherwise=_choices)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import subgraphs
-from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Workspace
 from opshift.passes.rewrite.says import says
+from opshift.passes.simplification.call import Call
+from opshift.passes.simplification.rules import EDITED, Outcome, rule
+from opshift.passes.simplification.workspace import Workspace
 
 _FAR = 6  # nodes from a value to what tells its rank
 _RECURRENT = ("GRU", "LSTM", "RNN")

@@ -7,11 +7,11 @@ from typing import Any
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization import dimensions, shape_values
-from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import GROWTH
 from opshift.passes.rewrite.says import says
+from opshift.passes.simplification import dimensions, shape_values
+from opshift.passes.simplification.call import Call
+from opshift.passes.simplification.rules import EDITED, Outcome, rule
+from opshift.passes.simplification.workspace import GROWTH
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)

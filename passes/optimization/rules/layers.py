@@ -7,12 +7,12 @@ from typing import Any
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.optimization import dimensions
-from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.rules.identities import keeps_shape, splat
-from opshift.passes.optimization.workspace import GROWTH
 from opshift.passes.rewrite.says import says
+from opshift.passes.simplification import dimensions
+from opshift.passes.simplification.call import Call
+from opshift.passes.simplification.rules import EDITED, Outcome, rule
+from opshift.passes.simplification.rules.identities import keeps_shape, splat
+from opshift.passes.simplification.workspace import GROWTH
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 

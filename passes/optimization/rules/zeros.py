@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.rules import Outcome, rule
-from opshift.passes.optimization.rules.identities import beside_unit
 from opshift.passes.rewrite.says import says
+from opshift.passes.simplification.call import Call
+from opshift.passes.simplification.rules import Outcome, rule
+from opshift.passes.simplification.rules.identities import beside_unit
 
 _BLIND = frozenset(
     [

@@ -1,7 +1,8 @@
 """A part is run in its place in the whole model; two joined models in turn."""
 
 import numpy as np
-from opshift.passes.surgery.extraction import cut, cut_out, find_ends, types_of
+from opshift.passes.inputs.parts import part_of
+from opshift.passes.surgery.extraction import cut_out, find_border, types_of
 
 from opshift.verification import cutting
 from opshift.verification.feeding.asked import DRAWN, Asked
@@ -17,7 +18,7 @@ def whole():
 
 def parted():
     source = whole()
-    ends = find_ends(source, cut(start="a"))
+    ends = find_border(source, part_of(start="a"))
     return source, cut_out(source, ends, types_of(source, ends))
 
 

@@ -7,8 +7,8 @@ import pytest
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
 
 from openvino import opset13 as op  # noqa: E402
+from opshift.passes.openvino import reader  # noqa: E402
 
-from opshift.files import openvino_ir  # noqa: E402
 from opshift.verification.compare import compare  # noqa: E402
 from opshift.verification.engines import OnnxRuntime  # noqa: E402
 from tests.passes.openvino.networks import AS_WRITTEN, CORE, C, drawn, ints, made, network  # noqa: E402
@@ -30,7 +30,7 @@ def check(build, feeds, folder, expected=None, grades=()):
     if expected is None:
         expected = CORE.compile_model(paths[0], "CPU", AS_WRITTEN)(feeds)[0]
     for path in paths:
-        read = openvino_ir.read(path)
+        read = reader.read(path)
         onnx.checker.check_model(read.model, full_check=True)
         names = [value.name for value in read.model.graph.input]
         (actual,) = OnnxRuntime(read.model).run(dict(zip(names, feeds, strict=True)))
@@ -188,7 +188,7 @@ def test_a_mean_over_no_axes(known, text, tmp_path):
     inputs = [op.parameter([-1, -1], np.float32), op.parameter([-1], np.int64)]
     model = openvino.Model([op.result(made("opset6", "MVN", inputs, **held))], inputs, "net")
     openvino.serialize(model, tmp_path / "net.xml")
-    read = openvino_ir.read(tmp_path / "net.xml")
+    read = reader.read(tmp_path / "net.xml")
     (actual,) = OnnxRuntime(read.model).run(dict(zip((v.name for v in read.model.graph.input), [x, axes], strict=True)))
     np.testing.assert_array_equal(actual, np.zeros_like(x))
     assert [change.grade for change in read.changes] == ["close"]
@@ -211,7 +211,7 @@ def test_a_diagonal(rows, columns, shift, kind, tmp_path):
     path = network(
         lambda k: made("opset9", "Eye", [C(np.int32(rows)), C(np.int32(columns)), k], output_type=kind), feeds, tmp_path
     )
-    model = openvino_ir.read(path).model
+    model = reader.read(path).model
     (actual,) = OnnxRuntime(model).run({model.graph.input[0].name: feeds[0]})
     np.testing.assert_array_equal(actual, expected)
     assert actual.dtype == expected.dtype

@@ -11,10 +11,10 @@ from opshift.passes.changes import Allowance
 from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel
 from opshift.passes.optimization import optimize
-from opshift.passes.optimization.whole import Whole
+from opshift.passes.simplification.whole import Whole
 
 from tests.exported import store
-from tests.passes.optimization.rules.support import check_kept, check_optimized, held, optimized
+from tests.passes.simplification.rules.support import check_kept, check_optimized, held, optimized
 from tests.support import model
 
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}

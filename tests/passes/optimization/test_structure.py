@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 from opshift.passes.optimization import optimize
 
-from tests.passes.optimization.rules.support import check_optimized, optimized
+from tests.passes.simplification.rules.support import check_optimized, optimized
 from tests.support import check_values, model, show
 
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}

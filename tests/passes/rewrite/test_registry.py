@@ -3,6 +3,7 @@
 import pytest
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.microsoft import files
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.registry import Pair
 from opshift.passes.rewrite.says import says, sentence_of
@@ -15,7 +16,7 @@ def empty(monkeypatch):
     monkeypatch.setattr(registry, "_on_request", {})
     monkeypatch.setattr(registry, "_load", lambda domain, op: None)
     monkeypatch.setattr(registry.operator_files, "FILES", {"": {"Clip": "", "Celu": ""}})
-    monkeypatch.setattr(registry.vendor_files, "FILES", {})
+    monkeypatch.setattr(files, "FILES", {})
 
 
 def step(node):

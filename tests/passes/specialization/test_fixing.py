@@ -6,8 +6,8 @@ import onnx.helper
 import onnx.parser
 import pytest
 from onnx import TensorProto
+from opshift.passes.inputs.wanted import wanted
 from opshift.passes.specialization import fixing
-from opshift.passes.specialization.wanted import wanted
 
 from tests.passes.specialization.support import fixed, ops, shape
 from tests.support import evaluate, model, show

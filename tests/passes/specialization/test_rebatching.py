@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from opshift.passes.inputs.sizes import batch
+from opshift.passes.inputs.wanted import NOTHING, wanted
 from opshift.passes.specialization import fixing, rebatching
-from opshift.passes.specialization.sizes import batch
-from opshift.passes.specialization.wanted import NOTHING, wanted
 
 from opshift.verification.engines import OnnxRuntime
 from opshift.verification.rebatched import once_a_sample

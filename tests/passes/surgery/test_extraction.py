@@ -4,8 +4,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from opshift.passes.inputs.parts import part_of
 from opshift.passes.model.types import dims_of
-from opshift.passes.surgery.extraction import cut, cut_out, find_ends, types_of
+from opshift.passes.surgery.extraction import cut_out, find_border, types_of
 
 from tests.support import evaluate, model
 
@@ -22,7 +23,7 @@ def whole():
 
 def part(source=None, **asked):
     source = source or whole()
-    ends = find_ends(source, cut(**asked))
+    ends = find_border(source, part_of(**asked))
     return cut_out(source, ends, types_of(source, ends))
 
 

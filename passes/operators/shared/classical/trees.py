@@ -29,12 +29,23 @@ NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
 @says("Replaced the classifier by lookups in tables of its nodes, level by level, and the largest of the added votes")
 def classified_by_tables(node: Node) -> list[str]:
+    return _classified(node, elements=True)
+
+
+@says("Replaced the classifier by comparisons of all nodes, choices among leaves, and the largest of the added votes")
+def classified_by_choices(node: Node) -> list[str]:
+    return _classified(node, elements=False)
+
+
+def _classified(node: Node, *, elements: bool) -> list[str]:
     labels = class_labels(node, "classlabels_int64s", "classlabels_strings")
     transform = checked_transform(node)
     kind = _compares_in(node)
     forest = read_listed(node, "class", len(labels.values), _dtype(kind))
     node.close("votes are added in another order")
-    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize())
+    found = totals(
+        node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize(), elements=elements
+    )
     return classified(node, labels, transform, found, kind, positive=bool((forest.vote_weights >= 0).all()))
 
 
@@ -59,6 +70,15 @@ def classified(node: Node, labels: Labels, transform: str, found: Totals, kind: 
 
 @says("Replaced the regressor by lookups in tables of its nodes, level by level, and added what the leaves hold")
 def regressed_by_tables(node: Node) -> str:
+    return _regressed(node, elements=True)
+
+
+@says("Replaced the regressor by comparisons of all nodes, choices among leaves, and added what these hold")
+def regressed_by_choices(node: Node) -> str:
+    return _regressed(node, elements=False)
+
+
+def _regressed(node: Node, *, elements: bool) -> str:
     count = _count(node)
     kind = _compares_in(node)
     aggregate = node.attributes.get("aggregate_function", SUM)
@@ -70,32 +90,65 @@ def regressed_by_tables(node: Node) -> str:
     forest = read_listed(node, "target", count, _dtype(kind))
     transform = checked_transform(node)
     node.close("what leaves hold is added in another order")
-    found = totals(node.build, rows_as(node, kind), kind, width(node), forest, aggregate, kind, node.proto.ByteSize())
+    found = totals(
+        node.build,
+        rows_as(node, kind),
+        kind,
+        width(node),
+        forest,
+        aggregate,
+        kind,
+        node.proto.ByteSize(),
+        elements=elements,
+    )
     return _float(node, _targets(node, found, count, aggregate, base, transform, kind), kind)
 
 
 @says("Replaced the trees by lookups in tables of their nodes, level by level, and added what the leaves hold")
 def evaluated_by_tables(node: Node) -> str:
+    return _evaluated(node, elements=True)
+
+
+@says("Replaced the trees by comparisons of all nodes, choices among leaves, and added what these hold")
+def evaluated_by_choices(node: Node) -> str:
+    return _evaluated(node, elements=False)
+
+
+def _evaluated(node: Node, *, elements: bool) -> str:
     count, kind = _count(node), node.elem_type()
-    aggregate, transform = node.attributes.get("aggregate_function", 1), node.attributes.get("post_transform", 0)
-    if not 0 <= aggregate < len(AGGREGATES) or not 0 <= transform < len(NUMBERED):
-        raise fault(f"aggregate_function={aggregate}, post_transform={transform}: no such number", node.proto)
+    aggregate, transform = node.attributes.get("aggregate_function", 1), numbered_transform(node, count)
+    if not 0 <= aggregate < len(AGGREGATES):
+        raise fault(f"aggregate_function={aggregate}: no such number", node.proto)
     forest = read_ensemble(node, count, _dtype(kind))
     wide = T.FLOAT if kind == T.FLOAT16 else kind
     if any(value < 0 or value > 32 or value != int(value) for held in forest.members.values() for value in held):
         node.remarks.append("members of sets are told exactly; onnxruntime may take fractions away")
-    if transform in (1, 2) and count > 1:
-        node.remarks.append(
-            f"post_transform={transform} is {NUMBERED[transform]}, as onnxruntime reads it; by the text it is "
-            f"{TRANSFORMS[transform]}"
-        )
     node.close("what leaves hold is added in another order")
     forest.vote_weights = forest.vote_weights.astype(_dtype(wide))
     found = totals(
-        node.build, rows_as(node, kind), kind, width(node), forest, AGGREGATES[aggregate], wide, node.proto.ByteSize()
+        node.build,
+        rows_as(node, kind),
+        kind,
+        width(node),
+        forest,
+        AGGREGATES[aggregate],
+        wide,
+        node.proto.ByteSize(),
+        elements=elements,
     )
-    values = _targets(node, found, count, AGGREGATES[aggregate], [], NUMBERED[transform], wide)
+    values = _targets(node, found, count, AGGREGATES[aggregate], [], transform, wide)
     return recast(node.build, values, wide, kind)
+
+
+def numbered_transform(node: Node, count: int) -> str:
+    """The transform of a TreeEnsemble with `count` targets."""
+    number = node.attributes.get("post_transform", 0)
+    if not 0 <= number < len(NUMBERED):
+        raise fault(f"post_transform={number}: no such number", node.proto)
+    if number in (1, 2) and count > 1:
+        read, text = NUMBERED[number], TRANSFORMS[number]
+        node.remarks.append(f"post_transform={number} is {read}, as onnxruntime reads it; by the text it is {text}")
+    return NUMBERED[number]
 
 
 def _compares_in(node: Node) -> int:

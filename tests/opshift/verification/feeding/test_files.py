@@ -5,8 +5,8 @@ import onnx
 import onnx.numpy_helper
 import pytest
 from onnx import TypeProto
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model.types import tensor_type
-from opshift.passes.specialization.wanted import Wanted
 
 from opshift.files.writing import CannotWrite
 from opshift.verification.feeding import files

@@ -2,7 +2,7 @@
 
 import pytest
 from onnx import helper
-from opshift.passes.specialization.interface import required
+from opshift.passes.inputs.interface import required
 
 from opshift.verification.feeding.meanings import meanings
 from tests.support import model

@@ -1,7 +1,7 @@
 """What dynamic dimensions are taken for, and the sizes that two models take."""
 
 import pytest
-from opshift.passes.specialization.interface import required
+from opshift.passes.inputs.interface import required
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs

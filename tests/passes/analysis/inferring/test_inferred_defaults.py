@@ -6,9 +6,9 @@ import onnx.helper
 import onnx.shape_inference
 import pytest
 from opshift.passes.analysis.inferring.strict_inference import contradiction, mend
+from opshift.passes.inputs.wanted import wanted
 from opshift.passes.model.traversal import bodies
 from opshift.passes.specialization import fixing
-from opshift.passes.specialization.wanted import wanted
 
 import opshift
 from opshift.verification.engines import OnnxRuntime

@@ -7,7 +7,7 @@ import pytest
 from opshift.passes.optimization import optimize
 
 from opshift.verification.engines import EngineError, OnnxRuntime
-from tests.passes.optimization.rules.support import optimized
+from tests.passes.simplification.rules.support import optimized
 from tests.support import model
 
 SHRUNK = """

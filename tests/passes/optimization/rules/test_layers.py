@@ -6,8 +6,8 @@ import onnx.parser
 import pytest
 from opshift.passes.optimization import optimize
 
-from tests.passes.optimization.rules.support import check_kept, optimized
 from tests.passes.optimization.rules.test_fusions import SUMS, chain, feeds, node, weights
+from tests.passes.simplification.rules.support import check_kept, optimized
 from tests.support import check_values, model
 
 HALF = {"k": np.float32(0.5)}

@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 from opshift.passes.optimization import optimize
 
-from tests.passes.optimization.rules.support import check_kept, check_optimized, optimized
+from tests.passes.simplification.rules.support import check_kept, check_optimized, optimized
 from tests.support import check_values, model
 
 SPECIAL = np.asarray([[0.0, -0.0, np.inf], [-np.inf, np.nan, 1e-45], [1.0, -1.0, 88.0]], np.float32)

@@ -1,0 +1,1 @@
+"""Simplifies nodes exactly, as the conversion does with what it makes: rules, folding of constants, repeated nodes."""

@@ -1,0 +1,48 @@
+"""Carry values of types that a runtime lacks in wider ones."""
+
+from __future__ import annotations
+
+from opshift.passes.changes import Allowance, Ledger, Result
+from opshift.passes.conversion import convert
+from opshift.passes.model import imports
+from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.named_types import named_types
+from opshift.passes.model.types import element_name
+from opshift.passes.records import dataclass
+from opshift.passes.stages.stage import Facts
+from opshift.passes.types.carriers import Carriers
+from opshift.passes.types.carrying import carry_types
+
+
+@dataclass(frozen=True)
+class Carry:
+    """Give values of each type in `carriers` the type that carries them. It comes before an opset is reached.
+
+    Functions are inlined first: what types their values have hangs on the calls.
+    """
+
+    carriers: Carriers
+    optional = False
+    settles = "carried"
+
+    @property
+    def name(self) -> str:
+        pairs = (f"{element_name(narrow)} in {element_name(wide)}" for narrow, wide in self.carriers.items())
+        return f"carry {', '.join(pairs)}"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        if self.carriers.keys().isdisjoint(named_types(model)):
+            return Result(model, (), ())
+        result = Result(model, (), ())
+        if functions := [(default_domain(function.domain), function.name) for function in model.functions]:
+            result = convert.attempt(model, imports.opsets(model), ops=functions, folder=facts.folder)
+        if result.model is None:
+            return result
+        ledger = Ledger()
+        carried = carry_types(result.model, self.carriers, ledger, facts.folder)
+        if ledger.refusals:
+            return result.followed_by(Result(None, tuple(ledger.changes), tuple(ledger.refusals)))
+        ends = {value.name: value.type for value in (*model.graph.input, *model.graph.output)}
+        now = (*carried.graph.input, *carried.graph.output)
+        retyped = tuple(dict.fromkeys(value.name for value in now if value.type != ends.get(value.name)))
+        return result.followed_by(Result(carried, tuple(ledger.changes), (), retyped=retyped))

@@ -1,0 +1,106 @@
+"""`python -m tests.lab types`: convert the cases of `tests/types` to half precision, and print what is wrong with each."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from onnx import ModelProto
+
+from tests.types import cases as _cases  # noqa: F401  adds them
+from tests.types import judge, peers
+from tests.types.case import CASES, Case
+
+KINDS = {"float16": ("fp16", judge.FLOAT16), "bfloat16": ("bf16", judge.BFLOAT16)}
+
+
+def main(arguments: list[str]) -> int:
+    """Print a line for each case that is wrong, and a count."""
+    options = _parsed(arguments)
+    kind, wanted = KINDS[options.kind]
+    chosen = {name: case for name, case in CASES.items() if re.search(options.name, name)}
+    right = casts = 0
+    seconds = 0.0
+    for name, done in _converted(options, chosen, kind):
+        seconds += done.seconds
+        if done.model is None:
+            print(f"{name}: {done.error}", flush=True)
+            continue
+        model = judge.sort(done.model) if options.sort else done.model
+        found = judge.judge(chosen[name], model, wanted, narrow=options.interface == "narrow")
+        if options.keep:
+            options.keep.mkdir(exist_ok=True)
+            onnx.save(model, options.keep / f"{name}.onnx")
+        for sentence in found.wrong:
+            print(f"{name}: {sentence}", flush=True)
+        right += not found.wrong
+        casts += found.casts
+    print(f"{right} of {len(chosen)} are right, {casts} casts, {seconds:.1f} s")
+    return 0 if right == len(chosen) else 1
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.lab types", description=__doc__)
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--opshift", action="store_true", help="opshift.convert_version in this process; the default")
+    whose.add_argument("--shell", action="store_true", help="opshift convert --types, with the proof")
+    whose.add_argument("--peer", metavar="NAME[=PYTHON]", help=f"one of {', '.join(peers.PEERS)}, by another Python")
+    parser.add_argument("--kind", choices=list(KINDS), default="float16")
+    parser.add_argument("--interface", choices=["keep", "narrow"], default="keep", help="of --shell")
+    parser.add_argument("--name", default="", help="only the cases that this expression finds")
+    parser.add_argument("--sort", action="store_true", help="put the nodes of the results in order first")
+    parser.add_argument("--keep", type=Path, help="write the results to this folder")
+    return parser.parse_args(arguments)
+
+
+def _converted(
+    options: argparse.Namespace, chosen: dict[str, Case], kind: str
+) -> Iterator[tuple[str, peers.Converted]]:
+    models = {name: case.model for name, case in chosen.items()}
+    if options.peer:
+        name, _, python = options.peer.partition("=")
+        yield from peers.convert(name, models, python or sys.executable, kind)
+    else:
+        convert = _by_shell if options.shell else _by_api
+        for name, model in models.items():
+            begun, made, error = time.perf_counter(), None, ""
+            try:
+                made = convert(model, options)
+            except Exception as found:
+                error = " ".join(f"{type(found).__name__}: {found}".split())[:300]
+            yield name, peers.Converted(made, error, time.perf_counter() - begun)
+
+
+def _opset(model: ModelProto, options: argparse.Namespace) -> int:
+    """Many operators take bfloat16 from opset 22 on."""
+    return max(model.opset_import[0].version, 22 if options.kind == "bfloat16" else 0)
+
+
+def _by_api(model: ModelProto, options: argparse.Namespace) -> ModelProto:
+    import opshift
+
+    return opshift.convert_version(model, _opset(model, options), types=options.kind)
+
+
+def _by_shell(model: ModelProto, options: argparse.Namespace) -> ModelProto:
+    import contextlib
+    import io
+
+    from opshift.cli.main import main as opshift_main
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = f"{folder}/in.onnx", f"{folder}/out.onnx"
+        onnx.save(model, source)
+        arguments = ["convert", source, target, "--types", options.kind, "--interface", options.interface]
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            code = opshift_main([*arguments, "--opset", str(_opset(model, options))])
+        if code:
+            raise RuntimeError(f"exit {code}: {told.getvalue()}")
+        return onnx.load(target)
