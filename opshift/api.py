@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files import formats, model_file
@@ -381,6 +382,51 @@ def merge(
         made = merged(one, other, pairs(connect, CONNECT)).model
         made = model_file.embedded(made, one.folder) if one.folder is not None else made
         return as_given(made, first, second)
+
+
+@rewriting
+def strip(model: Model, *, progress: Heard | None = None) -> Model:
+    """Take the weights out of a model, so that one that fails can be shared.
+
+    Args:
+        model: as for `convert_version`.
+        progress: as for `convert_version`.
+
+    Returns:
+        A copy of the same kind. Its large tensors refer to data that are not there, with a note of how to draw numbers
+        like theirs. Doc strings and metadata of nodes, which may hold stack traces, are gone.
+
+    Raises:
+        InvalidModel: as for `convert_version`, or data are not there.
+    """
+    from opshift.files import stripping
+
+    with heard(progress), lent(model) as (proto, folder, back):
+        made: Model = back(stripping.strip(proto, folder).model)
+        return made
+
+
+@rewriting
+def fill(model: Model, *, progress: Heard | None = None) -> Model:
+    """Draw weights like those that `strip` took out.
+
+    Args:
+        model: as for `convert_version`.
+        progress: as for `convert_version`.
+
+    Returns:
+        A copy of the same kind with all weights. They are the same each time.
+
+    Raises:
+        InvalidModel: as for `convert_version`, or it cannot be read how to draw them.
+    """
+    from opshift.files import stripping
+    from opshift.files.writing import scratch
+
+    with heard(progress), lent(model) as (proto, _, back), scratch() as folder:
+        made, _ = stripping.fill(proto, Path(folder))
+        found: Model = back(within(made, folder))
+        return found
 
 
 def plan(

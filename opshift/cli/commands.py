@@ -14,7 +14,7 @@ from opshift.cli import display, effects, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import formats, model_file
-from opshift.files.external import THRESHOLD
+from opshift.files.external import THRESHOLD, Packing, size_of
 from opshift.files.writing import told, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
@@ -181,7 +181,11 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     goal = with_carriers(goal, getattr(options, "interface", None))
     manner = Manner(
         options.external_data,
-        THRESHOLD if options.threshold is None else options.threshold,
+        Packing(
+            THRESHOLD if options.threshold is None else options.threshold,
+            size_of(options.shard) if options.shard else None,
+            dedupe=options.dedupe,
+        ),
         not options.no_verify,
         options.dry_run,
         wanted=_asked(options),
@@ -359,6 +363,33 @@ def _replay(options: argparse.Namespace) -> int:
     else:
         print("\n".join(lines))
     return DIFFERENT if said else DONE
+
+
+def strip(options: argparse.Namespace) -> int:
+    """`opshift strip`."""
+    return _on_weights(options)
+
+
+def fill(options: argparse.Namespace) -> int:
+    """`opshift fill`."""
+    return _on_weights(options)
+
+
+def _on_weights(options: argparse.Namespace) -> int:
+    from opshift.jobs import sharing
+
+    output = outputs.weights(options.model, options.output)
+    with working(options):
+        if options.command == "strip":
+            least = {} if options.threshold is None else {"least": options.threshold}
+            done = sharing.strip_file(options.model, output, **least)
+        else:
+            done = sharing.fill_file(options.model, output)
+    if options.format == "json":
+        print(documents.written(options.command, asdict(done)))
+    else:
+        display.shared(done)
+    return DONE
 
 
 def _side(path: str) -> Side:

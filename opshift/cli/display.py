@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
+    from opshift.jobs.sharing import Shared
     from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.door import Backend
 
@@ -201,6 +202,18 @@ def _asking(target: str) -> str:
 
     stem = target.rpartition("-")[0]
     return f"`opshift inline --target {target} --try` tries it" if stem in KNOWN else "try it there"
+
+
+def shared(done: Shared) -> None:
+    """What became of weights that were taken out, or drawn."""
+    sizes = f"{_bytes(done.before)} -> {_bytes(done.after)}"
+    if done.compressed:
+        say(f"took out {several(done.tensors, 'tensor')} of {_bytes(done.bytes)}")
+        say(f"size: {sizes}, {_bytes(done.compressed)} compressed")
+    else:
+        say(f"drew {several(done.tensors, 'tensor')} of {_bytes(done.bytes)}")
+        say(f"size: {sizes}")
+    say(f"written to {done.output}")
 
 
 def targets(backends: Sequence[Backend], console: Console | None) -> None:

@@ -88,6 +88,10 @@ def add_writing(parser: Holder) -> None:
         metavar="BYTES",
         help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
     )
+    parser.add_argument(
+        "--shard", metavar="SIZE", help="begin another data file where one would be larger, such as 2GB or 500MB"
+    )
+    parser.add_argument("--dedupe", action="store_true", help="write equal weights into the data file once")
 
 
 def add_fixing(parser: Holder) -> None:

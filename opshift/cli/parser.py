@@ -219,6 +219,24 @@ def _merge(parser: argparse.ArgumentParser) -> None:
     options.add_rewriting(parser)
 
 
+def _strip(parser: argparse.ArgumentParser) -> None:
+    _weights(parser, "the model to share", "where to write it; one that ends in .gz is compressed")
+    parser.add_argument(
+        "--threshold", type=int, metavar="BYTES", help="the least size of weights that are taken out (default: 256)"
+    )
+    options.add_format(parser)
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    _weights(parser, "a model that `strip` wrote, compressed or not", "where to write it")
+    options.add_format(parser)
+
+
+def _weights(parser: argparse.ArgumentParser, what: str, where: str) -> None:
+    parser.add_argument("model", metavar="MODEL", help=what)
+    parser.add_argument("output", metavar="OUT", help=where)
+
+
 def _verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="BEFORE", help="the model that counts as right")
     parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
@@ -272,6 +290,8 @@ _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "optimize": ("compute no more what is constant, computed already, or of no effect", _optimize),
     "extract": ("cut a part out of a model, of any size", _extract),
     "merge": ("join two models: outputs of the first become inputs of the second", _merge),
+    "strip": ("take the weights out of a model, to share what fails", _strip),
+    "fill": ("draw weights like those that `strip` took out", _fill),
     "verify": ("run two models on the same inputs and compare", _verify),
     "inspect": ("show what a model consists of and which opsets it can reach", _inspect),
     "ledger": ("show what is done about each change of each operator", _ledger),

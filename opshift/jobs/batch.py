@@ -84,6 +84,8 @@ def convert_files(
     verify: bool = True,
     external_data: str | None = None,
     threshold: int = external.THRESHOLD,
+    shard: int | str | None = None,
+    dedupe: bool = False,
     inputs: Inputs | None = None,
     input_shape: Sizes | None = None,
     val_range: Ranges | None = None,
@@ -125,6 +127,8 @@ def convert_files(
             `"all"` puts all large tensors into one data file, `"none"` embeds everything. Without it, data stay where
             they are for an output in the same folder and are copied otherwise.
         threshold: the least size, in bytes, of a tensor that `"all"` puts into the data file.
+        shard: with `"all"`, the most bytes of a data file, such as `"2GB"`; what is more goes into another one.
+        dedupe: with `"all"`, write equal weights once.
         inputs: what both forms of each run on, as for `verify`.
         input_shape: as for `verify`.
         val_range: as for `verify`.
@@ -170,7 +174,10 @@ def convert_files(
     )
     external.asked(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
-    manner = Manner(external_data, threshold, verify, wanted=given)
+    if (shard is not None or dedupe) and external_data != "all":
+        raise ValueError('shard and dedupe are of no effect without external_data="all"')
+    packing = external.Packing(threshold, None if shard is None else external.size_of(shard), dedupe=dedupe)
+    manner = Manner(external_data, packing, verify, wanted=given)
     with heard(progress):
         named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         return run(arrange([os.fspath(path) for path in named], os.fspath(out_dir), goal, manner), jobs, backend)

@@ -42,7 +42,7 @@ class Manner:
     """
 
     external_data: str | None = None
-    threshold: int = external.THRESHOLD
+    packing: external.Packing = external.WHOLE_FILE
     verify: bool = True
     dry_run: bool = False
     together: bool = False
@@ -230,7 +230,7 @@ class _Job:
             self.output,
             self.source.folder,
             manner.external_data or (external.PACK if manner.preparation is not None else None),
-            manner.threshold,
+            manner.packing,
             together=manner.together,
         )
         progress.tell("write")

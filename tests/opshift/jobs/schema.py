@@ -25,6 +25,7 @@ from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
 from opshift.jobs.outcome import Facts, Outcome, Prospect
+from opshift.jobs.sharing import Shared
 from opshift.jobs.yielding import TakenBack
 from opshift.trying.tried import Tried
 from opshift.verification.verdict import Verification
@@ -68,6 +69,7 @@ def schema() -> Schema:
             "inspect",
             {**facts, "contents": made.of(Contents), "vendors": _map(made.of(Fate)), "reach": _map(reached)},
         ),
+        "sharing": ("strip or fill", made.fields(Shared)),
         "prospect": ("inspect --target or --opset", {**facts, "target": made.of(Prospect)}),
         "targets": ("targets", {"targets": _map(made.target())}),
         "error": (
