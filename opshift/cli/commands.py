@@ -414,11 +414,17 @@ def inspect(options: argparse.Namespace) -> int:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
     tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
-    reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
+    read = None
+    with working(options):
+        reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
+        if tried:
+            from opshift.jobs.readers import readers
+
+            read = readers(source, folder)
     if options.format == "json":
-        print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
+        print(documents.written(options.command, documents.of_inspection(found, held, of, reach, read)))
     else:
-        display.inspection(found, held, of, reach, _console(), verbose=options.verbose)
+        display.inspection(found, held, of, reach, read, _console(), verbose=options.verbose)
     return DONE
 
 

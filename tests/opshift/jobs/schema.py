@@ -25,6 +25,7 @@ from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
 from opshift.jobs.outcome import Facts, Outcome, Prospect
+from opshift.jobs.readers import Readers
 from opshift.jobs.sharing import Shared
 from opshift.jobs.yielding import TakenBack
 from opshift.trying.tried import Tried
@@ -67,7 +68,13 @@ def schema() -> Schema:
         "verification": ("verify", made.fields(Verification)),
         "inspection": (
             "inspect",
-            {**facts, "contents": made.of(Contents), "vendors": _map(made.of(Fate)), "reach": _map(reached)},
+            {
+                **facts,
+                "contents": made.of(Contents),
+                "vendors": _map(made.of(Fate)),
+                "reach": _map(reached),
+                "readers": made.of(Readers | None),
+            },
         ),
         "sharing": ("strip or fill", made.fields(Shared)),
         "prospect": ("inspect --target or --opset", {**facts, "target": made.of(Prospect)}),
