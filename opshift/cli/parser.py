@@ -35,7 +35,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if hasattr(options, "paths") and not any(each.startswith("-") for each in unknown):
         options.paths += unknown  # argparse takes paths from one place alone, options may stand between them
     elif unknown:
-        own.unknown(unknown, _verbs(_parser()))
+        own.unknown(unknown, _verbs(_parser()), typed)
     if hasattr(options, "paths"):
         _tell_apart(own, options)
     many = getattr(options, "out_dir", None) is not None
