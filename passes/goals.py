@@ -24,6 +24,7 @@ from opshift.passes.targets import Target, backend_of, known_ir, resolve
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
+    from opshift.passes.types.door import Types
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Goal:
         rebatch: how many samples the result takes, or `dynamic` for any number.
         ends: outputs that are added and dropped, and other names, before anything else.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        types: which element types become which.
         carriers: the types whose values are carried in other ones, by the numbers of both.
     """
 
@@ -101,6 +103,7 @@ class Goal:
     zipmap: bool = False
     maps: bool = False
     ends: Ends = AS_IT_IS
+    types: Types | None = None
     carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -131,6 +134,13 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        retyped: list[Stage] = []
+        if self.types is not None:
+            from opshift.passes.stages.change_types import ChangeTypes
+
+            retyped.append(ChangeTypes(self.types))
+            if not self.types.narrows:  # an older opset may lack the narrower types
+                stages += retyped
         if self.carriers:
             from opshift.passes.stages.carry import Carry
 
@@ -163,6 +173,8 @@ class Goal:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))
+        if self.types is not None and self.types.narrows:
+            stages += retyped
         if self.annotate:
             from opshift.passes.stages.annotate import Annotate
 
@@ -208,13 +220,14 @@ class Goal:
             ValueError: an operator to replace or to fold is not known, or the model's opset does not have it.
         """
         allowance = allowance or Allowance()
+        given, source = source, self.put_in_order(source)
         try:
             facts = Facts(folder, convert.checked(source))
             check_available(self.refinement, {**imports.opsets(source), **self.targets})
             result = apply_stages(self.stages(), source, facts, allowance)
         except Lacking as lacking:
             return Result(None, (), (lacking.refusal,))
-        if result.model is source:
+        if result.model is given:
             result = replace(result, model=copy_model(source))
         if any("unknown" in refusal.why for refusal in result.refusals) and (doubt := installed.doubt()) is not None:
             result = replace(result, refusals=(*result.refusals, doubt))
@@ -222,11 +235,19 @@ class Goal:
         absent = (*result.absent, "operator on integers") if idle else result.absent
         return replace(result, optional=tuple(allowance.made), absent=absent)
 
+    def put_in_order(self, source: ModelProto) -> ModelProto:
+        """The source with its nodes in order, where types are asked for: other converters of types write such files."""
+        if self.types is None:
+            return source
+        from opshift.passes.model.editing.order import put_in_order
+
+        return put_in_order(source)
+
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, annotated, carried or named, which is a goal by itself."""
+        """Whether anything is fixed, annotated, carried, named or to have another type, which is a goal by itself."""
         done = bool(self.fixed) or self.rebatch is not None or self.annotate
-        return done or bool(self.carriers) or bool(self.ends)
+        return done or bool(self.carriers) or bool(self.ends) or self.types is not None
 
     @property
     def plain(self) -> Goal:
@@ -246,6 +267,7 @@ class Goal:
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
         reached += filter(None, [self.refinement.quantization])
+        reached += [self.types.label] if self.types is not None else []
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         if self.rebatch is not None:
@@ -350,12 +372,17 @@ def versions(
     zipmap: str | None = None,
     maps: str | None = None,
     interface: Iterable[str] | str | None = None,
+    types: str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Mapping[str, float] | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface)
+    done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface or types)
     if target is None and ir_version is None and not done and rebatch is None:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    goal = with_carriers(with_tensors(conversion(target, ir_version, wanted), zipmap, maps), interface)
+    goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
+    goal = with_types(goal, types, interface, keep, only, budget)
     return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, ends=ends)
 
 
@@ -372,9 +399,35 @@ def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
     pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
     if not pairs:
         return goal
-    from opshift.passes.types.carriers import read_carriers
+    from opshift.passes.types.door import read_carriers
 
     return replace(goal, carriers=read_carriers(pairs))
+
+
+def with_types(
+    goal: Goal,
+    types: str | None,
+    interface: Iterable[str] | str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Iterable[str] | Mapping[str, float] | str | None = None,
+) -> Goal:
+    """The goal with other element types, and with types that are carried in others.
+
+    `interface` says both what types inputs and outputs have, and which types are carried. Raises `ValueError` for what
+    has no meaning.
+    """
+    held = [interface] if isinstance(interface, str) else list(interface or ())
+    own = [text for text in held if "=" not in text or text.startswith(("input:", "output:"))]
+    goal = with_carriers(goal, [text for text in held if text not in own])
+    if types is None:
+        for name, value in (("interface keep or narrow", own), ("keep", keep), ("only", only), ("budget", budget)):
+            if value:
+                raise ValueError(f"--{name} is of no effect without --types")
+        return goal
+    from opshift.passes.types.door import types as wanted
+
+    return replace(goal, types=wanted(types, own, keep, only, budget))
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

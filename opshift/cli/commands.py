@@ -24,7 +24,7 @@ from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes import targets as resolving
 from opshift.passes.conversion import convert as engine
-from opshift.passes.goals import Goal, Refinement, with_carriers, with_tensors
+from opshift.passes.goals import Goal, Refinement, with_tensors, with_types
 from opshift.passes.inputs.ends import ends_of
 from opshift.passes.inputs.sizes import batch as rebatched
 from opshift.passes.inputs.wanted import wanted as fixed
@@ -46,7 +46,9 @@ def convert_goal(options: argparse.Namespace) -> Goal:
     """The goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
-        raise ValueError("name what to reach: --opset, --target or --ir-version, or a --quantization; or what to fix")
+        raise ValueError(
+            "name what to reach: --opset, --target or --ir-version, --types, or a --quantization; or what to fix"
+        )
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
         wanted = replace(wanted, quantization=goals.check_quantization(options.quantization))
@@ -61,7 +63,7 @@ def _fixing(options: argparse.Namespace) -> bool:
     """Whether anything is to be fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
     named = options.rename or options.add_output or options.drop_output
-    return bool(fixing or named or options.zipmap or options.map or getattr(options, "interface", None))
+    return bool(fixing or named or options.zipmap or options.map or options.types or options.interface)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -178,7 +180,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     goal = replace(goal, ends=ends_of(options.rename, options.add_output, options.drop_output))
     goal = with_tensors(goal, options.zipmap, options.map)
-    goal = with_carriers(goal, getattr(options, "interface", None))
+    goal = with_types(goal, options.types, options.interface, options.keep, options.only, options.budget)
     manner = Manner(
         options.external_data,
         Packing(

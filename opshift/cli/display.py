@@ -25,7 +25,7 @@ from opshift.jobs.outcome import (
     stage_lines,
     verdict,
 )
-from opshift.passes.changes import Change, Result
+from opshift.passes.changes import RETYPED, Change, Result
 from opshift.passes.errors import Refusal, grouped
 from opshift.passes.model import schemas
 
@@ -64,7 +64,8 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
             say(line, console)
     stays = _refused(outcome.stays, verbose=verbose, said="stays on floats")
     unread = _refused(outcome.unread, verbose=verbose, said="not read")
-    for line in [*idle.told(outcome), *stays, *unread, *_taken_back(outcome.taken_back)]:
+    types = _types(outcome, verbose=verbose) if outcome.types is not None or outcome.deviations else []
+    for line in [*idle.told(outcome), *types, *stays, *unread, *_taken_back(outcome.taken_back)]:
         say(line, console)
     for line in _refused(outcome.refusals, verbose=verbose):
         say(line, console, style="red")
@@ -72,6 +73,12 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
         say(f"left to you: {need}", console)
     for line in _closing(outcome):
         say(line, console)
+
+
+def _types(outcome: Outcome, *, verbose: bool) -> list[str]:
+    from opshift.cli import narrowing
+
+    return narrowing.told(outcome, verbose=verbose)
 
 
 def say(line: str, console: Console | None = None, style: str | None = None) -> None:
@@ -339,7 +346,8 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def _changes(changes: Sequence[Change]) -> list[str]:
-    counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), changes))  # all but the node and the domain
+    told = [change for change in changes if change.how != RETYPED]
+    counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), told))  # all but the node and the domain
     lines = []
     for (op, source, target, how, grade, remark), count in sorted(counted.items()):
         note = f" ({remark})" if remark else ""
@@ -370,7 +378,9 @@ def _closing(outcome: Outcome) -> list[str]:
         lines += trying.told(outcome.tried)
         if not outcome.tried.agrees:
             return [*lines, trying.ending(outcome.tried)]
-    lines.append(verdict(outcome.verification) if outcome.verification is not None else "not verified")
+    said = verdict(outcome.verification) if outcome.verification is not None else "not verified"
+    back = outcome.types is not None and outcome.grade == "narrowed" and outcome.verification is not None
+    lines.append(f"with the types put back {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
     if outcome.verification is not None:
         lines += measured(outcome.verification)
     lines += [f"done there: {line}" for line in _changes(blamed(outcome))]

@@ -35,6 +35,8 @@ def check(options: argparse.Namespace) -> None:
         for name in _RUN:
             if getattr(options, name) is not None:
                 raise ValueError(f"{_typed(name)} is about a run of both forms, and --no-verify is none")
+    if getattr(options, "types", None) and options.evidence is not None:
+        raise ValueError("--evidence is of two models with the same types; give no --types")
     if options.out_dir is None and (options.jobs is not None or options.backend is not None):
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
     if options.out_dir is not None:

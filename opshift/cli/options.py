@@ -29,6 +29,7 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
             help="also compute no more what is constant, computed already, or of no effect",
         )
     add_fixing(beside)
+    add_types(beside)
     beside.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write; the opset may stay")
     add_writing(parser.add_argument_group("where it is written"))
     proof = parser.add_argument_group("how it is proved")
@@ -140,14 +141,36 @@ def add_fixing(parser: Holder) -> None:
     )
 
 
-def add_interface(parser: Holder) -> None:
-    """What types values have."""
+def add_types(parser: Holder) -> None:
+    """Element types, and what keeps its own."""
+    parser.add_argument(
+        "--types",
+        metavar="TYPE|TYPE=TYPE,...",
+        help="change element types: float16 or bfloat16 (of float32), float32 (back again), float64=float32",
+    )
     parser.add_argument(
         "--interface",
         action="append",
-        metavar="TYPE=TYPE",
-        help="carry values of a type that the opset lacks in a wider one, at inputs and outputs, too: float8=float, "
-        "int4=int8, bfloat16=float; roundings are written out. Repeatable",
+        metavar="keep|narrow|input:NAME=TYPE|TYPE=TYPE",
+        help="whether inputs and outputs keep their types (the default), or change, or what type one has; or carry "
+        "values of a type that the opset lacks in a wider one, with or without --types: float8=float, int4=int8, "
+        "bfloat16=float; roundings are written out. Repeatable",
+    )
+    parser.add_argument(
+        "--keep",
+        action="append",
+        metavar="PATTERN|@FILE",
+        help="let nodes keep their types: op:Softmax, node:*head*, value:y, or a file of patterns. Repeatable",
+    )
+    parser.add_argument(
+        "--only", action="append", metavar="PATTERN|@FILE", help="change the types of these nodes alone. Repeatable"
+    )
+    parser.add_argument(
+        "--budget",
+        action="append",
+        metavar="[OUTPUT:]X",
+        help="how far an output may move: the root mean square of the difference over that of the output (default: "
+        "0.01, of bfloat16 0.04); nodes that move it further keep their types. Repeatable",
     )
 
 

@@ -134,7 +134,6 @@ def _convert(parser: argparse.ArgumentParser) -> None:
         help="write quantized operators on floats between DequantizeLinear and QuantizeLinear, or as QLinearConv and "
         "QLinearMatMul",
     )
-    options.add_interface(parser)
     options.add_modernize(parser)
     options.add_trying(parser)
     options.add_rewriting(parser)
@@ -152,7 +151,6 @@ def _inline(parser: argparse.ArgumentParser) -> None:
         help="all that is not of the default domain, such as operators of com.microsoft and ai.onnx.ml",
     )
     parser.add_argument("--opset", metavar="N", help="also convert to this opset")
-    options.add_interface(parser)
     options.add_modernize(parser)
     options.add_trying(parser)
     options.add_rewriting(parser)

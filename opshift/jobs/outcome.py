@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opshift.passes.changes import Change, StageReport
+from opshift.passes.changes import Change, StageReport, TypesReport
 from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
@@ -14,6 +14,7 @@ from opshift.passes.model.traversal import census
 from opshift.passes.records import dataclass
 
 if TYPE_CHECKING:
+    from opshift.jobs.measuring import Deviation
     from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.door import Known
     from opshift.trying.door import Tried
@@ -43,7 +44,8 @@ class Outcome:
     `unread` what is left that the backend which the opset is named for was seen not to read;
     `stages` what was done in which order, and how long each took;
     `tried` what came of trying the result in an installed backend, `untried` the target where nobody asked for that,
-    `unloaded` says that the installed onnxruntime does not load the result, though it loads the source.
+    `unloaded` says that the installed onnxruntime does not load the result, though it loads the source;
+    `types` says what became of element types, `deviations` how far each output moves by that.
     """
 
     source: str
@@ -68,6 +70,8 @@ class Outcome:
     untried: str = ""
     unloaded: str = ""
     stages: tuple[StageReport, ...] = ()
+    types: TypesReport | None = None
+    deviations: tuple[Deviation, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
+    from opshift.jobs.narrowing import Narrowed
     from opshift.jobs.preparing import Preparation, Prepared
     from opshift.jobs.yielding import TakenBack
     from opshift.trying.door import Manner as Trying
@@ -70,6 +71,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         network = formats.read(model) if formats.is_foreign(model) else None
         imported: list[str] = []
         source = model_file.read(model, imported=imported) if network is None else network.model
+        source = goal.put_in_order(source)
         read = network.changes if network is not None else tuple(map(_imported, imported))
         folder, seconds = str(model.resolve().parent), {"read": perf_counter() - started}
         prepared = _prepared(source, model, manner)
@@ -89,7 +91,13 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
         job = replace(job, remark=prepared.remark) if prepared is not None else job
         started = perf_counter()
-        if manner.trying is None:
+        if manner.trying is None and goal.types is not None and manner.verify and not manner.dry_run:
+            from opshift.jobs.narrowing import narrow  # as below
+
+            (result, narrowed), tried = narrow(goal, job.made, folder, manner.wanted), None
+            job = replace(job, narrowed=narrowed)
+            goal = replace(goal, types=narrowed.types) if narrowed is not None else goal
+        elif manner.trying is None:
             with process.ours():
                 result, tried = goal.run(source, folder), None
         else:
@@ -146,7 +154,7 @@ def _given(prepared: Prepared, goal: Goal) -> Asked:
 def _of(result: Result, outcome: Outcome) -> Outcome:
     """The same with what is said of a result that is not refused."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
-    return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages)
+    return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages, types=result.types)
 
 
 def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
@@ -209,10 +217,16 @@ class _Job:
     report: Report | None
     remark: str = ""
     """How the source was compared with the files that it was made of."""
+    narrowed: Narrowed | None = None
+
+    def made(self, goal: Goal, allowance: Allowance | None = None) -> Result:
+        """What becomes of the source."""
+        with process.ours():
+            return goal.run(self.source.model, self.source.folder, allowance)
 
     def attempt(self, goal: Goal, allowance: Allowance | None = None) -> Result:
-        with process.ours():
-            result = goal.run(self.source.model, self.source.folder, allowance)
+        """The same with what was done to read it."""
+        result = self.made(goal, allowance)
         return replace(result, changes=(*self.read, *result.changes))
 
     def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
@@ -243,6 +257,7 @@ class _Job:
                 verification = self._verified(after, result, manner.wanted)
                 self.seconds["verify"] = perf_counter() - started
             found = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
+            found = replace(found, deviations=self.narrowed.deviations if self.narrowed is not None else ())
             found = replace(found, after=facts(result.model, draft.size, result.after))
             code = code_of(verification)
             if code == DONE and verification is not None:
@@ -290,7 +305,17 @@ class _Job:
             before, batch = self.compared, result.batch
             return verify_samples_apart(before, after, batch, self.values, grade=result.grade, wanted=given)
         before, remarks = running(self.compared)
-        found = verify_apart(before, after, grade=result.grade, wanted=wanted, plain=plain, promise=True)
+        grade = "close" if result.grade == "narrowed" else result.grade
+
+        def prove(after: Side) -> Verification:
+            return verify_apart(before, after, grade=grade, wanted=wanted, plain=plain, promise=True)
+
+        if self.narrowed is not None and result.types is not None:
+            from opshift.jobs.narrowing import verify
+
+            found = verify(self.compared, result, self.narrowed, prove)
+        else:
+            found = prove(after)
         found = replace(found, remarks=(*found.remarks, *remarks, *filter(None, [self.remark])))
         cast = [name for name in found.cast if name not in result.retyped]
         if cast:  # two models may differ in that; one and what becomes of it only where it is asked for

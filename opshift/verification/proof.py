@@ -37,7 +37,7 @@ from opshift.verification.verdict import DIFFERENT, EQUAL, UNCOVERED, Finding
 Feeds = Mapping[str, Any]
 
 CAPTURED = "captured values"
-_LEAST = 12
+_LEAST = 9
 """Sets of drawn values that each kind is run on, whatever time it takes."""
 _BATCH = 1 << 28
 """Bytes of captured values that are held at a time."""
@@ -358,6 +358,8 @@ class Prover:
                 continue
             found = self._judged(pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how)
             if found is not None:
+                if drawn.remark:
+                    self.remarks.append(f'"{kind.pair.region.outputs[0]}": {drawn.remark}')
                 done += 1
                 if found.why:
                     return drawn.label, found.why, drawn.feeds

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Protocol
 
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.types import Dim
+
+
+class Origin(Enum):
+    """Where the answer about a type or a shape comes from."""
+
+    INFERRED = "inferred"
+    """From inputs, constants and nodes."""
+    DECLARED = "declared"
+    """From what the model says of a value, at least in part."""
+    UNKNOWN = "unknown"
 
 
 class Shared(Protocol):
@@ -39,7 +50,7 @@ class Known(Protocol):
     def owner(self, name: str) -> Known | None: ...
     def maker(self, name: str) -> NodeProto | None: ...
     def source_of(self, name: str) -> tuple[NodeProto, int] | None: ...
-    def origin(self, name: str) -> tuple[NodeProto, int] | None: ...
+    def node_to_ask(self, name: str) -> tuple[NodeProto, int] | None: ...
     def opset_of(self, node: NodeProto) -> int: ...
     def is_opaque(self, name: str) -> bool: ...
     def tensor(self, name: str, most: int | None = None) -> TensorProto | None: ...

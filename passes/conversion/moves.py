@@ -110,7 +110,7 @@ def _vendor(work: Work, expander: Expander) -> str:
 def keep_types(work: Work, scope: Scope) -> None:
     """Infer and remember the types of a node's outputs now: the next version of the operator infers less."""
     for name in work.proto.output:
-        if name and scope.origin(name) is not None:
+        if name and scope.node_to_ask(name) is not None:
             scope.type(name)
 
 

@@ -10,8 +10,7 @@ from opshift.passes.model.named_types import named_types
 from opshift.passes.model.types import element_name
 from opshift.passes.records import dataclass
 from opshift.passes.stages.stage import Facts
-from opshift.passes.types.carriers import Carriers
-from opshift.passes.types.carrying import carry_types
+from opshift.passes.types.door import Carriers, carry_types
 
 
 @dataclass(frozen=True)

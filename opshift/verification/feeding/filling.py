@@ -122,7 +122,7 @@ class _Drawn:
         import onnx.helper
 
         if elem_type == TensorProto.STRING:
-            words = np.array(["opset", "", "shift", "Up", "down"], dtype=object)
+            words = np.array(["opset", "", "shift", "Up", "down", *self.meanings.words], dtype=object)
             return words[self.random.integers(0, len(words), shape)]
         if elem_type not in TensorProto.DataType.values() or not elem_type:
             raise EngineError("the type of an input is unknown")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.feeding import files
+from opshift.verification.feeding import files, leaves
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
@@ -178,6 +179,21 @@ def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
             yield fed
     if not fits:
         raise EngineError(f"{nothing_fits}: {why}")
+    if not wanted.runs and leaves.is_classical(side.model):
+        yield from _many_rows(problem, run, plan, fits[0])
+
+
+def _many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator[Fed]:
+    """Yield one set of many rows, if a classical model takes them."""
+    batch = [dim for dim, role in plan.roles.items() if role == BATCH]
+    rows = {} if problem.wanted.ranges else leaves.draw_rows(problem.model, problem.taken, base.seed)
+    rows = {name: held for name, held in rows.items() if name not in problem.wanted.values}
+    count = max(map(len, rows.values()), default=leaves.OTHER_ROWS)
+    choice = replace(base, sizes={**base.sizes, **dict.fromkeys(batch, count)})
+    with suppress(EngineError):
+        given = {**problem.draw(choice), **rows} if batch else {}
+        if batch and all(given[name].shape[:1] == held.shape[:1] for name, held in rows.items()):
+            yield Fed(given, run(given), choice)
 
 
 def _vary(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> Fed | None:

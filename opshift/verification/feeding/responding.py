@@ -8,6 +8,7 @@ from typing import Any
 from opshift.passes.inputs.interface import required
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import may_hold, subgraphs, with_nested
+from opshift.verification.feeding.leaves import is_classical
 
 _SIZES = frozenset(["Shape", "Size"])
 
@@ -28,6 +29,8 @@ def unmoved(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
         return []
     names = [value.name for value in model.graph.output]
     still = [name for k, name in enumerate(names) if not any(_moves(runs[0][k], run[k]) for run in runs[1:])]
+    if is_classical(model):  # whose rows are computed each by itself
+        still = [name for name in still if not any(_differs_by_row(run[names.index(name)]) for run in runs)]
     return [name for name in still if name in hanging(model)] if still else []
 
 
@@ -39,6 +42,11 @@ def empty(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
 
 def _is_empty(value: Any) -> bool:
     return all(map(_is_empty, value)) if isinstance(value, list) else getattr(value, "size", 1) == 0
+
+
+def _differs_by_row(value: Any) -> bool:
+    rows = value.tolist() if getattr(value, "ndim", 0) else []
+    return any(row != rows[0] for row in rows[1:])
 
 
 def _moves(one: Any, other: Any) -> bool:

@@ -78,7 +78,7 @@ def infer_shapes(
     fixed = Wanted(shapes={name: tuple(shape) for name, shape in shapes.items()})
     with suppress(InvalidModel, ValueError):
         scope = inferred(write_into_copy(model, fixed), folder)
-        return {name: scope.inferred_shape(name) or [] for name in names}
+        return {name: scope.shape_in_source(name) or [] for name in names}
     return {}
 
 

@@ -21,7 +21,9 @@ def is_mistaken(node: NodeProto) -> bool:
 
 
 def stated(node: NodeProto) -> NodeProto:
-    """A copy that states it."""
+    """A copy that states it; the node itself where it does already."""
+    if not is_mistaken(node):
+        return node
     copy = NodeProto()
     copy.CopyFrom(node)
     state(copy)

@@ -49,7 +49,7 @@ def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Model
     ops = {(default_domain(domain), op) for domain, op in calls}
     try:
         with process.at_most(lambda: room(light)):
-            inferred = corrected.inferred(light, ops)
+            inferred = corrected.infer_types(light, ops)
             known = Shapes(graph_types(inferred.graph))
             silent = _is_silent(inferred.graph, known)
             more = silent and _compute_constants(light, opened)
@@ -58,7 +58,7 @@ def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Model
             for _ in range(_ROUNDS if silent else 0):
                 if not _add_ranks(light.graph, inferred.graph, kinds=known.types) | more:
                     break
-                inferred = corrected.inferred(light, ops)
+                inferred = corrected.infer_types(light, ops)
                 known = Shapes(graph_types(inferred.graph))
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types

@@ -110,7 +110,7 @@ class Inference:
             if (scope, current.output[0]) in told:
                 pending.pop()
                 continue
-            origins = [scope.origin(name) for name in current.input if not is_known(scope.stated(name))]
+            origins = [scope.node_to_ask(name) for name in current.input if not is_known(scope.stated(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             if waiting:
                 pending += waiting

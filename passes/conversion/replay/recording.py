@@ -130,9 +130,9 @@ class Stage(Scope):
         self._spoil()
         return None
 
-    def origin(self, name: str) -> tuple[NodeProto, int] | None:
+    def node_to_ask(self, name: str) -> tuple[NodeProto, int] | None:
         if name not in self._names or name in self.made:
-            return super().origin(name)
+            return super().node_to_ask(name)
         return (self._stand_in, self.opset) if name in self._stand_in.output and self.ask("origin", name) else None
 
     def stated(self, name: str) -> TypeProto | None:
@@ -206,10 +206,10 @@ class Stage(Scope):
             return found
         return super().size(name, axis)
 
-    def inferred_shape(self, name: str) -> list[Dim] | None:
+    def shape_in_source(self, name: str) -> list[Dim] | None:
         if name not in self._names:
-            return super().inferred_shape(name)
-        found: list[Dim] | None = self.ask("inferred_shape", name)
+            return super().shape_in_source(name)
+        found: list[Dim] | None = self.ask("shape_in_source", name)
         return None if found is None else list(found)
 
     def elements(self, name: str) -> list[str] | None:
@@ -244,7 +244,7 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "stated_elem_type":
         stated = scope.stated_elem_type(name)
         return stated, stated
-    if kind in ("shape", "inferred_shape"):
+    if kind in ("shape", "shape_in_source"):
         shape = getattr(scope, kind)(name)
         return shape, None if shape is None else tuple(shape)
     if kind == "rank":
@@ -262,7 +262,7 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "elements":
         return None, None if scope.elements(name) is None else _TOO_LARGE
     if kind == "origin":
-        origin = scope.origin(name) is not None
+        origin = scope.node_to_ask(name) is not None
         return origin, origin
     if kind in ("tensor", "small"):
         told = _tensor(kind, name, scope)

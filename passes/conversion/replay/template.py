@@ -225,7 +225,7 @@ def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Seque
         scope.later[name] = later
         if kind is not None:
             scope.typed[name] = kind
-        elif like is not None and scope.declared(name) is None:
+        elif like is not None and scope.source.declared(name) is None:
             elem_type = known.get(names[like], 0)
         if elem_type:
             known[name] = elem_type

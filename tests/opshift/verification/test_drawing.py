@@ -31,8 +31,7 @@ def drawn(*bodies, base=None, free=None, weights=({}, {}), opset=17, **io):
 def test_every_kind_of_numbers_has_its_turn():
     found = drawn("y = Exp(x)")
     labels = [one.label for one in found]
-    for label in ("random numbers", "numbers on the lines", "whole numbers, many equal", "halves", "small numbers",
-                  "negative numbers", "positive numbers", "tiny numbers", "large numbers", "zeros"):  # fmt: skip
+    for label in ("random numbers", "numbers on the lines", "halves", "negative numbers", "tiny numbers", "zeros"):
         assert label in labels
     assert {one.label: one.how for one in found if one.how != ORDINARY} == {
         "numbers far away": FAR,
@@ -173,10 +172,9 @@ def test_truths_are_drawn_all_ways():
     assert any(0 < one.feeds["c"].sum() < 24 for one in found)
 
 
-def test_equal_inputs():
+def test_inputs_that_are_compared_meet():
     found = drawn("y = Max(x, z)", base={"x": X, "z": X + 1}, inputs="float[N,8] x, float[N,8] z")
-    (one,) = [d for d in found if d.label == "equal inputs"]
-    np.testing.assert_array_equal(one.feeds["x"], one.feeds["z"])
+    assert any((one.feeds["x"] == one.feeds["z"]).mean() > 0.3 for one in found if one.label.endswith("inner values"))
 
 
 def test_whole_numbers_stay_of_their_type():

@@ -6,6 +6,7 @@ import onnx.numpy_helper
 import onnx.parser
 import pytest
 from onnx import FunctionProto, NodeProto, TensorProto
+from opshift.passes.analysis.knowledge import Origin
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model import tensors
 from opshift.passes.model.types import tensor_type
@@ -132,7 +133,7 @@ def test_graphs_of_the_source_are_at_their_places(scope, inner):
 def test_what_steps_made_is_remembered(scope):
     node = onnx.helper.make_node("Neg", ["x"], ["new", "other"])
     scope.record(node, 12)
-    assert (scope.written("new"), scope.source_of("new"), scope.origin("new"), scope.maker("other")) == (
+    assert (scope.written("new"), scope.source_of("new"), scope.node_to_ask("new"), scope.maker("other")) == (
         (node, 12),
         (node, 12),
         (node, 12),
@@ -171,8 +172,8 @@ def test_types_are_of_constants_of_inference_and_of_what_is_declared(scope, inne
     assert [inner.shape(name) for name in ("k", "own", "a", "i")] == [[2, 3], [1], [2, 3], [2]]
     assert [inner.elem_type(name) for name in ("k", "own", "a", "i")] == [1, 7, 1, 1]
     assert (scope.elem_type(""), scope.shape(""), scope.type("")) == (0, None, None)
-    assert scope.inferred_shape("a") == inner.inferred_shape("a") == [2, 3]
-    assert (scope.inferred_shape("d"), inner.inferred_shape("nothing")) == (None, None)
+    assert scope.shape_in_source("a") == inner.shape_in_source("a") == [2, 3]
+    assert (scope.shape_in_source("d"), inner.shape_in_source("nothing")) == (None, None)
 
 
 def test_what_is_declared_is_taken_where_it_is_trusted():
@@ -184,6 +185,29 @@ def test_what_is_declared_is_taken_where_it_is_trusted():
         assert scope.shape("x") == [2, 3]
         assert scope.stated_elem_type("d") == 1
     assert (scope.stated_elem_type("nothing"), scope.stated_elem_type("x")) == (0, 1)
+
+
+def test_a_type_and_a_shape_say_where_they_come_from():
+    source = source_of()
+    source.graph.value_info.add(name="d").type.CopyFrom(tensor_type(1, [5]))
+    scope = of(source)
+    for name in ("x", "a", "w", "c"):  # an input, what a node makes of it, an initializer, a Constant
+        assert scope.type_with_origin(name) == (scope.type(name), Origin.INFERRED)
+        assert scope.shape_with_origin(name) == (scope.shape(name), Origin.INFERRED)
+    assert scope.type_with_origin("d") == (tensor_type(1, [5]), Origin.DECLARED)
+    assert scope.shape_with_origin("d") == ([5], Origin.DECLARED)
+    for name in ("nothing", ""):
+        assert scope.type_with_origin(name) == scope.shape_with_origin(name) == (None, Origin.UNKNOWN)
+
+
+def test_the_source_stays_as_it_was_while_the_scope_is_rewritten(scope):
+    node = scope.source.producer("a")
+    scope.record(NodeProto(op_type="Neg", input=["x"], output=["a"]), 12)
+    scope.typed["a"] = tensor_type(10, [7])
+    assert (scope.source.producer("a"), scope.producer("a").op_type) == (node, "Neg")
+    assert (scope.source.shape("a"), scope.shape("a")) == ([2, 3], [7])
+    assert (scope.source.type("a"), scope.source.declared("a")) == (tensor_type(1, [2, 3]), None)
+    assert (scope.source.producer("x"), scope.source.type("nothing")) == (None, None)
 
 
 def test_what_steps_state_is_taken_first(scope):
