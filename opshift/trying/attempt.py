@@ -72,7 +72,7 @@ def attempt(
     backend = backend or Backend(manner.backend)
     try:
         progress.tell("run the source")
-        held = expected(replace(source, model=goal.make_tensors(source.model)), wanted)
+        held = expected(replace(source, model=goal.with_ends(source.model)), wanted)
         return _Trying(source, goal, manner, backend, held).run()
     except EngineError as error:
         return goal.run(source.model, source.folder), Tried(backend.said, IMPOSSIBLE, f"no source to compare: {error}")

@@ -34,7 +34,43 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     domain = default_domain(name.rpartition("::")[0])
     if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
         return ValueError(f"unknown {what} {name!r}: no operator of domain {domain!r} is known")
+    called = ELSEWHERE.get(re.sub(r"[^a-z0-9]", "", name.lower()))
+    if called in names:
+        return ValueError(f"unknown {what} {name!r}; did you mean {called}?")
     return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
+
+
+ELSEWHERE = {
+    "batchnorm": "BatchNormalization",
+    "batchnorm2d": "BatchNormalization",
+    "bmm": "MatMul",
+    "conv2d": "Conv",
+    "convtranspose2d": "ConvTranspose",
+    "dense": "Gemm",
+    "embedding": "Gather",
+    "gridsample2d": "GridSample",
+    "groupnorm": "GroupNormalization",
+    "hardtanh": "Clip",
+    "instancenorm": "InstanceNormalization",
+    "interpolate": "Resize",
+    "l2norm": "LpNormalization",
+    "l2normalize": "LpNormalization",
+    "layernorm": "LayerNormalization",
+    "linear": "Gemm",
+    "maxpool2d": "MaxPool",
+    "multiheadattention": "Attention",
+    "pixelshuffle": "DepthToSpace",
+    "relu6": "Clip",
+    "rmsnorm": "RMSNormalization",
+    "rope": "RotaryEmbedding",
+    "rotarypositionembedding": "RotaryEmbedding",
+    "scaleddotproductattention": "Attention",
+    "sdpa": "Attention",
+    "sdp": "Attention",
+    "silu": "Swish",
+    "upsamplenearest": "Resize",
+}
+"""What frameworks call operators, and what ONNX does."""
 
 
 def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
