@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opshift.passes.model.messages import default_domain
 from opshift.passes.types.cutting import INFINITE, Network
 from opshift.passes.types.masks import HEAVY, MOVING
 from opshift.passes.types.problem import FREE, Problem, Value
@@ -28,7 +27,7 @@ def solve(problem: Problem, size: Sizes) -> list[bool]:
         if problem.reasons[variable]:
             wide[root[variable]] = True
         owner = problem.owners[variable]
-        if owner is not None and owner.node >= 0 and owner.place.nodes[owner.node].op_type in HEAVY:
+        if owner is not None and owner.node >= 0 and owner.place.ops[owner.node].rpartition("::")[2] in HEAVY:
             heavy[root[variable]] = True
     made, links = _links(problem, root)
     narrow = [not wide[root[variable]] for variable in range(count)]
@@ -156,8 +155,7 @@ def _saved(problem: Problem, variable: int, made: list[Value], size: Sizes) -> i
     owner = problem.owners[variable]
     if owner is None or owner.node < 0:
         return 1
-    node = owner.place.nodes[owner.node]
-    whole = sum(map(size, made))
-    if (node.op_type in MOVING or node.op_type == "Cast") and not default_domain(node.domain):
+    op = owner.place.ops[owner.node]
+    if op in MOVING or op == "Cast":
         return 1
-    return _NODE * whole + 1
+    return _NODE * sum(map(size, made)) + 1

@@ -66,10 +66,10 @@ class Staying:
             if value.tensor is not None and problem.moves(value.kind):
                 self._constant(value)
         for place in problem.places:
-            for index, node in enumerate(place.nodes):
-                rule = RULES.get(node.op_type)
-                if rule is not None and (not node.domain or not default_domain(node.domain)):
-                    rule(self, place, index, node)
+            for index, op in enumerate(place.ops):
+                rule = RULES.get(op)
+                if rule is not None:
+                    rule(self, place, index, place.nodes[index])
         self._measured()
 
     # --- what is asked ------------------------------------------------------------------------------------------

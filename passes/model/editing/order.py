@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opshift.passes.model.messages import ModelProto, NodeProto, copy_model, default_domain
+from opshift.passes.model.messages import ModelProto, NodeProto, copy_model
 from opshift.passes.model.traversal import Body, bodies, graphless, subgraphs
 
 
 def in_order(body: Body) -> list[NodeProto]:
     """The nodes of a body, each behind those whose values it reads; as they stand, if that is so."""
-    makers: dict[str, int] = {}
     nodes = list(body.node)
-    for index, node in enumerate(nodes):
-        for name in node.output:
-            if name:
-                makers[name] = index
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output[:] if name}
     reads = [[makers[name] for name in _read_by(node) if name in makers] for node in nodes]
     if all(at < index for index, needed in enumerate(reads) for at in needed):
         return nodes
@@ -38,7 +34,7 @@ def in_order(body: Body) -> list[NodeProto]:
 
 def put_in_order(model: ModelProto) -> ModelProto:
     """A copy with all nodes in order; the model itself where they are."""
-    if all(in_order(body) == list(body.node) for body in bodies(model)):
+    if all(all(one is other for one, other in zip(in_order(body), body.node, strict=True)) for body in bodies(model)):
         return model
     copy = copy_model(model)
     for body in list(bodies(copy)):
@@ -50,8 +46,8 @@ def put_in_order(model: ModelProto) -> ModelProto:
 
 def _read_by(node: NodeProto) -> Iterator[str]:
     """The names that a node reads, and that graphs in it do."""
-    yield from node.input
-    if node.attribute and (default_domain(node.domain) or node.op_type not in graphless()):
+    yield from node.input[:]
+    if (node.domain or node.op_type not in graphless()) and node.attribute:
         for _, _, graph in subgraphs(node):
             for inner in graph.node:
                 yield from _read_by(inner)
