@@ -1,7 +1,7 @@
 """Whether replay changes anything: each conversion of the frozen and the exported models, with it and without.
 
-    python -m tests.replays               # all of them
-    python -m tests.replays --sample 50   # so many, drawn by chance
+    python -m tests.lab replays               # all of them
+    python -m tests.lab replays --sample 50   # so many, drawn by chance
 
 Frozen cases are of one node: they are copied four times over, so that there is something to replay.
 """
@@ -96,7 +96,7 @@ def differences(name: str, model: ModelProto) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.replays", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab replays", description=__doc__)
     parser.add_argument("--sample", type=int)
     options = parser.parse_args()
     found = list(models())

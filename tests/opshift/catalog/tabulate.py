@@ -1,6 +1,6 @@
 """Write `opshift/catalog/endings.tsv`: which steps are but close to what they replace, and the reasons for which each refuses.
 
-`python -m tests.opshift.catalog.tabulate [PATH]` reads them in the sources of the steps; what is installed reads the table.
+`python -m tests.lab endings [PATH]` reads them in the sources of the steps; what is installed reads the table.
 """
 
 from __future__ import annotations

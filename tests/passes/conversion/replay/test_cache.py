@@ -242,7 +242,7 @@ def test_what_is_claimed_is_named_with_replay_and_without(opset: int) -> None:
 
 @pytest.mark.parametrize("framework", exported.frameworks())
 def test_exported_models_are_the_same_with_replay_and_without(framework: str) -> None:
-    """A sample; `python -m tests.replays` looks at all of them."""
+    """A sample; `python -m tests.lab replays` looks at all of them."""
     models = sorted(exported.read(framework), key=lambda export: export.name)[:: 12 if pairs.whole else 30]
     assert models
     assert [line for export in models for line in differences(export.name, export.model)] == []
