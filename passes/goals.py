@@ -23,7 +23,7 @@ from opshift.passes.targets import Target, backend_of, known_ir, resolve
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
-    from opshift.passes.types.wanted import Types
+    from opshift.passes.types.door import Types
 
 
 @dataclass(frozen=True)
@@ -213,19 +213,28 @@ class Goal:
             ValueError: an operator to replace or to fold is not known, or the model's opset does not have it.
         """
         allowance = allowance or Allowance()
+        given, source = source, self.put_in_order(source)
         try:
             facts = Facts(folder, convert.checked(source))
             check_available(self.refinement, {**imports.opsets(source), **self.targets})
             result = apply_stages(self.stages(), source, facts, allowance)
         except Lacking as lacking:
             return Result(None, (), (lacking.refusal,))
-        if result.model is source:
+        if result.model is given:
             result = replace(result, model=copy_model(source))
         if any("unknown" in refusal.why for refusal in result.refusals) and (doubt := installed.doubt()) is not None:
             result = replace(result, refusals=(*result.refusals, doubt))
         idle = self.refinement.dequantizes and not result.refusals and not result.changes
         absent = (*result.absent, "operator on integers") if idle else result.absent
         return replace(result, optional=tuple(allowance.made), absent=absent)
+
+    def put_in_order(self, source: ModelProto) -> ModelProto:
+        """The source with its nodes in order, where types are asked for: other converters of types write such files."""
+        if self.types is None:
+            return source
+        from opshift.passes.model.editing.order import put_in_order
+
+        return put_in_order(source)
 
     @property
     def is_fixing(self) -> bool:
@@ -407,7 +416,7 @@ def with_types(
             if value:
                 raise ValueError(f"--{name} is of no effect without --types")
         return goal
-    from opshift.passes.types.wanted import types as wanted
+    from opshift.passes.types.door import types as wanted
 
     return replace(goal, types=wanted(types, own, keep, only, budget))
 

@@ -29,7 +29,7 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
             help="also compute no more what is constant, computed already, or of no effect",
         )
     add_fixing(beside)
-    add_types(parser.add_argument_group("which element types it has"))
+    add_types(beside)
     beside.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write; the opset may stay")
     add_writing(parser.add_argument_group("where it is written"))
     proof = parser.add_argument_group("how it is proved")
@@ -129,8 +129,9 @@ def add_types(parser: Holder) -> None:
         "--interface",
         action="append",
         metavar="keep|narrow|input:NAME=TYPE|TYPE=TYPE",
-        help="whether inputs and outputs keep their types (the default), or change, too, or what type one has; or carry "
-        "values of a type that the opset lacks in a wider one, with or without --types: float8=float, int4=int8, bfloat16=float; roundings are written out. Repeatable",
+        help="whether inputs and outputs keep their types (the default), or change, or what type one has; or carry "
+        "values of a type that the opset lacks in a wider one, with or without --types: float8=float, int4=int8, "
+        "bfloat16=float; roundings are written out. Repeatable",
     )
     parser.add_argument(
         "--keep",

@@ -12,14 +12,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from opshift.passes import progress
-from opshift.passes.model import tensor_data
+from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.changing import change
-from opshift.passes.types.formats import as_floats, rounded
-from opshift.passes.types.simulating import simulated
-from opshift.passes.types.wanted import Range, Seen, Types
+from opshift.passes.types.door import FORMATS, Range, Seen, Types, as_floats, change, rounded, simulated
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
@@ -53,6 +50,8 @@ _CHOOSING = frozenset(
         *("Equal", "Round", "Floor", "Ceil", "QuantizeLinear", "Hardmax"),
     ]
 )
+_STEPPING = ("QuantizeLinear", "Round", "Floor", "Ceil")
+"""The operators that round to steps, which are as far apart as numbers of bfloat16: outputs tell what that costs."""
 
 
 @dataclass(frozen=True)
@@ -193,8 +192,8 @@ def _look(
     choices: dict[str, str] = {}
     feeds: list[dict[str, Any]] = []
     results = [value.name for value in side.model.graph.output]
-    choosing = list(_choosing(side.model))
     target = next(iter(types.mapping.values()))
+    choosing = [node for node in _choosing(side.model) if target != T.BFLOAT16 or node.op_type not in _STEPPING]
     for fed in feeding.running(side, session.run, wanted):
         feeds.append(fed.given)
         values: dict[str, Any] = {**fed.given, **dict(zip(results, fed.outputs, strict=True))}
@@ -202,7 +201,7 @@ def _look(
             held = session.values(fed.given, list(names)) if names else []
             values |= dict(zip(names, held, strict=True))
         for name, value in values.items():
-            found = range_of(value)
+            found = range_of(value, target)
             if found is not None:
                 ranges[name] = widest(ranges[name], found) if name in ranges else found
         for node in choosing:
@@ -212,8 +211,8 @@ def _look(
     return Seen(ranges, bool(wanted.sets), choices), feeds
 
 
-def range_of(value: Any) -> Range | None:
-    """The numbers in an array; None for what is no array of numbers with fractions."""
+def range_of(value: Any, target: int) -> Range | None:
+    """The numbers in an array; None for what is no array of floats. `target` is the type that it may have."""
     import numpy as np
 
     if getattr(getattr(value, "dtype", None), "kind", "") != "f" or not value.size:
@@ -226,13 +225,15 @@ def range_of(value: Any) -> Range | None:
         size = np.abs(value)
         most = float(size.max())
     some = value.reshape(-1)[:: max(value.size // _SAMPLE, 1)]
-    whole = most >= 1 and bool(np.array_equal(some, np.rint(some))) and bool(np.array_equal(value, np.rint(value)))
+    whole = most > FORMATS[target].integers and bool(np.array_equal(some, np.rint(some)))
+    whole = whole and bool(np.array_equal(value, np.rint(value)))
+    whole = whole and not np.array_equal(as_floats(rounded(value, target), target), value)
     return Range(most, whole, finite)
 
 
 def widest(one: Range, other: Range) -> Range:
     """What both ranges hold."""
-    return Range(max(one.most, other.most), one.whole and other.whole, one.finite and other.finite)
+    return Range(max(one.most, other.most), one.whole or other.whole, one.finite and other.finite)
 
 
 def _choosing(model: ModelProto) -> Iterator[NodeProto]:
@@ -249,13 +250,13 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
     """Why a node that decides has to read unrounded values; empty where it need not."""
     import numpy as np
 
-    constants = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in node.input}
+    constants = _constants(model, node)
     given, changed = dict[str, Any](), dict[str, Any]()
     for name in filter(None, node.input):
         if name in constants:
             continue
         value = values.get(name)
-        if not hasattr(value, "dtype"):
+        if value is None or not hasattr(value, "dtype"):
             return ""
         given[name] = changed[name] = value
         if value.dtype == np.float32:
@@ -280,6 +281,19 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
         return ""
     share = max(map(_share, before, after), default=0.0)
     return f"{share:.1%} of its choices fall otherwise" if share > _CHOICES else ""
+
+
+def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
+    """The constants that a node reads."""
+    found = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in node.input}
+    for other in model.graph.node:
+        if other.op_type == "Constant" and other.output[0] in node.input and other.output[0] not in found:
+            held = tensors.of_constant(other)
+            if held is not None:
+                found[other.output[0]] = TensorProto()
+                found[other.output[0]].CopyFrom(held)
+                found[other.output[0]].name = other.output[0]
+    return found
 
 
 def _share(before: Any, after: Any) -> float:
@@ -337,7 +351,8 @@ class _Settling:
             moved = math.sqrt(worst.noise)
             held |= {name: f"alone, it moves an output by {_shown(moved)}" for name in worst.names}
             noise -= share * noise
-            if noise > _GOAL and parts:
+            left = sum(min(part.noise, _FAR) for part in parts)
+            if noise > _GOAL and left > _GOAL:
                 continue
             types = replace(self._types, held=held)
             found = self._deviations(types)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from opshift.jobs.measuring import Deviation, Measured, compare, measure
 from opshift.passes.changes import Allowance, Result
@@ -11,14 +10,10 @@ from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.constants import is_same
-from opshift.passes.types.undoing import restored
-from opshift.passes.types.wanted import KEEP, Types
+from opshift.passes.types.door import KEEP, Types, is_same, restored
+from opshift.verification.feeding.asked import Asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
-
-if TYPE_CHECKING:
-    from opshift.verification.feeding.asked import Asked
 
 _HALF = 0.5
 """The share of the weights of which at least as much has to be narrow."""
@@ -45,7 +40,7 @@ class Narrowed:
 
 
 def narrow(
-    goal: Goal, attempt: Callable[[Goal, Allowance | None], Result], folder: str, wanted: Asked
+    goal: Goal, attempt: Callable[[Goal, Allowance | None], Result], folder: str | None, wanted: Asked
 ) -> tuple[Result, Narrowed | None]:
     """Do all else that is asked, see what values are, and change types where outputs hold."""
     assert goal.types is not None, "types are asked for"
@@ -54,7 +49,7 @@ def narrow(
         return base, None
     if not goal.types.narrows:
         return attempt(goal, None), Narrowed(base.model, goal.types)
-    measured = measure(Side(base.model, folder), goal.types, wanted)
+    measured = measure(Side(base.model, folder), goal.types, checked(wanted, base.model))
     result = attempt(replace(goal, types=measured.types), None)
     if result.model is not None and (refusal := _too_little(result, measured)):
         return replace(result, model=None, refusals=(refusal,)), None

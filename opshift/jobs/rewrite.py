@@ -68,6 +68,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         network = formats.read(model) if formats.is_foreign(model) else None
         imported: list[str] = []
         source = model_file.read(model, imported=imported) if network is None else network.model
+        source = goal.put_in_order(source)
         read = network.changes if network is not None else tuple(map(_imported, imported))
         compared = goal.make_tensors(source)
         manner, values = _asked(manner, goal, compared)

@@ -6,8 +6,7 @@ from opshift.passes.changes import Allowance, Result
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
 from opshift.passes.stages.stage import Facts
-from opshift.passes.types.changing import change
-from opshift.passes.types.wanted import Types
+from opshift.passes.types.door import Types, change
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing.names import Names
+from opshift.passes.model.editing.order import in_order
 from opshift.passes.model.messages import (
     AttributeProto,
     FunctionProto,
@@ -21,7 +22,7 @@ from opshift.passes.model.types import element_name
 from opshift.passes.records import dataclass, field
 from opshift.passes.types import constants
 from opshift.passes.types.formats import FORMATS
-from opshift.passes.types.problem import FREE, TENSOR, Place, Problem, Value, has_type_attribute, in_order
+from opshift.passes.types.problem import FREE, NAMED, TENSOR, Place, Problem, Value
 
 T = TensorProto
 
@@ -73,7 +74,6 @@ class Casting:
         self._narrow = narrow
         self._folder = folder
         self._names = Names(problem.model)
-        self._forms: dict[int, dict[Key, str]] = {}
         self._after: dict[int, dict[int, list[NodeProto]]] = {}
         self._extra: dict[int, list[TensorProto]] = {}
         self._gone: set[tuple[int, int]] = set()
@@ -114,7 +114,7 @@ class Casting:
 
     def _form(self, value: Value, narrow: bool, limit: float = 0.0, *, outside: bool = False) -> str:
         """The name under which a value is read in one type, which is made where it is read so for the first time."""
-        forms = self._forms.setdefault(id(value), {})
+        forms = value.forms
         key = (narrow, limit if narrow and value.tensor is not None else 0.0)
         if key in forms:
             return forms[key]
@@ -140,7 +140,7 @@ class Casting:
         opset = value.place.opsets.get("", self._problem.main.opsets.get("", schemas.latest()))
         name = self._names.fresh(f"{after}/cast")
         node = NodeProto(op_type="Cast", name=name, input=[before], output=[after])
-        node.attribute.append(make_attribute("to", kind if opset >= 6 else T.DataType.Name(kind)))  # type: ignore[arg-type]
+        node.attribute.append(make_attribute("to", kind if opset >= 6 else T.DataType.Name(kind)))
         self._after.setdefault(id(value.place), {}).setdefault(value.maker, []).append(node)
         (self.written.outside if outside else self.written.casts).append(name)
 
@@ -204,7 +204,7 @@ class Casting:
             own = self.is_narrow(value)
             if own == narrow:
                 continue
-            forms = self._forms.setdefault(id(value), {})
+            forms = value.forms
             if (narrow, 0.0) in forms:
                 continue
             forms[own, 0.0] = self._fresh(value.name, self._kind(value, narrow=own))
@@ -224,58 +224,61 @@ class Casting:
             self._round_inputs(place)
         after = self._after.get(id(place), {})
         gone = {index for at, index in self._gone if at == id(place)}
-        if after or gone or nodes != list(body.node):
+        if after or gone or any(one is not other for one, other in zip(nodes, body.node, strict=True)):
             ordered: list[NodeProto] = list(after.get(-1, ()))
             for index, node in enumerate(nodes):
                 if index not in gone:
                     ordered.append(node)
                 ordered += after.get(index, ())
-            kept = _copied(ordered)
-            del body.node[:]
-            body.node.extend(kept)
+            before = len(body.node)
+            body.node.extend(ordered)
+            del body.node[:before]
         if isinstance(body, GraphProto):
             body.initializer.extend(self._extra.get(id(place), ()))
         elif after:
             _import_default(body.opset_import, place.opsets)
 
     def _node(self, place: Place, index: int, node: NodeProto) -> None:
-        reads, changed, kind = place.reads[index], False, 0
-        for at, name in enumerate(node.input):
-            variable = reads[at]
-            if not name:
-                continue
-            value = place.find(name)
+        reads, mapping, narrow_ones = place.reads[index], self._problem.wanted.mapping, self._narrow
+        values, kind = place.values, 0
+        for at, name in enumerate(place.inputs[index]):
+            value = values.get(name) or (place.find(name) if name else None)
             if value is None:
                 continue
-            if not self._problem.moves(value.kind):
-                node.input[at] = self._forms.get(id(value), {}).get((False, 0.0), name)
-                continue
-            if variable == FREE:  # it takes both
-                narrow = self.is_narrow(value) if value.tensor is None else False
-                limit = 0.0
+            variable = reads[at]
+            if value.kind not in mapping:
+                narrow, found = False, value.forms.get((False, 0.0), name)
+            elif value.tensor is None:
+                own = value.variable > 0 and narrow_ones[value.variable]
+                narrow = own if variable == FREE else variable > 0 and narrow_ones[variable]  # or it takes both
+                found = name if narrow == own and not value.forms else self._form(value, narrow)
             else:
-                narrow = variable > 0 and self._narrow[variable]
-                limit = self._limits.get((id(place), index, at), 0.0)
-            node.input[at] = self._form(value, narrow, limit)
+                narrow = variable > 0 and narrow_ones[variable]
+                found = self._form(value, narrow, self._limits.get((id(place), index, at), 0.0))
+            if found != name:
+                node.input[at] = found
             if narrow:
-                changed, kind = True, self._kind(value, narrow=True)
-        for at, name in enumerate(node.output):
-            value = place.values.get(name) if name else None
+                kind = mapping[value.kind]
+        for at, name in enumerate(place.outputs[index]):
+            value = values.get(name)
             if value is None or value.tensor is not None or value.variable == FREE:
                 continue
-            narrow = self.is_narrow(value)
-            node.output[at] = self._forms.get(id(value), {}).get((narrow, 0.0), name)
+            narrow = value.variable > 0 and narrow_ones[value.variable]
+            found = value.forms.get((narrow, 0.0), name)
+            if found != name:
+                node.output[at] = found
             if narrow:
-                changed, kind = True, self._kind(value, narrow=True)
+                kind = mapping[value.kind]
                 if at == 0:
                     self._named(place, node, value, kind)
                 if self._rounding and value.form == TENSOR:
-                    raw = node.output[at]
+                    raw = found
                     node.output[at] = self._names.fresh(f"{raw}/raw")
                     self._round(value, node.output[at], raw)
+        changed = bool(kind)
         if changed:
             self.written.retyped.append((node, kind))
-        for name, at, graph in subgraphs(node) if node.attribute else ():
+        for name, at, graph in subgraphs(node) if index in place.holding else ():
             inner = place.inner.get((index, name, at))
             if inner is not None:
                 self._place(inner, graph)
@@ -285,7 +288,7 @@ class Casting:
 
     def _named(self, place: Place, node: NodeProto, value: Value, kind: int) -> None:
         """Let an attribute name the type that is made now."""
-        named = has_type_attribute(node)
+        named = NAMED.get(node.op_type) if not default_domain(node.domain) else None
         if named is not None:
             if node.op_type == "DequantizeLinear" and not place.value_of(node, "output_dtype", 0):
                 return
@@ -346,10 +349,10 @@ class Casting:
             if value is None or not self._problem.moves(value.kind):
                 continue
             if value.tensor is not None:
-                narrow = any(key[0] and name == value.name for key, name in self._forms.get(id(value), {}).items())
+                narrow = any(key[0] and name == value.name for key, name in value.forms.items())
             else:
                 narrow = self.is_narrow(value)
-                forms = self._forms.get(id(value), {})
+                forms = value.forms
                 if forms.get((not narrow, 0.0)) == value.name:
                     narrow = not narrow
             if narrow:
@@ -376,25 +379,25 @@ class Casting:
                 if place is not self._problem.main or not self._renames(value, own, made, other):
                     continue
             else:
-                name = self._forms.get(id(value), {}).get((own, 0.0), value.name)
-                self._forms.setdefault(id(value), {})[own, 0.0] = name
+                name = value.forms.get((own, 0.0), value.name)
+                value.forms[own, 0.0] = name
                 self._alias(made, other, name)
             self._gone.add((id(place), index))
             self.written.dropped += 1
 
     def _renames(self, value: Value, own: bool, made: Value, other: bool) -> bool:
         """Let a value take the name of the output that it becomes; False where it cannot."""
-        forms = self._forms.setdefault(id(value), {})
+        forms = value.forms
         if value.maker < 0 or value.name in self._ends or (own, 0.0) in forms:
             return False
-        if self._forms.get(id(made), {}).get((other, 0.0), made.name) != made.name:
+        if made.forms.get((other, 0.0), made.name) != made.name:
             return False
         forms[own, 0.0] = made.name
         return True
 
     def _alias(self, made: Value, narrow: bool, name: str) -> None:
         """Let a value be read under the name of another one."""
-        self._forms.setdefault(id(made), {})[narrow, 0.0] = name
+        made.forms[narrow, 0.0] = name
 
     # --- functions ----------------------------------------------------------------------------------------------
 
@@ -429,16 +432,6 @@ class Casting:
 def _results(place: Place) -> set[str]:
     body = place.body
     return set(body.output) if isinstance(body, FunctionProto) else {value.name for value in body.output}
-
-
-def _copied(nodes: Iterable[NodeProto]) -> list[NodeProto]:
-    """Copies of nodes, which may be taken out of the body that holds them."""
-    held = []
-    for node in nodes:
-        copy = NodeProto()
-        copy.CopyFrom(node)
-        held.append(copy)
-    return held
 
 
 def _set(node: NodeProto, made: AttributeProto) -> None:

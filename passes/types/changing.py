@@ -19,6 +19,9 @@ from opshift.passes.types.solving import solve
 from opshift.passes.types.staying import METADATA, Staying
 from opshift.passes.types.wanted import Types
 
+_MOST_SIZED = 20_000
+"""Nodes of a model up to which the sizes of values are inferred, to weigh casts; in larger ones all weigh the same."""
+
 
 @collector_paused()
 def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Result:
@@ -95,7 +98,7 @@ def _sizes(staying: Staying):  # type: ignore[no-untyped-def]
     known: dict[int, int] = {}
 
     def size(value: Value) -> int:
-        if value.place is not problem.main:
+        if value.place is not problem.main or len(problem.main.nodes) > _MOST_SIZED:
             return 1
         if id(value) not in known:
             sizes = staying.sizes(value.name)

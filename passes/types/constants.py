@@ -93,8 +93,8 @@ def read(tensor: TensorProto, folder: str | None) -> np.ndarray[Any, Any] | None
         if held.data_type == T.BFLOAT16:
             found = (found.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return found.reshape(tuple(held.dims))
-    found = tensors.array(held)
-    return None if found is None else found.astype(np.float32) if held.data_type == T.BFLOAT16 else found
+    array = tensors.array(held)
+    return None if array is None else array.astype(np.float32) if held.data_type == T.BFLOAT16 else array
 
 
 def converted(tensor: TensorProto, target: int, folder: str | None, limit: float | None = None) -> TensorProto | None:
@@ -111,10 +111,9 @@ def converted(tensor: TensorProto, target: int, folder: str | None, limit: float
         form = FORMATS[target]
         beyond = np.isfinite(held) & (np.abs(held) >= overflow(form))
         held = np.where(beyond, np.copysign(np.asarray(limit, held.dtype), held), held)
-    made = TensorProto(name=tensor.name, data_type=target, dims=tensor.dims, doc_string=tensor.doc_string)  # type: ignore[arg-type]
-    made.metadata_props.extend(tensor.metadata_props) if tensor.DESCRIPTOR.fields_by_name.get(
-        "metadata_props"
-    ) else None
+    made = TensorProto(name=tensor.name, data_type=target, dims=tensor.dims, doc_string=tensor.doc_string)
+    if "metadata_props" in tensor.DESCRIPTOR.fields_by_name:
+        made.metadata_props.extend(tensor.metadata_props)
     made.raw_data = rounded(held, target).tobytes()
     return made
 

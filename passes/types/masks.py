@@ -20,6 +20,15 @@ MOVING = frozenset(
 )
 """The operators that move numbers, and change none."""
 
+HEAVY = frozenset(
+    [
+        *("MatMul", "Conv", "ConvTranspose", "Gemm", "Attention", "LSTM", "GRU", "RNN", "DeformConv", "Einsum"),
+        *("FusedConv", "FusedMatMul", "FusedGemm", "MultiHeadAttention", "GroupQueryAttention", "MatMulNBits"),
+        "LinearAttention",
+    ]
+)
+"""The operators for whose sake types are narrowed: whatever stands around them, they become narrow."""
+
 _LARGE = 3e7
 """A mask of this size swallows scores in float32, so that a row that is masked everywhere is uniform."""
 _SCORES = 7.0
@@ -66,16 +75,19 @@ def _follow(problem: Problem, start: Value, adds: int, flow: Flow, seen: set[tup
             op = node.op_type if not default_domain(node.domain) else ""
             if op in ("Softmax", "Exp") or (op == "Attention" and index == 3):
                 continue
+            if op in ("MaxPool", "ReduceMax", "GlobalMaxPool") and not count:
+                continue
             if (
                 (op in MOVING and index == 0)
                 or op == "Concat"
+                or (op == "Pad" and index == 2)
                 or (op == "Where" and index)
                 or op in ("Max", "Min", "Clip")
                 or (op == "ScatterND" and index != 1)
                 or (op == "Mul" and is_mask(place, node.input[1 - index]))
             ):
                 more = 0
-            elif op in ("Add", "Sum"):
+            elif op in ("Add", "Sum", "Sub"):
                 more = 1
                 for other, name in enumerate(node.input):
                     found = place.find(name)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from opshift.passes.analysis.callers import key_of
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import attribute_value
+from opshift.passes.model.editing.order import in_order
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
     AttributeProto,
@@ -38,6 +39,8 @@ WIDE = 0
 FREE = -1
 """Stands for the variable of what may have either type: constants, and operands that take both."""
 
+_OVERRIDABLE_SINCE = 4
+"""The IR version from which on an initializer that is also an input is a default."""
 _MOST_NODES = 50_000
 """Nodes in calls of functions that are looked at one by one; beyond, calls with the same types share their types."""
 
@@ -47,7 +50,7 @@ TENSOR = "tensor({})"
 class Value:
     """A value of one body, whose element type may change."""
 
-    __slots__ = ("form", "kind", "maker", "name", "place", "readers", "tensor", "variable")
+    __slots__ = ("form", "forms", "kind", "maker", "name", "place", "readers", "tensor", "variable")
 
     def __init__(self, name: str, place: Place, kind: int, form: str, variable: int, maker: int = -1):
         self.name = name
@@ -58,6 +61,8 @@ class Value:
         self.maker = maker
         """The index of the node that makes it; -1 for what a body is given."""
         self.tensor: TensorProto | None = None
+        self.forms: dict[tuple[bool, float], str] = {}
+        """The names under which it is read, by whether it is narrow there, and what limits it; its own without any."""
         self.readers: list[tuple[Place, int, int]] = []
         """Where it is read: the body, the index of the node (-1 for the body's outputs), and which input it is."""
 
@@ -72,13 +77,27 @@ class Place:
         self.bound = bound
         self.values: dict[str, Value] = {}
         self.nodes: list[NodeProto] = []
+        self.ops: list[str] = []
+        """The operator of each node, as users write it: those of the default domain by their name alone."""
+        self.inputs: list[list[str]] = []
+        self.outputs: list[list[str]] = []
         self.reads: list[list[int]] = []
         """The variable of each input of each node."""
         self.groups: list[dict[str, int]] = []
         """The variables of each node by group of operands."""
         self.output_reads: list[int] = []
         self.inner: dict[tuple[int, str, int], Place] = {}
+        self.holding: set[int] = set()
+        """The nodes that hold bodies."""
+        self.given: dict[str, Value] = {}
+        """What a call gives to its function, by the names that it has there."""
         self.calls: dict[int, Place] = {}
+
+    @property
+    def graph(self) -> GraphProto:
+        """The body in an attribute of a node, or that of the model."""
+        assert isinstance(self.body, GraphProto), "it is no function"
+        return self.body
 
     def find(self, name: str) -> Value | None:
         """The value that a name means here."""
@@ -123,6 +142,7 @@ class Problem:
         self._functions = {key_of(function): function for function in model.functions}
         self._by_op = {(key[0], key[1]): function for key, function in self._functions.items()}
         self._shared: dict[object, Place] = {}
+        self._targets: dict[tuple[int, str], str] = {}
         self._counted = 0
         self.main = self._main()
 
@@ -146,7 +166,12 @@ class Problem:
 
     def target(self, value: Value) -> str:
         """The type that a value would have, as schemas spell it."""
-        return value.form.format(element_name(self.wanted.mapping[value.kind]))
+        return self._target(value.kind, value.form)
+
+    def _target(self, kind: int, form: str) -> str:
+        if (kind, form) not in self._targets:
+            self._targets[kind, form] = form.format(element_name(self.wanted.mapping[kind]))
+        return self._targets[kind, form]
 
     def values(self) -> Iterator[Value]:
         """All values whose types may change."""
@@ -158,7 +183,7 @@ class Problem:
     def _main(self) -> Place:
         graph, wanted = self.model.graph, self.wanted
         place = Place(graph, opsets(self.model), None, {})
-        held = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+        held = self._weights()
         for value in graph.input:
             if value.name in held:
                 continue
@@ -180,6 +205,18 @@ class Problem:
             place.output_reads.append(variable)
         return place
 
+    def _weights(self) -> set[str]:
+        """The initializers that nobody gives other values to: those that are also inputs, if all or most of them are.
+
+        Before IR version 4 all had to be, and exporters kept to that. A few of them are defaults of inputs.
+        """
+        graph = self.model.graph
+        names = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
+        inputs = {value.name for value in graph.input}
+        both = names & inputs
+        many = self.model.ir_version < _OVERRIDABLE_SINCE or 2 * len(both) > len(names)
+        return names if many else names - both
+
     def _outside(self, kind: int, name: str, place: Place) -> int:
         """The variable of an input or an output of the model."""
         narrow = self.wanted.interface != KEEP
@@ -193,8 +230,12 @@ class Problem:
 
     def _read(self, value: Value, variable: int, place: Place, node: int, index: int) -> None:
         value.readers.append((place, node, index))
+        self._tie(value, variable)
+
+    def _tie(self, value: Value, variable: int) -> None:
+        """Let a sequence be read as it is: no cast takes one."""
         if value.form != TENSOR and variable != FREE and value.variable != FREE and self.moves(value.kind):
-            self.ties.append((value.variable, variable))  # no cast takes a sequence
+            self.ties.append((value.variable, variable))
 
     def _fill(self, place: Place) -> None:
         """Read the constants and the nodes of a body."""
@@ -202,15 +243,21 @@ class Problem:
         self.places.append(place)
         if isinstance(body, GraphProto):
             for tensor in body.initializer:
+                if tensor.name in place.values:  # the default of an input
+                    continue
                 value = self._add(place, tensor.name, tensor.data_type, TENSOR, FREE)
                 value.tensor = tensor
             for sparse in body.sparse_initializer:
                 self._add(place, sparse.values.name, sparse.values.data_type, TENSOR, WIDE)
         place.nodes = in_order(body)
         for index, node in enumerate(place.nodes):
+            domain, op, inputs = node.domain, node.op_type, node.input[:]
+            place.ops.append(f"{domain}::{op}" if domain and default_domain(domain) else op)
+            place.inputs.append(inputs)
+            place.outputs.append(node.output[:])
             place.groups.append({})
-            place.reads.append([FREE] * len(node.input))
-            self._node(place, index, node)
+            place.reads.append([FREE] * len(inputs))
+            self._node(place, index, node, default_domain(domain), op)
 
     def _body(self, place: Place, node: NodeProto, index: int) -> dict[str, list[Place]]:
         """The bodies in the attributes of a node, which are filled once it is known what they are given."""
@@ -218,13 +265,13 @@ class Problem:
         for name, at, graph in subgraphs(node):
             inner = Place(graph, place.opsets, place, place.bound)
             place.inner[index, name, at] = inner
+            place.holding.add(index)
             found.setdefault(name, []).append(inner)
         return found
 
     # --- nodes --------------------------------------------------------------------------------------------------
 
-    def _node(self, place: Place, index: int, node: NodeProto) -> None:
-        domain, op = default_domain(node.domain), node.op_type
+    def _node(self, place: Place, index: int, node: NodeProto, domain: str, op: str) -> None:
         function = self._by_op.get((domain, op)) if self._by_op else None
         if function is not None:
             return self._call(place, index, node, function)
@@ -240,55 +287,66 @@ class Problem:
     def _plain(self, place: Place, index: int, node: NodeProto, of: Signature) -> None:
         """An operator that a schema describes."""
         groups, reads, owner = place.groups[index], place.reads[index], Owner(place, index)
+        mapping, values, op = self.wanted.mapping, place.values, place.ops[index]
+        inputs = place.inputs[index]
         kinds: dict[str, Value] = {}
         unknown: list[tuple[int, str]] = []
-        for at, name in enumerate(node.input):
+        for at, name in enumerate(inputs):
             operand = of.input(at) if name else None
             if operand is None:
                 continue
-            value = place.find(name)
+            value = values.get(name) or place.find(name)
             if value is None:
                 unknown.append((at, operand.group))
                 continue
-            if not self.moves(value.kind):
-                kinds.setdefault(operand.group, value)
+            group = operand.group
+            if value.kind not in mapping:
+                kinds.setdefault(group, value)
                 continue
-            if not operand.group or (operand.group == ANY and self.target(value) not in operand.types):
+            able = self._target(value.kind, value.form) in operand.types
+            if not group or (group == ANY and not able):
                 variable = WIDE
-            elif operand.group == ANY:
+            elif group == ANY:
                 variable = FREE
             else:
-                kinds.setdefault(operand.group, value)
-                variable = self._grouped(groups, operand.group, value.kind, owner)
-                if self.target(value) not in operand.types:
+                kinds.setdefault(group, value)
+                variable = groups.get(group) or self._grouped(groups, group, value.kind, owner)
+                if not able:
                     self.stay(variable, lacks(node, value, self, place))
             reads[at] = variable
-            self._read(value, variable, place, index, at)
+            value.readers.append((place, index, at))
+            if value.form != TENSOR:
+                self._tie(value, variable)
         for at, group in unknown:
             if group in groups:  # of an operator that nobody knows; it has the type of the others
-                value = self._add(place, node.input[at], kinds[group].kind, TENSOR, WIDE)
+                value = self._add(place, inputs[at], kinds[group].kind, TENSOR, WIDE)
                 reads[at] = groups[group]
                 self._read(value, groups[group], place, index, at)
-        for at, name in enumerate(node.output):
+        named = NAMED.get(op)
+        for at, name in enumerate(place.outputs[index]):
             operand = of.output(at) if name else None
             if operand is None:
                 continue
             group = operand.group
-            kind, form = self._made(place, node, at, operand.kind, kinds.get(group))
+            like = kinds.get(group)
+            if like is not None and not at and op not in _OTHERWISE:
+                kind, form = like.kind, like.form
+            else:
+                kind, form = self._made(place, node, at, operand.kind, like)
             if not kind:
                 kind, form = declared(place, name)
-            if not self.moves(kind):
+            if kind not in mapping:
                 if kind:
                     self._add(place, name, kind, form, FREE, index)
                 continue
             if not group or group == "stash":
                 variable = WIDE
             else:
-                if at == 0 and has_type_attribute(node) is not None and not self._is_like(place, node):
+                if at == 0 and named is not None and not self._is_like(place, node):
                     group = "="
-                variable = self._grouped(groups, group, kind, owner)
+                variable = groups.get(group) or self._grouped(groups, group, kind, owner)
             value = self._add(place, name, kind, form, variable, index)
-            if variable and self.target(value) not in operand.types:
+            if variable and self._target(kind, form) not in operand.types:
                 self.stay(variable, lacks(node, value, self, place))
 
     def _grouped(self, groups: dict[str, int], group: str, kind: int, owner: Owner) -> int:
@@ -305,7 +363,7 @@ class Problem:
         if fixed:
             return fixed, TENSOR
         if not domain and at == 0:
-            named = has_type_attribute(node)
+            named = NAMED.get(op)
             if named is not None and not self._is_like(place, node):
                 kind = place.value_of(node, named.name, 0)
                 if not kind and not named.default:
@@ -358,7 +416,7 @@ class Problem:
             if kind:
                 self._add(place, name, kind, form, WIDE if self.moves(kind) else FREE, index)
         for inner in (each for found in self._body(place, node, index).values() for each in found):
-            self._given(inner, [None] * len(inner.body.input))
+            self._given(inner, [None] * len(inner.graph.input))
             self._fill(inner)
             self._yields(inner, [WIDE] * len(inner.body.output))
 
@@ -404,7 +462,7 @@ class Problem:
 
         `first` is where the carried values stand among the inputs, `head` how many outputs of the body come before.
         """
-        formals = list(inner.body.input)
+        formals = list(inner.graph.input)
         skipped = len(formals) - states - scanned  # the counter and the condition of a Loop
         carried: list[int] = []
         self._given(inner, [None] * skipped, at=0)
@@ -419,7 +477,7 @@ class Problem:
                     place.reads[index][first + at] = variable
                     self._read(value, variable, place, index, first + at)
             if kind:
-                self._add(inner, formal.name if hasattr(formal, "name") else str(formal), kind, form, variable)
+                self._add(inner, formal.name, kind, form, variable)
             carried.append(variable)
         self._fill(inner)
         yielded = results(inner.body)
@@ -437,9 +495,7 @@ class Problem:
 
     def _given(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
         """Add what a body is given, as it is declared; what has no variable keeps its type."""
-        for formal, variable in zip(list(inner.body.input)[at:], variables, strict=False):
-            if isinstance(formal, str):
-                continue
+        for formal, variable in zip(list(inner.graph.input)[at:], variables, strict=False):
             kind, form = described(formal.type)
             if kind:
                 wide = WIDE if self.moves(kind) else FREE
@@ -486,6 +542,7 @@ class Problem:
             if value is not None:
                 variable = self.variable(value.kind, Owner(inner, -1)) if self.moves(value.kind) else FREE
                 self._add(inner, formal, value.kind, value.form, variable)
+                inner.given[formal] = value
         self._fill(inner)
         for at, name in enumerate(function.output):
             value = inner.find(name)
@@ -504,16 +561,10 @@ FORMS: Mapping[str, str] = {
 """What operators on sequences make."""
 
 
-def has_type_attribute(node: NodeProto) -> Any:
-    """The attribute that names the type of what a node makes; None for other operators."""
-    if default_domain(node.domain):
-        return None
-    if node.op_type == "DequantizeLinear":
-        return _DEQUANTIZED
-    return ATTRIBUTES.get(node.op_type)
-
-
-_DEQUANTIZED = TypeAttribute("output_dtype")
+NAMED: Mapping[str, TypeAttribute] = {**ATTRIBUTES, "DequantizeLinear": TypeAttribute("output_dtype")}
+"""The operators that may name the type of what they make, by the attribute that does so."""
+_OTHERWISE = frozenset([*NAMED, *FORMS, "ConstantOfShape", "Optional", "OptionalGetElement"])
+"""The operators whose first output may not have the type of an input of its group."""
 
 
 def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
@@ -556,43 +607,6 @@ def declared(place: Place, name: str) -> tuple[int, str]:
 def _binds_floats(place: Place, name: str) -> bool:
     bound = place.bound.get(name)
     return bound is not None and bound.type in (AttributeProto.FLOAT, AttributeProto.FLOATS)
-
-
-def in_order(body: Body) -> list[NodeProto]:
-    """The nodes of a body, each behind those whose values it reads, as they stand if that is so."""
-    makers: dict[str, int] = {}
-    nodes = list(body.node)
-    sorted_already = True
-    for index, node in enumerate(nodes):
-        for name in node.output:
-            if name:
-                makers[name] = index
-    reads = [[makers[name] for name in _read_by(node) if name in makers] for node in nodes]
-    sorted_already = all(at < index for index, needed in enumerate(reads) for at in needed)
-    if sorted_already:
-        return nodes
-    done: dict[int, None] = {}
-    for start in range(len(nodes)):
-        pending = [start]
-        while pending:
-            at = pending[-1]
-            missing = [each for each in reads[at] if each not in done and each != at]
-            if at in done or not missing:
-                done[at] = None
-                pending.pop()
-            else:
-                pending += missing
-    return [nodes[at] for at in done]
-
-
-def _read_by(node: NodeProto) -> Iterator[str]:
-    """The names that a node reads, and that graphs in it do."""
-    yield from node.input
-    if node.attribute and (default_domain(node.domain) or node.op_type not in graphless()):
-        for _, _, graph in subgraphs(node):
-            for inner in graph.node:
-                yield from _read_by(inner)
-            yield from (value.name for value in graph.output)
 
 
 def narrowing(problem: Problem, variable: int) -> bool:

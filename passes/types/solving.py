@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from opshift.passes.model.messages import default_domain
 from opshift.passes.types.cutting import INFINITE, Network
-from opshift.passes.types.masks import MOVING
+from opshift.passes.types.masks import HEAVY, MOVING
 from opshift.passes.types.problem import FREE, Problem, Value
-
-HEAVY = frozenset(
-    [
-        *("MatMul", "Conv", "ConvTranspose", "Gemm", "Attention", "LSTM", "GRU", "RNN", "DeformConv", "Einsum"),
-        *("FusedConv", "FusedMatMul", "FusedGemm", "MultiHeadAttention", "GroupQueryAttention", "MatMulNBits"),
-        "LinearAttention",
-    ]
-)
-"""The operators for whose sake types are narrowed: whatever stands around them, they become narrow."""
 
 _LARGEST = 50_000
 """Edges of a part of which a minimum cut is made; a larger part becomes narrow as a whole."""
-_SCALE = 4
-"""What a byte counts: a node that is narrow saves as much as a cast of what it makes costs."""
+_CAST, _NODE = 4, 9
+"""What a byte counts that is cast, and that a node computes which is narrow: two casts are worth a node between them,
+and not worth one that only moves numbers."""
 
 Sizes = Callable[[Value], int]
 
@@ -36,7 +27,7 @@ def solve(problem: Problem, size: Sizes) -> list[bool]:
         if problem.reasons[variable]:
             wide[root[variable]] = True
         owner = problem.owners[variable]
-        if owner is not None and owner.node >= 0 and owner.place.nodes[owner.node].op_type in HEAVY:
+        if owner is not None and owner.node >= 0 and owner.place.ops[owner.node].rpartition("::")[2] in HEAVY:
             heavy[root[variable]] = True
     made, links = _links(problem, root)
     narrow = [not wide[root[variable]] for variable in range(count)]
@@ -145,7 +136,7 @@ def _kept(
 
     for at in touched:
         value, own, readers = links[at]
-        cost = _SCALE * size(value)
+        cost = _CAST * size(value)
         if len(readers) == 1:
             network.connect(vertex(own), vertex(readers[0]), cost, cost)
             continue
@@ -164,8 +155,7 @@ def _saved(problem: Problem, variable: int, made: list[Value], size: Sizes) -> i
     owner = problem.owners[variable]
     if owner is None or owner.node < 0:
         return 1
-    node = owner.place.nodes[owner.node]
-    whole = sum(map(size, made))
-    if node.op_type in MOVING and not default_domain(node.domain):
+    op = owner.place.ops[owner.node]
+    if op in MOVING or op == "Cast":
         return 1
-    return _SCALE * whole + 1
+    return _NODE * sum(map(size, made)) + 1

@@ -13,7 +13,7 @@ from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.types import constants, masks
 from opshift.passes.types.constants import Numbers
 from opshift.passes.types.formats import FORMATS, Format
-from opshift.passes.types.masks import MOVING
+from opshift.passes.types.masks import HEAVY, MOVING
 from opshift.passes.types.problem import FREE, WIDE, Owner, Place, Problem, Value, narrowing
 from opshift.passes.types.wanted import Range, matches
 
@@ -28,6 +28,8 @@ _SQUARED = ("Pow", "ReduceSumSquare", "Square")
 _MANY = 1024
 """Elements, of which a sum in a narrow type is not made."""
 _MANY_AVERAGED = 8192
+_FUSED = 4
+"""Nodes between DequantizeLinear and QuantizeLinear that runtimes make one of."""
 _ANGLE = 16.0
 """Angles beyond this one are too far apart in a narrow type."""
 _COORDINATES = 256.0
@@ -64,10 +66,10 @@ class Staying:
             if value.tensor is not None and problem.moves(value.kind):
                 self._constant(value)
         for place in problem.places:
-            for index, node in enumerate(place.nodes):
-                rule = RULES.get(node.op_type)
-                if rule is not None and (not node.domain or not default_domain(node.domain)):
-                    rule(self, place, index, node)
+            for index, op in enumerate(place.ops):
+                rule = RULES.get(op)
+                if rule is not None:
+                    rule(self, place, index, place.nodes[index])
         self._measured()
 
     # --- what is asked ------------------------------------------------------------------------------------------
@@ -91,9 +93,20 @@ class Staying:
                 elif first in before:
                     why = before[first]
                 elif first in choices:
-                    why = choices[first]
+                    self._chosen(place, node, choices[first])
                 if why:
                     self.node(place, index, why)
+
+    def _chosen(self, place: Place, node: NodeProto, why: str) -> None:
+        """What is chosen from keeps its type, back to where it is computed: all on the way moves the choice as well."""
+        pending = [place.find(name) for name in node.input]
+        for value in pending:
+            if value is None or value.tensor is not None or not self.problem.moves(value.kind) or len(pending) > 64:
+                continue
+            self.value(value, why)
+            maker = value.place.nodes[value.maker] if value.maker >= 0 else None
+            if maker is not None and maker.op_type not in HEAVY:
+                pending += [value.place.find(name) for name in maker.input]
 
     def _kept_before(self) -> dict[str, str]:
         """What an earlier run kept, by the name of the first output."""
@@ -215,7 +228,9 @@ class Staying:
             if op == "Div" and at == 1:
                 self.problem.stay(variable, f"its divisor {told} would become 0")
             elif op == "Mul" and (held.size == 1 or held.channel):
-                self.problem.stay(variable, f"its factor {told} would become 0")
+                made = place.values.get(node.output[0])
+                if made is not None:
+                    self.value(made, f"its factor {told} would become 0")
             elif op in ("Add", "Sum", "Sub", "Max") or (op == "Clip" and at == 1):
                 made = place.values.get(node.output[0])
                 if made is not None and self._matters(made, held.least, form, set()):
@@ -259,7 +274,7 @@ class Staying:
             found = True
             power = self.scalar(place.find(node.input[1])) if op == "Pow" else None
             after = reached(least) if power is None else least**power
-            if made is None or op == "Log":
+            if made is None or op == "Log" or (op == "Div" and self.scalar(place.find(node.input[0])) is None):
                 continue
             if after <= form.vanishes_below and self._matters(made, after, form, seen):
                 self.value(made, why)
@@ -380,8 +395,15 @@ class Staying:
             return
         squares = node.op_type == "Mul" and node.input[0] == node.input[1]
         power = self.scalar(place.find(node.input[1])) if node.op_type == "Pow" else 2.0 if squares else None
-        if power is not None and power > 1:
+        if power is not None and power > 1 and not self._is_bounded(place, node.input[0]):
             self._unbounded(made, form, f"its squares may be beyond the range of {form.name}")
+
+    def _is_bounded(self, place: Place, name: str) -> bool:
+        """Whether a value lies between -1 and 1, or about so, by what makes it."""
+        value = place.find(name)
+        while value is not None and value.maker >= 0 and value.place.nodes[value.maker].op_type in MOVING:
+            value = value.place.find(value.place.nodes[value.maker].input[0])
+        return value is not None and value.maker >= 0 and value.place.nodes[value.maker].op_type in _BOUNDED
 
     def _unbounded(self, value: Value, form: Format, why: str) -> None:
         """Let a value keep its type that may be large, and what is made of it until it is bounded again."""
@@ -414,8 +436,9 @@ class Staying:
         """Sin and Cos of positions times frequencies: positions are integers, and rounded beyond some thousand."""
         if not self._is_narrowed(place, index):
             return
-        path, integers = self._angle(place, node.input[0])
-        seen = self.range(place.find(node.input[0]))
+        first = place.find(node.input[0])
+        path, integers = self._angle(first) if first is not None else ([], False)
+        seen = self.range(first)
         if integers:
             why = "it is an angle that is made of integers"
         elif seen is not None and seen.most > _ANGLE:
@@ -426,49 +449,65 @@ class Staying:
         for value in path:
             self.value(value, why)
 
-    def _angle(self, place: Place, name: str) -> tuple[list[Value], bool]:
-        """The values that an angle is made of, and whether integers are among them."""
+    def _angle(self, start: Value) -> tuple[list[Value], bool]:
+        """The values that a value is made of, from the last one back, and whether integers are among them."""
         path: list[Value] = []
-        integers, pending = False, [name]
+        integers = False
+        pending: list[Value | None] = [start]
         while pending and len(path) < 64:
-            value = place.find(pending.pop())
-            if value is None or value.maker < 0 or value in path or value.place is not place:
+            value = pending.pop(0)
+            if value is None or value in path or not self.problem.moves(value.kind) or value.tensor is not None:
+                continue
+            place = value.place
+            if value.maker < 0:
+                if value.name in place.given:
+                    path.append(value)
+                    pending.append(place.given[value.name])
                 continue
             maker = place.nodes[value.maker]
             op = maker.op_type if not default_domain(maker.domain) else ""
             if op == "Cast":
-                first = place.find(maker.input[0])
-                kind = first.kind if first is not None else 0
-                if kind in _INTEGERS:
-                    integers = True
-                    path.append(value)
-                elif self.problem.moves(kind):
-                    path.append(value)
-                    pending.append(maker.input[0])
-            elif op == "Range":
+                path.append(value)
+                before = place.find(maker.input[0])
+                integers |= before is not None and before.kind in _INTEGERS
+                pending.append(before)
+            elif op in ("Range", "CumSum"):
                 integers = True
                 path.append(value)
-            elif op in MOVING:
+            elif op in MOVING or op in _STEPS:
                 path.append(value)
-                pending.append(maker.input[0])
-                if op == "Concat":
-                    pending += maker.input[1:]
-            elif op in ("Mul", "MatMul", "Einsum", "Add", "Div", "Sub", "Where"):
-                path.append(value)
-                pending += maker.input
+                pending += [place.find(name) for name in maker.input if name]
         return path, integers
 
     def casts(self, place: Place, index: int, node: NodeProto) -> None:
-        """Casts that the model has: from a narrow type to a wide one they say what is to be computed widely."""
+        """Casts of integers, which are sizes or positions, and to integers, which are indices."""
         value = place.find(node.input[0])
         made = place.values.get(node.output[0])
-        if value is None or made is None or not self.problem.moves(made.kind):
+        if value is None:
             return
-        target = self.problem.wanted.mapping[made.kind]
-        if value.kind == target or (value.kind in (T.FLOAT16, T.BFLOAT16) and made.kind == T.FLOAT):
-            self.value(made, f"the model casts it to {FORMATS[made.kind].name}")
-        elif value.kind in _INTEGERS and self.range(made) is None and self._is_position(place, node.input[0]):
-            self.value(made, f"it is a size or a position, which {FORMATS[target].name} rounds")
+        if made is not None and self.problem.moves(made.kind) and value.kind in _INTEGERS:
+            target = self.problem.wanted.mapping[made.kind]
+            if self.range(made) is None and self._is_position(place, node.input[0]):
+                self.value(made, f"it is a size or a position, which {FORMATS[target].name} rounds")
+        elif self.problem.moves(value.kind) and place.value_of(node, "to", 0) in (T.INT32, T.INT64):
+            path, integers = self._angle(value)
+            unseen = self.range(value) is None and (value.place is not self.problem.main or self._ranges is None)
+            if integers or unseen:
+                for each in path if integers else path[:2]:
+                    self.value(each, "it becomes an integer, which is an index or a count")
+
+    def compares(self, place: Place, index: int, node: NodeProto) -> None:
+        """Comparisons with an integer that is rounded."""
+        for name in node.input:
+            value = place.find(name)
+            number = self.scalar(value)
+            if number is None or value is None or not self.problem.moves(value.kind) or number % 1:
+                continue
+            if abs(number) > self.format(value.kind).integers:
+                why = f"it compares with {number:.0f}, which {self.format(value.kind).name} rounds"
+                for operand in map(place.find, node.input):
+                    if operand is not None:
+                        self.value(operand, why)
 
     def _is_position(self, place: Place, name: str) -> bool:
         """Whether an integer is a size, a position, or a count, by what makes it."""
@@ -498,17 +537,27 @@ class Staying:
 
     def quantized(self, place: Place, index: int, node: NodeProto) -> None:
         """Below opset 19 the operators of a quantized part take float32 alone, and so does what stands between."""
-        dynamic = node.op_type == "DynamicQuantizeLinear"
-        if place.opsets.get("", 1) >= 19 and not dynamic:
+        if place.opsets.get("", 1) >= 19:
             self._together(place, index, node)
-            return
-        name = node.output[0] if node.op_type == "DequantizeLinear" else node.input[0]
-        value = place.find(name)
-        if value is None or not self.problem.moves(value.kind):
-            return
-        reached = "no" if dynamic else self.format(value.kind).name
-        later = f" {self.format(value.kind).name}" if dynamic else " from opset 19 on"
-        self.value(value, f"{node.op_type} takes {reached}{later}")
+        elif node.op_type == "QuantizeLinear":
+            self._quantized_part(place, node)
+
+    def _quantized_part(self, place: Place, node: NodeProto) -> None:
+        """What stands between DequantizeLinear and a QuantizeLinear, as it is fused with both."""
+        path, pending = list[int](), [(node.input[0], 0)]
+        while pending:
+            name, depth = pending.pop()
+            value = place.find(name)
+            if value is None or value.place is not place or value.maker < 0:
+                continue
+            maker = place.nodes[value.maker]
+            if maker.op_type == "DequantizeLinear":
+                for index in path:
+                    self.node(place, index, "it stands between DequantizeLinear and QuantizeLinear below opset 19")
+                return
+            if depth < _FUSED and value.maker not in path:
+                path.append(value.maker)
+                pending += [(each, depth + 1) for each in maker.input]
 
     def _together(self, place: Place, index: int, node: NodeProto) -> None:
         """Nothing stands between an operator of a quantized part and its neighbours."""
@@ -579,15 +628,21 @@ class Staying:
                 self.value(value, f"it reaches {seen.most:.3g}")
             elif 0 < seen.most <= form.normal / 16:
                 self.value(value, f"it is {seen.most:.3g} at most")
-            elif seen.whole and seen.most > form.integers:
-                self.value(value, f"it holds integers up to {seen.most:.0f}")
+            elif seen.whole:
+                self.value(value, f"it holds integers up to {seen.most:.0f}, which {form.name} rounds")
 
 
+_BOUNDED = frozenset(["Sin", "Cos", "Tanh", "Sigmoid", "Softmax", "Erf", "HardSigmoid", "Softsign", "Hardmax"])
 _WEIGHTED = ("Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN")
 _COUNTING = (
     *("Shape", "Size", "Range", "NonZero", "CumSum", "ArgMax", "ArgMin", "MatMulInteger", "ConvInteger"),
     "MatMulIntegerToFloat",
 )
+_STEPS = (
+    *("Mul", "MatMul", "Einsum", "Add", "Div", "Sub", "Where", "Floor", "Ceil", "Round", "Mod", "Clip", "Min", "Max"),
+    "Neg",
+)
+"""The operators through which an angle or an index is followed to what it is made of."""
 _SCALING = ("BatchNormalization", "InstanceNormalization", "Mul", "Div", "LpNormalization")
 _INTEGERS = (T.INT64, T.INT32, T.UINT64, T.UINT32, T.INT16, T.UINT16)
 
@@ -621,8 +676,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("Exp", "Pow", "Mul"), Staying.exponential),
     **dict.fromkeys(("Sin", "Cos", "Tan"), Staying.angles),
     "Cast": Staying.casts,
+    **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), Staying.compares),
     **dict.fromkeys(("RoiAlign", "MaxRoiPool", "GridSample"), Staying.positions),
-    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), Staying.quantized),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), Staying.quantized),
     **dict.fromkeys(("Loop", "Scan"), Staying.accumulates),
 }
 """The rule for each operator that has one. A new rule is a method and a line here."""

@@ -21,7 +21,7 @@ class Range:
 
     Attributes:
         most: the largest finite magnitude.
-        whole: whether all were integers.
+        whole: whether all were integers, some of which the other type rounds.
         finite: whether all were finite.
     """
 

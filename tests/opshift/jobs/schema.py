@@ -24,13 +24,20 @@ from opshift.jobs.contents import Contents
 from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
+from opshift.jobs.measuring import Deviation
 from opshift.jobs.outcome import Facts, Outcome, Prospect
 from opshift.jobs.yielding import TakenBack
 from opshift.trying.tried import Tried
 from opshift.verification.verdict import Verification
 
 FILES = (documents.schema_file(), Path(__file__).parents[3] / "docs" / "schema" / documents.schema_file().name)
-_LATER = {"Trees": Trees, "TakenBack": TakenBack, "Tried": Tried, "Verification": Verification}
+_LATER = {
+    "Deviation": Deviation,
+    "Trees": Trees,
+    "TakenBack": TakenBack,
+    "Tried": Tried,
+    "Verification": Verification,
+}
 """Types that the modules that name them import where they need them alone."""
 Schema = dict[str, Any]
 _TEXT, _COUNT, _FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}

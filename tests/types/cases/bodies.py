@@ -161,3 +161,20 @@ case(
     },
     wide=["u", "a", "s", "q", "r"],
 )
+case(
+    "function_with_a_body",  # the branches in a function have weights of their own
+    """(float[2,8] x, bool c) => (float[2,4] y) { h = MatMul(x, w) y = own.Choose(h, c) }
+    <opset_import: ["" : 17], domain: "own"> Choose (a, c) => (r)
+      { r = If (c) <then_branch = t () => (float[2,4] o) <float[4] b = {0.5, -1, 2, 0.25}> { o = Add(a, b) },
+                    else_branch = e () => (float[2,4] o) <float[4] b = {1, 3, -2, 0.75}> { o = Mul(a, b) }> }""",
+    {"x": X, "c": YES},
+    {"x": X, "c": NO},
+    weights={"w": normal(8, 4, seed=1)},
+)
+case(
+    "function_argument_left_out",  # a call gives no upper bound
+    """(float[2,8] x) => (float[2,4] y) { h = MatMul(x, w) a = own.Bound(h, low) y = own.Bound(a, low, high) }
+    <opset_import: ["" : 17], domain: "own"> Bound (a, l, u) => (r) { n = Neg(a) r = Clip(n, l, u) }""",
+    {"x": X},
+    weights={"w": normal(8, 4, seed=1), "low": floats(-1.5), "high": floats(0.5)},
+)
