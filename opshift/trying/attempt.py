@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from opshift.passes import process, progress
-from opshift.passes.analysis.scope import Scope, inferred
+from opshift.passes.analysis.scope import Scope, open_main_graph
 from opshift.passes.changes import Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto, default_domain
@@ -291,7 +291,7 @@ class _Trying:
 
     @cached_property
     def _scope(self) -> Scope:
-        return inferred(self._remedies.sized, self._source.folder)
+        return open_main_graph(self._remedies.sized, self._source.folder)
 
 
 def _calls(model: ModelProto, op: str) -> Iterator[object]:

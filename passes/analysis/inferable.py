@@ -149,7 +149,7 @@ class Inferable:
         inferred = self.source.type(name)
         if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
             return _fuller(inferred, typed or declared)
-        return claims.reconciled(declared, inferred)
+        return claims.reconcile(declared, inferred)
 
     def certain(self, name: str) -> TypeProto | None:
         """The type of a value of this body with its shape, where that is known without inference."""

@@ -409,6 +409,6 @@ def of_model(model: ModelProto, opset: int) -> Scope:
     return Scope(model.graph, Context(model, model), opset)
 
 
-def inferred(model: ModelProto, folder: str | None = None) -> Scope:
+def open_main_graph(model: ModelProto, folder: str | None = None) -> Scope:
     """The scope of a model's main graph, of which nothing is changed; its external data lie in `folder`."""
     return Scope(model.graph, Context(model, model, folder), imports.opsets(model).get("", 1), path=())

@@ -90,7 +90,7 @@ def convert_once(attempt: Attempt) -> Conversion:
                 from opshift.passes.analysis import blocks  # slow to import, and not wanted elsewhere
 
                 expanded |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
-                source = blocks.renamed(source, attempt.folder)
+                source = blocks.rename_values_in_blocks(source, attempt.folder)
                 channel_blocks = blocks.blocks(source, attempt.folder)
                 source = blocks.without_views(source, attempt.folder)
 

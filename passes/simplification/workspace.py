@@ -178,7 +178,7 @@ class Workspace:
             found = self.type(name)
             if found is None or not has_shape(found):
                 return None
-            sizes = shapes.read(found)
+            sizes = shapes.read_sizes(found)
         return tuple(
             [
                 size if isinstance(size, int) and size >= 0 else _symbol(size, name, axis)

@@ -169,7 +169,7 @@ class Stage(Scope):
         call = self._stand_in
         if call.domain or name not in call.output or self.ask("stated_elem_type", name):
             return 0
-        _, source = elements.told(call, self.opset, name, self)
+        _, source = elements.find_output_type(call, self.opset, name, self)
         return self.elem_type(source) if source else 0
 
     def stated_elem_type(self, name: str) -> int:
