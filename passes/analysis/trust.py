@@ -43,7 +43,7 @@ class Trust:
 
     def take(self, name: str, scope: Believing) -> None:
         """Remember a value of this body, whose declared type is believed."""
-        kind, node = scope.source.declared(name), scope.source.producer(name)
+        kind, node = scope.source.declared_type(name), scope.source.producer(name)
         if kind is None or not self._asked or (scope.path, name) in self._taken:
             return
         what = f"{type_text(kind) or ''}{spell_shape(kind) if has_shape(kind) else ''} of {name!r}"

@@ -60,7 +60,7 @@ def convert_model(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if the source was `checked`, is used up. Model-local functions are
+    `folder` is where external data lie; `survey`, if the source was `check_model`, is used up. Model-local functions are
     converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
     all are.
     """
@@ -259,7 +259,7 @@ def _refuse_training_graphs(
 
 
 @collector_paused()
-def checked(source: ModelProto) -> Survey:
+def check_model(source: ModelProto) -> Survey:
     """Check a model and list its nodes by kind; raises `InvalidModel` for one that ONNX does not allow."""
     check_opsets(source)
     survey = Survey(source, checked=True)

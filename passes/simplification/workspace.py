@@ -134,7 +134,7 @@ class Workspace:
             found = self.whole.context.inference.type(scope.path, name)
             if found is not None:
                 return found
-        return scope.source.declared(name)
+        return scope.source.declared_type(name)
 
     def _owner(self, name: str) -> Scope:
         """The scope of the body whose value a name is."""

@@ -189,7 +189,7 @@ def _find_known_type(scope: Known, name: str) -> TypeProto | None:
     owner = scope.owner(name)
     if owner is not scope or scope.node_to_ask(name) is None:
         return scope.type(name)
-    stated = scope.stated(name)
+    stated = scope.stated_type(name)
     scope.notice(name, stated)
     return stated
 

@@ -110,7 +110,7 @@ class Inference:
             if (scope, current.output[0]) in told:
                 pending.pop()
                 continue
-            origins = [scope.node_to_ask(name) for name in current.input if not is_known(scope.stated(name))]
+            origins = [scope.node_to_ask(name) for name in current.input if not is_known(scope.stated_type(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             if waiting:
                 pending += waiting
@@ -119,7 +119,7 @@ class Inference:
             infer_node(current, version, scope)
             if self.less and not self.less.isdisjoint(current.input):
                 self.less.update(name for name in current.output if not is_whole(scope.typed.get(name)))
-            scope.judged(current)
+            scope.note_judged(current)
             told.add((scope, current.output[0]))
 
 
