@@ -574,8 +574,8 @@ def verify(
     wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
     with heard(progress):
         one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
-        convert.checked(one.model)
-        convert.checked(other.model)
+        convert.check_model(one.model)
+        convert.check_model(other.model)
         return compare_models(one, other, checked(wanted, one.model), exact=exact)
 
 
