@@ -60,9 +60,8 @@ def convert_model(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if the source was `check_model`, is used up. Model-local functions are
-    converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
-    all are.
+    `folder` is where external data lie; a `survey` of the source is used up. Model-local functions are converted where
+    they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8 all are.
     """
     first = plan_attempt(source, targets, ops, ir_version, folder, survey)
     return choose(try_attempts(first, convert_once, REPAIRS)).result
