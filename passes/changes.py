@@ -137,6 +137,7 @@ class TypesReport:
         lost: how many numbers of a constant became 0, by its name.
         ranges: where the ranges of values come from: `given` or `drawn` inputs; empty where the model was not run.
         share: of the weights, in bytes, that have another type.
+        assumed: what was taken for granted of the numbers of integers.
     """
 
     types: str
@@ -149,6 +150,7 @@ class TypesReport:
     lost: Mapping[str, int] = field(default_factory=dict)
     ranges: str = ""
     share: float = 1.0
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

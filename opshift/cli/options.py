@@ -89,6 +89,8 @@ def add_writing(parser: Holder) -> None:
         metavar="BYTES",
         help="with `--external-data all`, leave smaller tensors in the model (default: 1024)",
     )
+    parser.add_argument("--shard", metavar="SIZE", help="split data files at this size, such as 2GB or 500MB")
+    parser.add_argument("--dedupe", action="store_true", help="store equal weights once")
 
 
 def add_fixing(parser: Holder) -> None:
@@ -107,6 +109,25 @@ def add_fixing(parser: Holder) -> None:
     )
     parser.add_argument(
         "--annotate", action="store_true", help="write inferred types and shapes of all values into the model"
+    )
+    parser.add_argument(
+        "--rename",
+        action="append",
+        metavar="OLD=NEW",
+        help="rename an input, an output or a symbolic dimension; * stands for any text on both sides. "
+        "Repeatable; other options use the new names",
+    )
+    parser.add_argument(
+        "--add-output",
+        action="append",
+        metavar="VALUE|NODE",
+        help="make an inner value an output, named by itself or by its node; * stands for any text. Repeatable",
+    )
+    parser.add_argument(
+        "--drop-output",
+        action="append",
+        metavar="OUTPUT",
+        help="remove an output, and the nodes that only it needs; * stands for any text. Repeatable",
     )
     parser.add_argument(
         "--zipmap", choices=("tensor",), help="return the scores as a tensor, instead of ZipMap's list of maps"
@@ -159,6 +180,17 @@ def add_set(parser: Holder, what: str) -> None:
         metavar="NAME=VALUE|NAME=FILE.npy",
         help=f"{what}. A value is a number, true, false, a string, a list in brackets, or an array in a "
         "file. Repeatable",
+    )
+
+
+def add_opset(parser: Holder) -> None:
+    """Which opset to reach as well."""
+    parser.add_argument(
+        "--opset",
+        action="append",
+        default=[],
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="also convert to this opset, `latest`, or a target's opset; repeat for other domains",
     )
 
 

@@ -16,7 +16,7 @@ _CODES = (
     "models, the largest. The output exists only if it is 0."
 )
 
-_MODELS = ("model", "before", "after")
+_MODELS = ("model", "other", "before", "after")
 _PATHS = (*_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models")
 _SHORT = 200
 """Characters of a path that every system opens as it is."""
@@ -35,7 +35,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if hasattr(options, "paths") and not any(each.startswith("-") for each in unknown):
         options.paths += unknown  # argparse takes paths from one place alone, options may stand between them
     elif unknown:
-        own.unknown(unknown, _verbs(_parser()))
+        own.unknown(unknown, _verbs(_parser()), typed)
     if hasattr(options, "paths"):
         _tell_apart(own, options)
     many = getattr(options, "out_dir", None) is not None
@@ -112,7 +112,9 @@ def _parser(typed: str = "") -> Parser:
 
 def _usage(verb: str) -> str | None:
     """How a verb of many options is called."""
-    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(("convert", "inline", "fold", "optimize"), "PATH [PATH ...]")
+    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(
+        ("convert", "inline", "fold", "optimize", "extract"), "PATH [PATH ...]"
+    )
     return f"opshift {verb} [options] {named[verb]}" if verb in named else None
 
 
@@ -181,6 +183,62 @@ def _optimize(parser: argparse.ArgumentParser) -> None:
     options.add_rewriting(parser, optimizing=False)
 
 
+def _extract(parser: argparse.ArgumentParser) -> None:
+    options.add_paths(parser)
+    part = parser.add_argument_group("which part")
+    part.add_argument(
+        "--to",
+        action="append",
+        metavar="VALUE|NODE",
+        help="the outputs of the part: values, or nodes for their outputs; * stands for any text. Repeatable (default: "
+        "the outputs of the model)",
+    )
+    part.add_argument(
+        "--from",
+        dest="start",
+        action="append",
+        metavar="VALUE|NODE",
+        help="the inputs of the part. Repeatable (default: the inputs of the model)",
+    )
+    part.add_argument("--around", metavar="NODE", help="instead of --from and --to: cut out a node and its neighbours")
+    part.add_argument("--depth", type=int, metavar="N", help="how many nodes away neighbours may be (default: 2)")
+    options.add_opset(parser)
+    options.add_rewriting(parser)
+
+
+def _merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="FIRST", help="the first model")
+    parser.add_argument("other", metavar="SECOND", help="the second model, which reads outputs of the first")
+    parser.add_argument("output", metavar="OUT", help="where to write the joined model")
+    parser.add_argument(
+        "--connect",
+        action="append",
+        metavar="OUTPUT=INPUT",
+        help="an output of the first model and the input of the second that reads it, or an input that both share. "
+        "Repeatable (default: equal names, or the only output and the only input)",
+    )
+    options.add_opset(parser)
+    options.add_rewriting(parser)
+
+
+def _strip(parser: argparse.ArgumentParser) -> None:
+    _weights(parser, "the model to share", "where to write it; .gz is compressed")
+    parser.add_argument(
+        "--threshold", type=int, metavar="BYTES", help="the smallest size of weights to remove, in bytes (default: 256)"
+    )
+    options.add_format(parser)
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    _weights(parser, "a model that `strip` wrote", "where to write it")
+    options.add_format(parser)
+
+
+def _weights(parser: argparse.ArgumentParser, what: str, where: str) -> None:
+    parser.add_argument("model", metavar="MODEL", help=what)
+    parser.add_argument("output", metavar="OUT", help=where)
+
+
 def _verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="BEFORE", help="the reference model")
     parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
@@ -233,6 +291,10 @@ _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "inline": ("replace operators by their definitions", _inline),
     "fold": ("fold nodes into the operators that they compute", _fold),
     "optimize": ("fold constants, and remove nodes that are unused, repeated or without effect", _optimize),
+    "extract": ("cut a part out of a model, of any size", _extract),
+    "merge": ("join two models: outputs of the first become inputs of the second", _merge),
+    "strip": ("remove the weights of a model, to share it in a bug report", _strip),
+    "fill": ("fill a stripped model with random weights", _fill),
     "verify": ("prove that two models compute the same, or show where they differ", _verify),
     "inspect": ("show what is in a model, and which opsets it can reach", _inspect),
     "ledger": ("show how opshift handles each change of each operator", _ledger),

@@ -89,7 +89,7 @@ def convert_once(attempt: Attempt) -> Conversion:
                 from opshift.passes.analysis import blocks  # slow to import, and not wanted elsewhere
 
                 expanded |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
-                source = blocks.renamed(source, attempt.folder)
+                source = blocks.rename_values_in_blocks(source, attempt.folder)
                 channel_blocks = blocks.blocks(source, attempt.folder)
                 source = blocks.without_views(source, attempt.folder)
 
@@ -259,7 +259,7 @@ def _refuse_training_graphs(
 
 
 @collector_paused()
-def checked(source: ModelProto) -> Survey:
+def check_model(source: ModelProto) -> Survey:
     """Check a model, and group its nodes by kind; raises `InvalidModel` if ONNX does not allow it."""
     check_opsets(source)
     survey = Survey(source, checked=True)

@@ -143,7 +143,7 @@ def _formula(node: Node, carriers: Carriers) -> registry.Step | None:
 
 
 class _Retyping:
-    """One pass over a model: `source` answers for the types, `model` is the copy that changes."""
+    """One pass that retypes `model`, a copy; `source` answers questions about types."""
 
     def __init__(self, source: ModelProto, carriers: Carriers, ledger: Ledger, folder: str | None):
         self.model = copy_model(source)
@@ -282,7 +282,7 @@ class _Retyping:
         return bool(found)
 
     def _tensor(self, tensor: TensorProto, name: str) -> bool:
-        """Write a tensor in the type that carries it; False if there was nothing to do."""
+        """Store a tensor in the wider type; returns False if it needs no change."""
         carrier = self.carriers.get(tensor.data_type)
         if carrier is None:
             return False
@@ -394,7 +394,7 @@ def _low_bits(build: Builder, x: str, form: Integers, carrier: int, whole: bool)
 
 
 def _bits_cast(node: Node, question: Node, model: _Retyping) -> str | None:
-    """Between integers of as many bits, the low bits are the bits."""
+    """Reinterpret integers of equal width by their low bits."""
     source, to = question.elem_type(0), question.attributes["to"]
     if not {source, to} & model.carriers.keys():
         return None

@@ -16,7 +16,7 @@ _from: ContextVar[int | None] = ContextVar("replayed_from", default=USUAL)
 
 
 @contextmanager
-def replayed_from(call: int | None) -> Iterator[None]:
+def replay_from(call: int | None) -> Iterator[None]:
     """In this block, learn at this call of each kind; None: never replay."""
     token = _from.set(call)
     try:
@@ -25,6 +25,6 @@ def replayed_from(call: int | None) -> Iterator[None]:
         _from.reset(token)
 
 
-def first_replayed() -> int | None:
+def first_call_to_replay() -> int | None:
     """The call of each kind from which on opshift replays; None: never."""
     return _from.get()

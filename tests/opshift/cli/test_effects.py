@@ -68,14 +68,14 @@ def test_other_names_are_the_users(here, capsys, name):
     assert onnx.load(here / name, format="protobuf").opset_import[0].version == 13
 
 
-VERBS = "convert, inline, fold, optimize, verify, inspect, ledger, targets, schema, probe"
+VERBS = "convert, inline, fold, optimize, extract, merge, strip, fill, verify, inspect, ledger, targets, schema, probe"
 
 
 @pytest.mark.parametrize(
     ("typed", "why"),
     [
-        ("", f"name what is to be done: {VERBS}"),
-        ("help", f"unknown command 'help'; {VERBS} are known"),
+        ("", f"give a command: {VERBS}"),
+        ("help", f"unknown command 'help'; commands are {VERBS}"),
         ("convrt in.onnx", "unknown command 'convrt'; did you mean convert?"),
         ("verify in.onnx", "the following arguments are required: AFTER"),
     ],

@@ -202,7 +202,7 @@ def test_inspect_says_what_can_be_reached(source, capsys):
 def test_inspect_does_not_take_a_large_model_to_each_opset_unasked(source, monkeypatch, capsys):
     monkeypatch.setattr(commands, "_TRIED_UNASKED", 0)
     assert cli.main(["inspect", str(source)]) == 0
-    assert "opsets that work: --reach tries all of them, --opset N one\n" in capsys.readouterr().out
+    assert "opsets and targets that work: --reach tries all of them, --opset N one\n" in capsys.readouterr().out
     assert cli.main(["inspect", str(source), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["reach"] == {}
     assert cli.main(["inspect", str(source), "--reach"]) == 0
@@ -286,7 +286,7 @@ def test_a_terminal_gets_a_table_and_a_pipe_plain_lines(source, tmp_path, monkey
     assert cli.main(arguments) == 0
     assert "opset 18 -> 13, IR version 8 -> 7, nodes 1, " in capsys.readouterr().out
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert cli.main(arguments) == 0
+    assert cli.main([*arguments, "-v"]) == 0
     printed = capsys.readouterr().out
     assert "before" in printed
     assert "│" in printed
