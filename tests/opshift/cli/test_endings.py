@@ -293,7 +293,7 @@ def test_completion_in_fish_needs_no_library(capsys, monkeypatch):
     assert f"complete -c opshift -n __fish_use_subcommand -a inspect -d {told}" in lines
     seen = "complete -c opshift -n '__fish_seen_subcommand_from verify' "
     assert seen + "-F" in lines
-    assert seen + "-l format -r -f -a 'text json' -d 'json is for pipelines'" in lines
+    assert seen + "-l format -r -f -a 'text json' -d 'json is for scripts'" in lines
     assert any(line.startswith(seen + "-l report -r -F -d") for line in lines)
     assert all(line.startswith("complete -c opshift ") for line in lines)
 

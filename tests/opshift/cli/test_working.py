@@ -158,7 +158,7 @@ def test_a_search_for_the_nearest_opset_is_told():
         progress=lambda *what: heard.append(what[0]),
     )
     assert found.refusals
-    assert f"look whether opset {found.nearest} can be reached" in heard
+    assert f"try opset {found.nearest}" in heard
 
 
 def test_a_large_graph_tells_how_far_it_is():
