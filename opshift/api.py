@@ -356,7 +356,7 @@ def extract(
 
     asked = part_of(to, start, around, depth)
     with heard(progress), lent(model) as (proto, folder, back):
-        convert.checked(proto)
+        convert.check_model(proto)
         made: Model = back(extracted(Side(proto, folder), asked).model)
         return made
 
@@ -394,7 +394,7 @@ def merge(
     with heard(progress):
         one, other = Side(*loaded(first)), Side(*loaded(second))
         for side in (one, other):
-            convert.checked(side.model)
+            convert.check_model(side.model)
         if one.folder != other.folder:
             one, other = (Side(within(side.model, side.folder)) for side in (one, other))
         made = merged(one, other, pairs(connect, CONNECT)).model
