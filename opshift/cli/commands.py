@@ -332,6 +332,30 @@ def verify(options: argparse.Namespace) -> int:
     return code_of(found)
 
 
+@process.ours()
+def diff(options: argparse.Namespace) -> int:
+    """`opshift diff`."""
+    from opshift.jobs.difference import difference
+
+    one, other = (_side(path) for path in (options.before, options.after))
+    for side in (one, other):
+        engine.checked(side.model)
+    outputs.look(options.report)
+    with working(options):
+        found = difference(one, other, (options.before, options.after))
+    if options.report:
+        from opshift.cli import report
+
+        with told(options.report, report.difference_page(found, one.model, other.model, ["opshift", *options.typed])):
+            pass
+    if options.format == "json":
+        print(documents.written(options.command, asdict(found)))
+    else:
+        for line in found.lines:
+            display.say(line)
+    return DIFFERENT if found else DONE
+
+
 def _replay(options: argparse.Namespace) -> int:
     """Make a proof again, as its evidence says it was made, and tell whether that holds."""
     from opshift.jobs import evidence
