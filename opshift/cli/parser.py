@@ -261,6 +261,10 @@ def _diff(parser: argparse.ArgumentParser) -> None:
 
 def _inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="the model to look at")
+    parser.add_argument("more", nargs="*", metavar="MODEL", help="more of them, one after the other")
+    parser.add_argument(
+        "--strict", action="store_true", help="end with 3, too, where a target reads a model only once it is rewritten"
+    )
     parser.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
     parser.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
     parser.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
