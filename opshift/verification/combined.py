@@ -12,10 +12,10 @@ from opshift.passes import progress
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import imports, tensor_data
-from opshift.passes.model.formats import FORMATS
-from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.formats import FORMATS, Floats
 from opshift.passes.model.named_types import named_types
 from opshift.passes.model.traversal import bodies
+from opshift.passes.model.types import element_name
 from opshift.passes.records import replace
 from opshift.verification import interfaces
 from opshift.verification.bounds import FLIPS
@@ -59,13 +59,16 @@ def verify_sides(
     if missing:
         return Verification(UNVERIFIED, why=missing)
     started = perf_counter()
-    whole = run_whole(before, after, grade, wanted, sought=sought)
+    coarse = _find_coarse_type(before, after) if promise and grade == "close" else 0
+    whole = run_whole(before, after, grade, wanted, sought=sought, rounded_to=coarse)
     if wanted.sets and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
     fails = whole.is_different and whole.why.startswith("the second model")
     if before.network is not None and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
-    if wanted.engines or wanted.tolerances or whole.cast or (fails and not promise):
+    if coarse:
+        remarks.append(f"compared in {element_name(coarse)}, in which the first model computes")
+    if wanted.engines or wanted.tolerances or whole.cast or coarse or (fails and not promise):
         return _without_regions(whole, remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
     manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges)
@@ -143,10 +146,25 @@ def _say_widened(names: Sequence[str]) -> list[str]:
     return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
 
 
+def _find_coarse_type(before: Side, after: Side) -> int:
+    """The coarsest type of floats in which the first model alone computes; 0 without one coarser than float32."""
+    gone = [(FORMATS[kind], kind) for kind in _gone_types(before, after)]
+    floats = [(form.digits, kind) for form, kind in gone if isinstance(form, Floats) and not form.powers]
+    return min(floats)[1] if floats and min(floats)[0] < FLOAT32_DIGITS else 0
+
+
+FLOAT32_DIGITS = 24
+
+
+def _gone_types(before: Side, after: Side) -> set[int]:
+    """The types with numbers that the first model names, and the second one does not."""
+    return set(named_types(before.model)).difference(named_types(after.model)) & FORMATS.keys()
+
+
 def _find_retyped(before: Side, after: Side) -> set[str]:
     """Find values of types that the second model does not have: they are other ones there, whatever their names are."""
-    gone = set(named_types(before.model)).difference(named_types(after.model), [TensorProto.UNDEFINED])
-    if not gone & FORMATS.keys():
+    gone = _gone_types(before, after)
+    if not gone:
         return set()
     scope = of_model(before.model, imports.opsets(before.model).get("", 1))
     names = (name for node in before.model.graph.node for name in node.output if name)
