@@ -12,7 +12,7 @@ from opshift.passes import progress
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import imports, tensor_data
-from opshift.passes.model.formats import FORMATS, Floats
+from opshift.passes.model.formats import FORMATS
 from opshift.passes.model.named_types import named_types
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
@@ -40,6 +40,7 @@ def verify_sides(
     plain: bool = True,
     promise: bool = False,
     sought: bool = False,
+    rounded_to: int = 0,
 ) -> Verification:
     """Compare two models; `grade` sets how far apart they may be (see `opshift.verification.bounds`).
 
@@ -50,6 +51,7 @@ def verify_sides(
         plain: whether nothing was folded or optimized, so that NaN and infinities decide where the grade is exact.
         promise: whether values of one name are the same value, as in what opshift made; else names are proposals.
         sought: whether inputs are looked for in other processes, as some end the one that runs them.
+        rounded_to: the type in which the first model computes, and that a wider one carries in the second; else 0.
     """
     before, after = (replace(side, model=bound_loops(side.model)) for side in (before, after))
     before, after, why, remarks = interfaces.match(before, after, wanted)
@@ -59,16 +61,15 @@ def verify_sides(
     if missing:
         return Verification(UNVERIFIED, why=missing)
     started = perf_counter()
-    coarse = _find_coarse_type(before, after) if promise and grade == "close" else 0
-    whole = run_whole(before, after, grade, wanted, sought=sought, rounded_to=coarse)
+    whole = run_whole(before, after, grade, wanted, sought=sought, rounded_to=rounded_to)
     if wanted.sets and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
     fails = whole.is_different and whole.why.startswith("the second model")
     if before.network is not None and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
-    if coarse:
-        remarks.append(f"compared in {element_name(coarse)}, in which the first model computes")
-    if wanted.engines or wanted.tolerances or whole.cast or coarse or (fails and not promise):
+    if rounded_to:
+        remarks.append(f"compared in {element_name(rounded_to)}, in which the first model computes")
+    if wanted.engines or wanted.tolerances or whole.cast or rounded_to or (fails and not promise):
         return _without_regions(whole, remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
     manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges)
@@ -144,16 +145,6 @@ def _say_widened(names: Sequence[str]) -> list[str]:
         return []
     more = f" and {len(names) - 1} more agree" if len(names) > 1 else " agrees"
     return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
-
-
-def _find_coarse_type(before: Side, after: Side) -> int:
-    """The coarsest type of floats in which the first model alone computes; 0 without one coarser than float32."""
-    gone = [(FORMATS[kind], kind) for kind in _gone_types(before, after)]
-    floats = [(form.digits, kind) for form, kind in gone if isinstance(form, Floats) and not form.powers]
-    return min(floats)[1] if floats and min(floats)[0] < FLOAT32_DIGITS else 0
-
-
-FLOAT32_DIGITS = 24
 
 
 def _gone_types(before: Side, after: Side) -> set[int]:

@@ -122,7 +122,7 @@ def run_whole(
     return replace(best, why="; ".join(dict.fromkeys(filter(None, reasons))))
 
 
-def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, rounded_to: int) -> WholeRun:
+def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, rounded_to: int = 0) -> WholeRun:
     started = perf_counter()
     cast = interfaces.casts(before.model, after.model)
     found = WholeRun(cast=tuple(cast), first=before.engine)

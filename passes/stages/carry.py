@@ -5,6 +5,7 @@ from __future__ import annotations
 from opshift.passes.changes import Allowance, Ledger, Result
 from opshift.passes.conversion import convert
 from opshift.passes.model import imports
+from opshift.passes.model.formats import FORMATS, Floats
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.named_types import named_types
 from opshift.passes.model.types import element_name
@@ -44,4 +45,12 @@ class Carry:
         ends = {value.name: value.type for value in (*model.graph.input, *model.graph.output)}
         now = (*carried.graph.input, *carried.graph.output)
         retyped = tuple(dict.fromkeys(value.name for value in now if value.type != ends.get(value.name)))
-        return result.followed_by(Result(carried, tuple(ledger.changes), (), retyped=retyped))
+        is_close = any(change.grade == "close" for change in ledger.changes)
+        coarse = self._coarsest(model) if is_close else 0
+        return result.followed_by(Result(carried, tuple(ledger.changes), (), retyped=retyped, computed_in=coarse))
+
+    def _coarsest(self, model: ModelProto) -> int:
+        """The type of floats with the fewest digits in which a model computes; 0 without one."""
+        forms = [(FORMATS[kind], kind) for kind in self.carriers.keys() & set(named_types(model))]
+        digits = [(form.digits, kind) for form, kind in forms if isinstance(form, Floats) and not form.powers]
+        return min(digits)[1] if digits else 0
