@@ -13,7 +13,8 @@ from opshift.jobs.outcome import Outcome, several, verdict
 from opshift.passes.changes import Change, StageReport
 from opshift.passes.errors import grouped
 from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.verification.pieces import Pieces, find_counterparts
+from opshift.passes.model.pieces import Pieces
+from opshift.verification.pieces import find_counterparts
 from opshift.verification.verdict import Verification
 
 _MOST_DRAWN, _MOST_NODES = 24, 14

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
@@ -10,8 +9,7 @@ from time import perf_counter
 from opshift.files import external
 from opshift.passes import progress
 from opshift.passes.analysis.scope import of_model
-from opshift.passes.errors import InvalidModel
-from opshift.passes.model import imports, tensor_data
+from opshift.passes.model import imports
 from opshift.passes.model.formats import FORMATS
 from opshift.passes.model.named_types import named_types
 from opshift.passes.model.traversal import bodies
@@ -251,8 +249,6 @@ def _placed(
 def _missing_weights(*sides: Side) -> str:
     """Which file of weights is not there, so that nothing can run the model; empty where that is not so."""
     for side in sides:
-        for location in external.locations(side.model) if side.folder is not None else ():
-            with suppress(InvalidModel):  # of what is no file
-                if not os.path.exists(tensor_data.path(side.folder or "", location)):
-                    return f"external data {location!r} are not there; that file belongs beside the model"
+        if side.folder is not None and (why := external.lost(side.model, side.folder)):
+            return why
     return ""

@@ -1,6 +1,6 @@
 """Write the JSON Schema of all documents that programs are told, made of the classes that the documents are made of.
 
-`python -m tests.opshift.jobs.schema` puts it where `opshift schema` reads it, and into `docs/schema/`, which holds each
+`python -m tests.lab schema` puts it where `opshift schema` reads it, and into `docs/schema/`, which holds each
 version. A key that is added keeps the version; one that goes, or means something else, takes the next.
 """
 
@@ -26,6 +26,8 @@ from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
 from opshift.jobs.measuring import Deviation
 from opshift.jobs.outcome import Facts, Outcome, Prospect
+from opshift.jobs.readers import Readers
+from opshift.jobs.sharing import Shared
 from opshift.jobs.yielding import TakenBack
 from opshift.trying.tried import Tried
 from opshift.verification.verdict import Verification
@@ -65,7 +67,7 @@ def schema() -> Schema:
     unread = {"source": _TEXT, "output": _TEXT, "code": code, "why": why}
     reached = _object({"reachable": _FLAG, "grade": _TEXT, "why": _list(_TEXT)})
     documents = {
-        "conversion": ("convert, inline or fold of one model", outcome),
+        "conversion": ("convert, inline, fold, optimize, extract or merge", outcome),
         "conversions": (
             "the same of several",
             {"models": _list({"anyOf": [_object({**outcome, "code": code, "why": why}), _object(unread)]})},
@@ -73,8 +75,15 @@ def schema() -> Schema:
         "verification": ("verify", made.fields(Verification)),
         "inspection": (
             "inspect",
-            {**facts, "contents": made.of(Contents), "vendors": _map(made.of(Fate)), "reach": _map(reached)},
+            {
+                **facts,
+                "contents": made.of(Contents),
+                "vendors": _map(made.of(Fate)),
+                "reach": _map(reached),
+                "readers": made.of(Readers | None),
+            },
         ),
+        "sharing": ("strip or fill", made.fields(Shared)),
         "prospect": ("inspect --target or --opset", {**facts, "target": made.of(Prospect)}),
         "targets": ("targets", {"targets": _map(made.target())}),
         "error": (
