@@ -204,6 +204,9 @@ class Result:
     retyped: tuple[str, ...] = ()
     """The inputs and outputs of the model that have another type than in its source, as that was asked for."""
 
+    computed_in: int = 0
+    """The type in which the source computes, and that a wider one carries, where other roundings make a difference."""
+
     def followed_by(self, later: Result) -> Result:
         """Join with the result of a later stage. A wrong declaration is reported once."""
         said = {change.remark for change in self.changes if change.how == CONTRADICTED}
@@ -221,6 +224,7 @@ class Result:
             types=later.types or self.types,
             stages=(*self.stages, *later.stages),
             retyped=(*self.retyped, *later.retyped),
+            computed_in=later.computed_in or self.computed_in,
         )
 
     @property

@@ -36,7 +36,10 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
             lines.append(
                 f"keeps its type: {sum(count for _, count in reasons.most_common()[_SHOWN:])} more; -v lists all"
             )
-    lines += [f'clipped in "{name}": numbers beyond the range became {by}' for name, by in held.replaced.items()]
+    if held.replaced and held.types == "int32":
+        lines.append(f"{several(len(held.replaced), 'open Slice end')} became the largest or smallest int32")
+    else:
+        lines += [f'clipped in "{name}": numbers beyond the range became {by}' for name, by in held.replaced.items()]
     lines += [f"assumed: {each}" for each in held.assumed]
     if held.lost:
         count = sum(held.lost.values())

@@ -257,8 +257,17 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     options.add_telling(parser)
 
 
+def _diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="BEFORE", help="a model")
+    parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
+    options.add_report(parser)
+    options.add_format(parser)
+
+
 def _inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument("more", nargs="*", metavar="MODEL", help="more models")
+    parser.add_argument("--strict", action="store_true", help="also exit with 3 if the target needs a rewritten model")
     parser.add_argument("--target", help="show what this target does not support, and what opshift would change for it")
     parser.add_argument("--opset", metavar="N", help="show what opshift would change, or refuse, to reach this opset")
     parser.add_argument("--reach", action="store_true", help="try all opsets, even for a large model")
@@ -296,6 +305,7 @@ _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "strip": ("remove the weights of a model, to share it in a bug report", _strip),
     "fill": ("fill a stripped model with random weights", _fill),
     "verify": ("prove that two models compute the same, or show where they differ", _verify),
+    "diff": ("show the nodes, attributes, weights and types that differ between two models", _diff),
     "inspect": ("show what is in a model, and which opsets it can reach", _inspect),
     "ledger": ("show how opshift handles each change of each operator", _ledger),
     "targets": ("list the targets that opshift knows", _targets),

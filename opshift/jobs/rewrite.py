@@ -310,7 +310,9 @@ class _Job:
         grade = "close" if result.grade == "narrowed" else result.grade
 
         def prove(after: Side) -> Verification:
-            return verify_apart(before, after, grade=grade, wanted=wanted, plain=plain, promise=True)
+            return verify_apart(
+                before, after, grade=grade, wanted=wanted, plain=plain, promise=True, rounded_to=result.computed_in
+            )
 
         if self.narrowed is not None and result.types is not None:
             from opshift.jobs.narrowing import verify

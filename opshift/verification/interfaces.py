@@ -72,6 +72,13 @@ def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
     return (a, rounded) if same else (a.astype(b.dtype), b)
 
 
+def in_type(value: Any, to: int) -> Any:
+    """Floats in another type; any other value as it is."""
+    from opshift.verification.bounds import is_float
+
+    return _cast(value, to) if is_float(value) else value
+
+
 def _cast(value: Any, to: int) -> Any:
     import onnx.helper
 

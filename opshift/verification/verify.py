@@ -22,6 +22,7 @@ def verify_apart(
     wanted: Asked = DRAWN,
     plain: bool = True,
     promise: bool = False,
+    rounded_to: int = 0,
 ) -> Verification:
     """Call `combined.verify_sides` in another process; a crash makes the model unverified."""
 
@@ -35,6 +36,7 @@ def verify_apart(
             plain=plain,
             promise=promise,
             sought=sought,
+            rounded_to=rounded_to,
         )
 
     try:

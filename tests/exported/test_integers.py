@@ -18,7 +18,7 @@ NAMES = [
     *("torch/embedding.dynamic/dynamo-23", "torch/llama_by_hand.dynamic/torchscript-20", "torch/norms/torchscript-20"),
     *("transformers/bert.eager.dynamic/torchscript-20", "transformers/gpt2.eager.dynamic/torchscript-20"),
     *("transformers/llama.eager.dynamic/torchscript-20", "transformers/t5.eager/torchscript-20"),
-    *("transformers/whisper.sdpa/torchscript-20"),
+    "transformers/whisper.sdpa/torchscript-20",
 ]
 
 
