@@ -387,7 +387,7 @@ def extract(
 
     asked = part_of(to, start, around, depth)
     with heard(progress), lent(model) as (proto, folder, back):
-        convert.checked(proto)
+        convert.check_model(proto)
         made: Model = back(extracted(Side(proto, folder), asked).model)
         return made
 
@@ -425,7 +425,7 @@ def merge(
     with heard(progress):
         one, other = Side(*loaded(first)), Side(*loaded(second))
         for side in (one, other):
-            convert.checked(side.model)
+            convert.check_model(side.model)
         if one.folder != other.folder:
             one, other = (Side(within(side.model, side.folder)) for side in (one, other))
         made = merged(one, other, pairs(connect, CONNECT)).model
@@ -605,8 +605,8 @@ def verify(
     wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
     with heard(progress):
         one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
-        convert.checked(one.model)
-        convert.checked(other.model)
+        convert.check_model(one.model)
+        convert.check_model(other.model)
         return compare_models(one, other, checked(wanted, one.model), exact=exact)
 
 

@@ -73,7 +73,7 @@ _SAME = "--target and --opset say the same thing; give one"
 
 def _backend(options: argparse.Namespace) -> Backend | None:
     """What `--target` names; raises `ValueError` for an opset."""
-    found = resolving.backend_of(options.target)
+    found = resolving.find_backend(options.target)
     if found is None and options.target is not None:
         raise ValueError(f"{options.target} is an opset, not a target: --opset {options.target}")
     return found
@@ -97,13 +97,15 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
     for text in options.opset:
         domain, equals, number = text.rpartition("=")
         target = {domain: int(number)} if equals and number.isdigit() else text
-        found, of_target = resolving.resolve(target)
+        found, of_target = resolving.resolve_target(target)
         for domain, opset in found.items():
             if targets.setdefault(domain, opset) != opset:
                 raise ValueError(f"--opset names {targets[domain]} and {opset} for domain {domain or 'ai.onnx'!r}")
         ir = of_target or ir
-        backend = resolving.backend_of(target) or backend
-    return Goal(targets, resolving.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
+        backend = resolving.find_backend(target) or backend
+    return Goal(
+        targets, resolving.check_ir_version(options.ir_version) or ir, refinement=replace(wanted, backend=backend)
+    )
 
 
 def inline_goal(options: argparse.Namespace) -> Goal:
@@ -116,9 +118,9 @@ def inline_goal(options: argparse.Namespace) -> Goal:
         raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
-    targets = resolving.resolve(options.opset)[0] if options.opset else {}
-    lacking = backend or resolving.backend_of(options.opset)
-    ir, wanted = resolving.known_ir(options.ir_version), replace(wanted, backend=lacking)
+    targets = resolving.resolve_target(options.opset)[0] if options.opset else {}
+    lacking = backend or resolving.find_backend(options.opset)
+    ir, wanted = resolving.check_ir_version(options.ir_version), replace(wanted, backend=lacking)
     return Goal(targets, ir, names, options.domain, backend, wanted, options.portable)
 
 
@@ -308,7 +310,7 @@ def verify(options: argparse.Namespace) -> int:
         return _replay(options)
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
-        engine.checked(side.model)
+        engine.check_model(side.model)
     wanted = checked(_asked(options), before.model)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
@@ -453,9 +455,9 @@ def _inspect(options: argparse.Namespace) -> int:
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
     backend = _backend(options)
-    targets = resolving.resolve(options.opset)[0] if options.opset is not None else {}
+    targets = resolving.resolve_target(options.opset)[0] if options.opset is not None else {}
     source = model_file.read(options.model)
-    engine.checked(source)
+    engine.check_model(source)
     size, folder = os.path.getsize(options.model), _folder(options.model)
     found = outcome_.facts(source, size)
     if backend is not None or targets:

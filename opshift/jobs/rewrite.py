@@ -14,7 +14,7 @@ from opshift.files.writing import followed
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
-from opshift.passes.analysis.blocks import taken_as
+from opshift.passes.analysis.blocks import assume_width
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.inputs.wanted import resolved
@@ -65,7 +65,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     Raises:
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
-    with taken_as(manner.nchwc_width):
+    with assume_width(manner.nchwc_width):
         started, output = perf_counter(), followed(output)
         progress.tell(f"read {model.name}")
         network = formats.read(model) if formats.is_foreign(model) else None
@@ -308,12 +308,14 @@ class _Job:
         grade = "close" if result.grade == "narrowed" else result.grade
 
         def prove(after: Side) -> Verification:
-            return verify_apart(before, after, grade=grade, wanted=wanted, plain=plain, promise=True)
+            return verify_apart(
+                before, after, grade=grade, wanted=wanted, plain=plain, promise=True, rounded_to=result.computed_in
+            )
 
         if self.narrowed is not None and result.types is not None:
             from opshift.jobs.narrowing import verify
 
-            found = verify(self.compared, result, self.narrowed, prove)
+            found = verify(self.compared, result, self.narrowed, prove, wanted)
         else:
             found = prove(after)
         found = replace(found, remarks=(*found.remarks, *remarks, *filter(None, [self.remark])))

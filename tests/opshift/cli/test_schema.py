@@ -124,7 +124,7 @@ def test_numbers_that_json_does_not_have_are_null(here, capsys, monkeypatch):
 def test_the_schema_is_published_and_printed(capsys):
     assert cli.main(["schema"]) == 0
     printed = capsys.readouterr().out
-    assert printed == schema.render(), "run: python -m tests.opshift.jobs.schema"
+    assert printed == schema.render(), "run: python -m tests.lab schema"
     assert all(file.read_text(encoding="utf-8") == printed for file in schema.FILES)
     jsonschema.Draft202012Validator.check_schema(json.loads(printed))
     assert "the largest difference of any output" in printed

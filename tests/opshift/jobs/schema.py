@@ -1,6 +1,6 @@
 """Write the JSON Schema of all documents that programs are told, made of the classes that the documents are made of.
 
-`python -m tests.opshift.jobs.schema` puts it where `opshift schema` reads it, and into `docs/schema/`, which holds each
+`python -m tests.lab schema` puts it where `opshift schema` reads it, and into `docs/schema/`, which holds each
 version. A key that is added keeps the version; one that goes, or means something else, takes the next.
 """
 
