@@ -146,7 +146,7 @@ def main() -> None:
     options = parser.parse_args()
     paths = sorted(
         {path.name: path for folder in options.folders for path in folder.rglob("*.onnx")}.values(),
-        key=lambda path: path.name,
+        key=lambda path: path.stat().st_size,
     )
     found: list[Row] = []
     for path in paths:
