@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from opshift.passes.errors import Refusal
@@ -12,6 +12,8 @@ from opshift.passes.records import dataclass, field, replace
 
 CONTRADICTED = "A shape is declared that the value does not have; the one that follows from the inputs counts"
 """What is said of a declaration that is wrong."""
+RETYPED = "Changed its element type"
+"""What is said of a node that reads or makes another type; a report tells of all of them at once."""
 GRANTED = "sizes that only the run tells are taken to be 1 or more"
 """The remark on what holds of no others, which is never `exact`."""
 
@@ -110,6 +112,47 @@ class Batch(NamedTuple):
     outputs: Mapping[str, int | None]
 
 
+class Kept(NamedTuple):
+    """A node that keeps its type, and why."""
+
+    node: str
+    domain: str
+    op: str
+    output: str
+    why: str
+
+
+@dataclass(frozen=True)
+class TypesReport:
+    """What became of the element types of a model.
+
+    Attributes:
+        types: the types that were asked for.
+        narrowed: how many nodes have another type.
+        casts: the casts that were added between nodes, by name.
+        outside: those at inputs and outputs.
+        dropped: how many casts are gone, as they had nothing to change any more.
+        kept: the nodes that keep their type.
+        replaced: what took the place of numbers beyond the range, by the name of the constant.
+        lost: how many numbers of a constant became 0, by its name.
+        ranges: where the ranges of values come from: `given` or `drawn` inputs; empty where the model was not run.
+        share: of the weights, in bytes, that have another type.
+        assumed: what was taken for granted of the numbers of integers.
+    """
+
+    types: str
+    narrowed: int
+    casts: tuple[str, ...]
+    outside: tuple[str, ...]
+    dropped: int
+    kept: tuple[Kept, ...]
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+    ranges: str = ""
+    share: float = 1.0
+    assumed: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class StageReport:
     """What one stage did.
@@ -156,8 +199,13 @@ class Result:
     """What each stage did, in order."""
     attempt: str = ""
     """How a conversion was done that did not succeed at once."""
+    types: TypesReport | None = None
+    """What became of element types, where others were asked for."""
     retyped: tuple[str, ...] = ()
     """The inputs and outputs of the model that have another type than in its source, as that was asked for."""
+
+    computed_in: int = 0
+    """The type in which the source computes, and that a wider one carries, where other roundings make a difference."""
 
     def followed_by(self, later: Result) -> Result:
         """The result of both, where `later` was made of this model. A wrong declaration is reported once."""
@@ -173,11 +221,22 @@ class Result:
             absent=(*self.absent, *later.absent),
             stays=later.stays or self.stays,
             batch=later.batch or self.batch,
+            types=later.types or self.types,
             stages=(*self.stages, *later.stages),
             retyped=(*self.retyped, *later.retyped),
+            computed_in=later.computed_in or self.computed_in,
         )
 
     @property
     def grade(self) -> str:
-        """`exact`, or `close` if any change is."""
-        return "close" if any(change.grade == "close" for change in self.changes) else "exact"
+        """The lowest of the changes: `exact`, `close` or `narrowed`."""
+        return worst(change.grade for change in self.changes)
+
+
+GRADES = ("exact", "close", "narrowed")
+"""How faithful a change is, from the best to the one that only a user asks for: other element types."""
+
+
+def worst(grades: Iterable[str]) -> str:
+    """The lowest of some grades; `exact` of none."""
+    return max(grades, key=GRADES.index, default="exact")

@@ -9,6 +9,7 @@ from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.inputs import sizes
+from opshift.passes.inputs.ends import AS_IT_IS, Ends
 from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
@@ -19,10 +20,11 @@ from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
-from opshift.passes.targets import Target, backend_of, known_ir, resolve
+from opshift.passes.targets import Target, check_ir_version, find_backend, resolve_target
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
+    from opshift.passes.types.door import Types
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class Goal:
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
+        ends: outputs that are added and dropped, and other names, before anything else.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        types: which element types become which.
         carriers: the types whose values are carried in other ones, by the numbers of both.
     """
 
@@ -98,6 +102,8 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    ends: Ends = AS_IT_IS
+    types: Types | None = None
     carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,6 +122,10 @@ class Goal:
         for, so that other commands do not wait for it.
         """
         asked, stages = self.refinement, list[Stage]()
+        if self.ends:
+            from opshift.passes.stages.set_ends import SetEnds
+
+            stages.append(SetEnds(self.ends))
         if self.zipmap or self.maps:
             from opshift.passes.stages.make_tensors import MakeTensors
 
@@ -124,6 +134,13 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        retyped: list[Stage] = []
+        if self.types is not None:
+            from opshift.passes.stages.change_types import ChangeTypes
+
+            retyped.append(ChangeTypes(self.types))
+            if not self.types.narrows:  # an older opset may lack the narrower types
+                stages += retyped
         if self.carriers:
             from opshift.passes.stages.carry import Carry
 
@@ -156,6 +173,8 @@ class Goal:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))
+        if self.types is not None and self.types.narrows:
+            stages += retyped
         if self.annotate:
             from opshift.passes.stages.annotate import Annotate
 
@@ -201,13 +220,14 @@ class Goal:
             ValueError: an operator to replace or to fold is not known, or the model's opset does not have it.
         """
         allowance = allowance or Allowance()
+        given, source = source, self.put_in_order(source)
         try:
-            facts = Facts(folder, convert.checked(source))
+            facts = Facts(folder, convert.check_model(source))
             check_available(self.refinement, {**imports.opsets(source), **self.targets})
             result = apply_stages(self.stages(), source, facts, allowance)
         except Lacking as lacking:
             return Result(None, (), (lacking.refusal,))
-        if result.model is source:
+        if result.model is given:
             result = replace(result, model=copy_model(source))
         if any("unknown" in refusal.why for refusal in result.refusals) and (doubt := installed.doubt()) is not None:
             result = replace(result, refusals=(*result.refusals, doubt))
@@ -215,10 +235,19 @@ class Goal:
         absent = (*result.absent, "operator on integers") if idle else result.absent
         return replace(result, optional=tuple(allowance.made), absent=absent)
 
+    def put_in_order(self, source: ModelProto) -> ModelProto:
+        """The source with its nodes in order, where types are asked for: other converters of types write such files."""
+        if self.types is None:
+            return source
+        from opshift.passes.model.editing.order import put_in_order
+
+        return put_in_order(source)
+
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, annotated or carried, which is a goal by itself."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate or bool(self.carriers)
+        """Whether anything is fixed, annotated, carried, named or to have another type, which is a goal by itself."""
+        done = bool(self.fixed) or self.rebatch is not None or self.annotate
+        return done or bool(self.carriers) or bool(self.ends) or self.types is not None
 
     @property
     def plain(self) -> Goal:
@@ -238,12 +267,15 @@ class Goal:
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
         reached += filter(None, [self.refinement.quantization])
+        reached += [self.types.label] if self.types is not None else []
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         if self.rebatch is not None:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
+        if not reached and self.ends and not self.fixed:
+            return "renamed" if self.ends.renamed else "outputs"
         if not reached and self.carriers and not self.fixed:
             return "carried"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
@@ -277,11 +309,11 @@ class Goal:
     def fix_sizes(self, source: ModelProto) -> ModelProto:
         """A copy of the source with the sizes and constants that are asked for; the source itself without any.
 
-        Maps are tensors in it where that is asked for.
+        Its inputs and outputs are those of the result.
         """
         from opshift.passes.inputs.writing import write_into_copy
 
-        return write_into_copy(self.make_tensors(source), self.fixed)
+        return write_into_copy(self.with_ends(source), self.fixed)
 
     def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
         """The source with types that are carried in others, as far as that is asked for and can be done."""
@@ -291,11 +323,15 @@ class Goal:
 
         return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
 
-    def make_tensors(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
+    def with_ends(self, source: ModelProto) -> ModelProto:
+        """A copy of the source with the inputs and outputs that the result has; the source itself where these are its.
 
-        That is what a result is compared with: maps and tensors cannot be.
+        That is what a result is compared with. Maps are tensors in it where that is asked for.
         """
+        if self.ends:
+            from opshift.passes.surgery.door import change_ends
+
+            source, _ = change_ends(source, self.ends)
         if not (self.zipmap or self.maps):
             return source
         from opshift.passes.specialization.door import as_tensors
@@ -332,16 +368,22 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    ends: Ends = AS_IT_IS,
     zipmap: str | None = None,
     maps: str | None = None,
     interface: Iterable[str] | str | None = None,
+    types: str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Mapping[str, float] | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization or zipmap or maps or interface) or rebatch is not None
-    if target is None and ir_version is None and not done:
+    done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface or types)
+    if target is None and ir_version is None and not done and rebatch is None:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    goal = with_carriers(with_tensors(conversion(target, ir_version, wanted), zipmap, maps), interface)
-    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
+    goal = with_types(goal, types, interface, keep, only, budget)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, ends=ends)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
@@ -357,16 +399,42 @@ def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
     pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
     if not pairs:
         return goal
-    from opshift.passes.types.carriers import read_carriers
+    from opshift.passes.types.door import read_carriers
 
     return replace(goal, carriers=read_carriers(pairs))
 
 
+def with_types(
+    goal: Goal,
+    types: str | None,
+    interface: Iterable[str] | str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Iterable[str] | Mapping[str, float] | str | None = None,
+) -> Goal:
+    """The goal with other element types, and with types that are carried in others.
+
+    `interface` says both what types inputs and outputs have, and which types are carried. Raises `ValueError` for what
+    has no meaning.
+    """
+    held = [interface] if isinstance(interface, str) else list(interface or ())
+    own = [text for text in held if "=" not in text or text.startswith(("input:", "output:"))]
+    goal = with_carriers(goal, [text for text in held if text not in own])
+    if types is None:
+        for name, value in (("interface keep or narrow", own), ("keep", keep), ("only", only), ("budget", budget)):
+            if value:
+                raise ValueError(f"--{name} is of no effect without --types")
+        return goal
+    from opshift.passes.types.door import types as wanted
+
+    return replace(goal, types=wanted(types, own, keep, only, budget))
+
+
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
     """To convert to a target, or to stay at the model's opset; raises `ValueError` for an unknown target."""
-    targets, ir = resolve(target) if target is not None else ({}, None)
-    wanted = replace(wanted, backend=backend_of(target))
-    return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
+    targets, ir = resolve_target(target) if target is not None else ({}, None)
+    wanted = replace(wanted, backend=find_backend(target))
+    return Goal(targets, check_ir_version(ir_version) or ir, refinement=wanted)
 
 
 def inlining(
@@ -381,10 +449,10 @@ def inlining(
     """To replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown target."""
     from opshift.passes.stages.operator_names import as_names
 
-    backend = backend_of(target)
-    targets = resolve(target)[0] if target is not None and backend is None else {}
+    backend = find_backend(target)
+    targets = resolve_target(target)[0] if target is not None and backend is None else {}
     names, wanted = as_names(names), replace(wanted, backend=backend)
-    return Goal(targets, known_ir(ir_version), names, domain, backend, wanted, portable)
+    return Goal(targets, check_ir_version(ir_version), names, domain, backend, wanted, portable)
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
@@ -393,9 +461,9 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
     """
-    from opshift.passes.stages.operator_names import as_names, recognisable
+    from opshift.passes.stages.operator_names import as_names, find_recognisable
 
-    wanted = None if ops is None else frozenset(map(recognisable, as_names(ops)))
+    wanted = None if ops is None else frozenset(map(find_recognisable, as_names(ops)))
     if wanted is not None and not wanted:
         raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")
     return Refinement(True, wanted, optimize)

@@ -17,6 +17,7 @@ _RUN = (
     "repro",
     "evidence",
 )
+_PACKING = ("extract", "merge")  # which write one data file of what lies in several
 _ONE = ("save_inputs", "report", "repro", "evidence")
 
 
@@ -26,10 +27,16 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
     if options.threshold is not None and options.external_data != "all":
         raise ValueError("--threshold is of no effect without --external-data all")
+    packs = options.external_data == "all" or (options.external_data is None and options.command in _PACKING)
+    for name in ("shard", "dedupe"):
+        if getattr(options, name) and not packs:
+            raise ValueError(f"--{name} is of no effect without --external-data all")
     if options.no_verify and not getattr(options, "try_", None):
         for name in _RUN:
             if getattr(options, name) is not None:
                 raise ValueError(f"{_typed(name)} is about a run of both forms, and --no-verify is none")
+    if getattr(options, "types", None) and options.evidence is not None:
+        raise ValueError("--evidence is of two models with the same types; give no --types")
     if options.out_dir is None and (options.jobs is not None or options.backend is not None):
         raise ValueError("--jobs and --backend are for many models; give --out-dir")
     if options.out_dir is not None:

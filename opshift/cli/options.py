@@ -29,6 +29,7 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
             help="also compute no more what is constant, computed already, or of no effect",
         )
     add_fixing(beside)
+    add_types(beside)
     beside.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write; the opset may stay")
     add_writing(parser.add_argument_group("where it is written"))
     proof = parser.add_argument_group("how it is proved")
@@ -88,6 +89,10 @@ def add_writing(parser: Holder) -> None:
         metavar="BYTES",
         help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
     )
+    parser.add_argument(
+        "--shard", metavar="SIZE", help="begin another data file where one would be larger, such as 2GB or 500MB"
+    )
+    parser.add_argument("--dedupe", action="store_true", help="write equal weights into the data file once")
 
 
 def add_fixing(parser: Holder) -> None:
@@ -108,6 +113,25 @@ def add_fixing(parser: Holder) -> None:
         "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
     )
     parser.add_argument(
+        "--rename",
+        action="append",
+        metavar="OLD=NEW",
+        help="give an input, an output or a symbolic dimension another name; * stands for any text on both sides. "
+        "Repeatable; other options speak of the new names",
+    )
+    parser.add_argument(
+        "--add-output",
+        action="append",
+        metavar="VALUE|NODE",
+        help="make an output of a value between, or of what a node makes; * stands for any text. Repeatable",
+    )
+    parser.add_argument(
+        "--drop-output",
+        action="append",
+        metavar="OUTPUT",
+        help="drop an output, and the nodes that only it needs; * stands for any text. Repeatable",
+    )
+    parser.add_argument(
         "--zipmap", choices=("tensor",), help="make the output of ZipMap, a list of maps, the scores that go into it"
     )
     parser.add_argument(
@@ -117,14 +141,36 @@ def add_fixing(parser: Holder) -> None:
     )
 
 
-def add_interface(parser: Holder) -> None:
-    """What types values have."""
+def add_types(parser: Holder) -> None:
+    """Element types, and what keeps its own."""
+    parser.add_argument(
+        "--types",
+        metavar="TYPE|TYPE=TYPE,...",
+        help="change element types: float16 or bfloat16 (of float32), float32 (back again), float64=float32",
+    )
     parser.add_argument(
         "--interface",
         action="append",
-        metavar="TYPE=TYPE",
-        help="carry values of a type that the opset lacks in a wider one, at inputs and outputs, too: float8=float, "
-        "int4=int8, bfloat16=float; roundings are written out. Repeatable",
+        metavar="keep|narrow|input:NAME=TYPE|TYPE=TYPE",
+        help="whether inputs and outputs keep their types (the default), or change, or what type one has; or carry "
+        "values of a type that the opset lacks in a wider one, with or without --types: float8=float, int4=int8, "
+        "bfloat16=float; roundings are written out. Repeatable",
+    )
+    parser.add_argument(
+        "--keep",
+        action="append",
+        metavar="PATTERN|@FILE",
+        help="let nodes keep their types: op:Softmax, node:*head*, value:y, or a file of patterns. Repeatable",
+    )
+    parser.add_argument(
+        "--only", action="append", metavar="PATTERN|@FILE", help="change the types of these nodes alone. Repeatable"
+    )
+    parser.add_argument(
+        "--budget",
+        action="append",
+        metavar="[OUTPUT:]X",
+        help="how far an output may move: the root mean square of the difference over that of the output (default: "
+        "0.01, of bfloat16 0.04); nodes that move it further keep their types. Repeatable",
     )
 
 
@@ -135,6 +181,17 @@ def add_set(parser: Holder, what: str) -> None:
         action="append",
         metavar="NAME=VALUE|NAME=FILE.npy",
         help=f"{what}: a number, true or false, a text, a list in brackets, or an array in a file. Repeatable",
+    )
+
+
+def add_opset(parser: Holder) -> None:
+    """Which opset to reach as well."""
+    parser.add_argument(
+        "--opset",
+        action="append",
+        default=[],
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="also convert to this opset, the newest, or that of a target; again for another domain",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, with_carriers
 from opshift.passes.inputs.wanted import NOTHING
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.installed import LACKING
@@ -33,6 +34,7 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
         source, plain = goal.fix_sizes(source), replace(goal.plain, fixed=NOTHING)
         found += _releases(source, plain, folder)
         found += _sizes(source, plain, folder)
+        found += _carriers(source, plain, result, folder)
     return tuple(found)
 
 
@@ -73,6 +75,20 @@ def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
         named = [name for name in sizes if " " not in name]
         what = f"numbers for the dimensions {', '.join(named)}" if named and not unnamed else "inputs of fixed sizes"
         yield f"{what} (--fix-shape)"
+
+
+_CARRIED = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
+"""What carries integers; float carries floats."""
+
+
+def _carriers(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> Iterator[str]:
+    """Types that carry those that the target lacks."""
+    found = (re.match(r"tensor\((\w+)\) does not exist", refusal.why) for refusal in result.refusals)
+    lacking = sorted({match[1] for match in found if match is not None})
+    pairs = [f"{kind}={_CARRIED.get(kind, 'float')}" for kind in lacking]
+    with suppress(ValueError):
+        if pairs and not goal.carriers and _reaches(source, with_carriers(goal, pairs), folder):
+            yield " ".join(f"--interface {pair}" for pair in pairs)
 
 
 def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:

@@ -81,6 +81,7 @@ def draw(
         made = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
         made |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
         made |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
+        made = {name: np.asarray(value) for name, value in made.items()}  # of a scalar, numpy makes no array
         return {**base, **made, **{name: _shuffled(base[name]) for name in indices}}
 
     def _shuffled(value: Array) -> Array:
@@ -106,8 +107,6 @@ def draw(
         turns = _turns(base, floats, 5 * len(lines))
         if floats:
             yield Draw(_ON_LINES, varied(lambda value: _on_lines(value, lines, 0)))
-            yield Draw("small numbers", varied(lambda v: normal(v) * 2.0**-8, in_range))
-            yield Draw("whole numbers, many equal", varied(lambda v: rng.integers(-3, 4, v.shape)))
             yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
             yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negated))
         for label, feeds in _solved(parts, varied(normal, in_range), weights, floats, watch):
@@ -116,13 +115,8 @@ def draw(
             yield Draw(_ON_LINES, varied(partial(_on_lines, lines=lines, turn=turn)))
         if floats:
             yield Draw("tiny numbers", varied(lambda v: normal(v) * 2.0**-13))
-            yield Draw("positive numbers", varied(lambda v: np.abs(normal(v))))
-            yield Draw("large numbers", varied(lambda v: normal(v) * 8, in_range))
         elif whole:
             yield Draw("negative integers", varied(normal, _negated))
-        equal = _all_equal(base, [*floats, *whole], rng)
-        if equal:
-            yield Draw("equal inputs", {**varied(normal), **equal})
         if truths:
             for truth in (False, True):
                 yield Draw(f"all {truth}", {**varied(normal), **{n: np.full_like(base[n], truth) for n in truths}})
@@ -215,20 +209,6 @@ def _special(value: Array, turn: int) -> Array:
 def _ends(value: Array, rng: np.random.Generator) -> Array:
     info = np.iinfo(value.dtype)
     return rng.choice(np.array([info.min, info.max, 1, info.max - 1], value.dtype), value.shape)
-
-
-def _all_equal(base: Feeds, names: Sequence[str], rng: np.random.Generator) -> dict[str, Any]:
-    """The same numbers for all inputs of one shape and type: what is compared with another value meets it."""
-    groups: dict[Any, list[str]] = {}
-    for name in names:
-        groups.setdefault((base[name].shape, base[name].dtype), []).append(name)
-    found: dict[str, Any] = {}
-    for alike in groups.values():
-        if len(alike) > 1:
-            value = base[alike[0]]
-            drawn = rng.normal(size=value.shape).astype(value.dtype) if is_float(value) else value
-            found |= dict.fromkeys(alike, drawn)
-    return found
 
 
 def _turns(base: Feeds, names: Sequence[str], count: int) -> int:

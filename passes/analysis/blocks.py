@@ -36,7 +36,7 @@ _asked: ContextVar[int | None] = ContextVar("asked", default=None)
 
 
 @contextmanager
-def taken_as(width: int | None) -> Iterator[None]:
+def assume_width(width: int | None) -> Iterator[None]:
     """Take blocks to be so wide meanwhile where a model does not tell; None leaves it to the model."""
     token = _asked.set(width if width is not None else _asked.get())
     try:
@@ -90,7 +90,7 @@ _OPEN = (
 )
 
 
-def renamed(model: ModelProto, folder: str | None) -> ModelProto:
+def rename_values_in_blocks(model: ModelProto, folder: str | None) -> ModelProto:
     """A copy in which values in blocks have other names: what becomes of them holds its numbers in another order."""
     made, found = (
         ModelProto(),

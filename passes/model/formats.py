@@ -47,7 +47,8 @@ class Floats:
         if self.powers:
             return isinstance(other, Floats) and other.powers
         if isinstance(other, Integers):
-            return bool(max(-other.lowest, other.highest + 1) <= min(2**self.digits, int(self.largest) + 1))
+            within = max(-other.lowest, other.highest) <= self.largest
+            return bool(within and other.highest < 2**self.digits)  # the lowest one is a power of two
         finest = other.least - other.digits + 1 >= self.least - self.digits + 1
         special = (self.infinite or not other.infinite) and (self.nan or not other.nan)
         return bool(finest and special and other.digits <= self.digits and other.largest <= self.largest)

@@ -149,7 +149,7 @@ def step(domain: str, op: str, version: int) -> Pair | None:
     return _steps.get((domain, op, version))
 
 
-def registered() -> dict[Key, Pair]:
+def all_registrations() -> dict[Key, Pair]:
     """Every registration, by (domain, operator, newer version)."""
     for domain, operators in (*operator_files.FILES.items(), *_vendor_files().items()):
         for op in operators:
@@ -166,7 +166,15 @@ def _load(domain: str, op: str) -> None:
         importlib.import_module(f"opshift.passes.operators.{file}")
 
 
+_VENDOR_FILES = "opshift.passes.operators.microsoft.files"
+
+
 def _vendor_files() -> dict[str, dict[str, str]]:
-    """The file by domain and operator, of vendors: imported where a model calls one of theirs."""
-    files: dict[str, dict[str, str]] = importlib.import_module("opshift.passes.operators.microsoft.files").FILES
+    """The file by domain and operator, of vendors: imported where a model calls one; empty without them."""
+    try:
+        files: dict[str, dict[str, str]] = importlib.import_module(_VENDOR_FILES).FILES
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not _VENDOR_FILES.startswith(missing.name):
+            raise
+        return {}
     return files

@@ -1,1 +1,1 @@
-"""Element types of values: those that a runtime lacks are carried in wider ones, with roundings written out."""
+"""Element types of values: those that change, the casts between, and wider types that carry what a runtime lacks."""

@@ -32,7 +32,7 @@ from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import take_over
 from opshift.passes.types.carriers import Carriers
-from opshift.passes.types.rounding import rounded, rounded_to_power
+from opshift.passes.types.narrow_floats import rounded, rounded_to_power
 
 T = TensorProto
 LARGEST = 2**31 - 1  # bytes: what a file without external data can hold

@@ -51,6 +51,12 @@ def test_the_page():
     assert "## Wrong\n\nNone.\n" in page
 
 
+def test_carried_types_have_a_section_that_says_what_is_refused():
+    page = markdown(VERDICTS, {"carry": VERDICTS})
+    assert "2 cases to every opset: 7 pairs." in page
+    assert "Refused:\n\n| pairs |" in page
+
+
 def test_sweeps_have_sections_of_their_own():
     page = markdown(VERDICTS, {"zero": VERDICTS[:2], "runtime": [Verdict("test_c", "1.10.0", 9, 7, WRONG, "0 | 1")]})
     assert page.startswith(markdown(VERDICTS))

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import onnx
+import onnx.parser
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -49,3 +50,13 @@ def test_an_extra_is_missed_where_it_is_asked_for(tmp_path):
 def test_what_the_core_writes_is_a_model(tmp_path):
     run("core", "convert", ROOT / "examples" / "encoder.onnx", tmp_path / "out.onnx", "--opset", "11", "--no-verify")
     onnx.checker.check_model(tmp_path / "out.onnx", full_check=True)
+
+
+def test_a_call_of_a_vendor_has_no_definition_in_the_core(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 18, "com.microsoft" : 1]> g (float[2] x) => (float[2] y) {
+        y = com.microsoft.QuickGelu(x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "in.onnx")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        run("core", "inline", tmp_path / "in.onnx", tmp_path / "out.onnx", "--op", "com.microsoft::QuickGelu")
+    assert "Traceback" not in failed.value.stderr.replace('Traceback (most recent call last):\n  File "<string>"', "")
+    assert not (tmp_path / "out.onnx").exists()

@@ -31,8 +31,7 @@ def drawn(*bodies, base=None, free=None, weights=({}, {}), opset=17, **io):
 def test_every_kind_of_numbers_has_its_turn():
     found = drawn("y = Exp(x)")
     labels = [one.label for one in found]
-    for label in ("random numbers", "numbers on the lines", "whole numbers, many equal", "halves", "small numbers",
-                  "negative numbers", "positive numbers", "tiny numbers", "large numbers", "zeros"):  # fmt: skip
+    for label in ("random numbers", "numbers on the lines", "halves", "negative numbers", "tiny numbers", "zeros"):
         assert label in labels
     assert {one.label: one.how for one in found if one.how != ORDINARY} == {
         "numbers far away": FAR,
@@ -47,6 +46,14 @@ def test_what_is_drawn_is_seeded_and_leaves_what_was_captured_alone():
     for one, again in zip(drawn("y = Exp(x)"), drawn("y = Exp(x)"), strict=True):
         np.testing.assert_array_equal(one.feeds["x"], again.feeds["x"])
     np.testing.assert_array_equal(X, kept)
+
+
+def test_scalars_stay_arrays():
+    """onnxruntime takes nothing else."""
+    base = {"x": np.array(1.5, np.float32), "k": np.array(3), "b": np.array(True)}
+    found = drawn("c = Cast<to = 1>(k) m = Mul(x, c) y = Where(b, m, x)", base=base,
+                  inputs="float x, int64 k, bool b", outputs="float y")  # fmt: skip
+    assert {type(value) for one in found for value in one.feeds.values()} == {np.ndarray}
 
 
 def numbers(found, name="x"):
@@ -173,10 +180,9 @@ def test_truths_are_drawn_all_ways():
     assert any(0 < one.feeds["c"].sum() < 24 for one in found)
 
 
-def test_equal_inputs():
+def test_inputs_that_are_compared_meet():
     found = drawn("y = Max(x, z)", base={"x": X, "z": X + 1}, inputs="float[N,8] x, float[N,8] z")
-    (one,) = [d for d in found if d.label == "equal inputs"]
-    np.testing.assert_array_equal(one.feeds["x"], one.feeds["z"])
+    assert any((one.feeds["x"] == one.feeds["z"]).mean() > 0.3 for one in found if one.label.endswith("inner values"))
 
 
 def test_whole_numbers_stay_of_their_type():

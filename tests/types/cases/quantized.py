@@ -21,7 +21,7 @@ case(
         "ys": floats(0.1),
         "zero": np.array(0, np.int8),
     },
-    wide=["c", "r"],
+    wide=["a", "c", "r"],
     opset=13,
     seen=["pytorch/pytorch#107023", "onnx/onnx-mlir#2701"],
 )

@@ -53,8 +53,8 @@ def _quantum(build: Builder, x: str, unknown: str, to: Floats, work: int) -> str
     )
     table = [2.0 ** (lowest + k - to.digits + 1) for k in range(top - lowest + 1)]
     quantum = build.Gather(build.constant(table, work, "quanta"), build.Cast(build.Floor(steps), to=T.INT32), axis=0)
-    is_small = build.Less(within, build.Mul(quantum, build.constant(2.0**to.digits, work)))
-    return str(build.Where(is_small, quantum, build.Add(quantum, quantum)))
+    is_large = build.Not(build.Less(within, build.Mul(quantum, build.constant(2.0**to.digits, work))))
+    return str(build.Add(quantum, build.Mul(quantum, build.Cast(is_large, to=work))))
 
 
 def _exponent(number: float) -> int:
@@ -88,5 +88,5 @@ def rounded_to_power(build: Builder, x: str, to: Floats, work: int, *, saturate:
     ends = build.constant(2.0**to.least, work), build.constant(to.largest, work)
     if saturate:
         return str(build.Where(unknown, x, build.Clip(power, *ends)))
-    outside = build.Or(build.Less(size, ends[0]), build.Greater(power, ends[1]))
+    outside = build.Or(build.Less(size, ends[0]), build.Greater(size, ends[1]))
     return str(build.Where(build.Or(unknown, outside), build.constant(nan, work), power))
