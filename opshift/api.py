@@ -7,6 +7,7 @@ is told once, by `convert_version` and `verify`.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,14 +33,19 @@ from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
-from opshift.verification.verdict import Verification
+from opshift.verification.verdict import Verification, escape, html_table, several
 from opshift.verification.verify import compare_models
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
+    from opshift.jobs.difference import Difference
+
     Model: TypeAlias = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
+
+
+_SHOWN = 3  # kinds of changes that a plan prints
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,31 @@ class Plan:
     def grade(self) -> str:
         """`exact`: the same values for every input. `close`: the same real-number function, other rounding."""
         return worst(change.grade for change in self.changes)
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        lines = [self._head(), *(f"{count} x {op} {what}: {how}" for count, op, what, how in rows[:_SHOWN])]
+        return "\n".join([*lines, *([f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else [])])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = [(str(count), *kind) for count, *kind in self._rows()]
+        return f"<p>{escape(self._head())}</p>{html_table(('', 'operator', '', 'what is done'), rows) if rows else ''}"
+
+    def _head(self) -> str:
+        if self.refusals:
+            nearest = f"; nearest opset that can be reached: {self.nearest}" if self.nearest is not None else ""
+            return f"refused: {several(len(self.refusals), 'reason')}{nearest}"
+        needs = f"; left to you: {self.needs[0]}" if self.needs else ""
+        return f"{several(len(self.changes), 'change')}, {self.grade}{needs}"
+
+    def _rows(self) -> list[tuple[int, str, str, str]]:
+        """How often what is done to which operator, or why it cannot be done."""
+        if self.refusals:
+            kinds = Counter((refusal.operator, refusal.boundary, refusal.why) for refusal in self.refusals)
+        else:
+            kinds = Counter((change.op, change.rung, change.how) for change in self.changes)
+        return [(count, *kind) for kind, count in kinds.most_common()]
 
 
 @rewriting
@@ -356,7 +387,7 @@ def extract(
 
     asked = part_of(to, start, around, depth)
     with heard(progress), lent(model) as (proto, folder, back):
-        convert.checked(proto)
+        convert.check_model(proto)
         made: Model = back(extracted(Side(proto, folder), asked).model)
         return made
 
@@ -394,7 +425,7 @@ def merge(
     with heard(progress):
         one, other = Side(*loaded(first)), Side(*loaded(second))
         for side in (one, other):
-            convert.checked(side.model)
+            convert.check_model(side.model)
         if one.folder != other.folder:
             one, other = (Side(within(side.model, side.folder)) for side in (one, other))
         made = merged(one, other, pairs(connect, CONNECT)).model
@@ -577,6 +608,30 @@ def verify(
         convert.check_model(one.model)
         convert.check_model(other.model)
         return compare_models(one, other, checked(wanted, one.model), exact=exact)
+
+
+def diff(before: Model, after: Model, *, progress: Heard | None = None) -> Difference:
+    """Compare two models node by node: operators, attributes, weights, types and sizes; nothing is run.
+
+    Args:
+        before: as for `convert_version`.
+        after: the model to compare with it.
+        progress: as for `convert_version`.
+
+    Returns:
+        How they differ, which is false where they do not, and prints as `opshift diff` does.
+
+    Raises:
+        InvalidModel: as for `convert_version`.
+    """
+    from opshift.jobs.difference import difference
+
+    with heard(progress):
+        one, other = Side(*loaded(before)), Side(*loaded(after))
+        for side in (one, other):
+            convert.checked(side.model)
+        names = [os.fspath(m) if isinstance(m, (str, os.PathLike)) else "" for m in (before, after)]
+        return difference(one, other, (names[0] or "the first", names[1] or "the second"))
 
 
 def _network(model: Any) -> str | None:

@@ -18,12 +18,13 @@ from opshift.files.external import THRESHOLD, Packing, size_of
 from opshift.files.writing import told, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
-from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
+from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of, fault
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes import targets as resolving
 from opshift.passes.conversion import convert as engine
+from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement, with_tensors, with_types
 from opshift.passes.inputs.ends import ends_of
 from opshift.passes.inputs.sizes import batch as rebatched
@@ -334,6 +335,30 @@ def verify(options: argparse.Namespace) -> int:
     return code_of(found)
 
 
+@process.ours()
+def diff(options: argparse.Namespace) -> int:
+    """`opshift diff`."""
+    from opshift.jobs.difference import difference
+
+    one, other = (_side(path) for path in (options.before, options.after))
+    for side in (one, other):
+        engine.checked(side.model)
+    outputs.look(options.report)
+    with working(options):
+        found = difference(one, other, (options.before, options.after))
+    if options.report:
+        from opshift.cli import report
+
+        with told(options.report, report.difference_page(found, one.model, other.model, ["opshift", *options.typed])):
+            pass
+    if options.format == "json":
+        print(documents.written(options.command, asdict(found)))
+    else:
+        for line in found.lines:
+            display.say(line)
+    return DIFFERENT if found else DONE
+
+
 def _replay(options: argparse.Namespace) -> int:
     """Make a proof again, as its evidence says it was made, and tell whether that holds."""
     from opshift.jobs import evidence
@@ -400,9 +425,30 @@ def _side(path: str) -> Side:
     return Side(model_file.read(path), _folder(path), path if formats.is_foreign(path) else None)
 
 
-@process.ours()
 def inspect(options: argparse.Namespace) -> int:
-    """`opshift inspect`."""
+    """`opshift inspect`, of one model or of several; of these, one that cannot be read does not stop the others."""
+    if options.strict and options.target is None and options.opset is None:
+        raise ValueError("--strict is about a target; give --target or --opset")
+    if not options.more:
+        return _inspect(options)
+    if options.format == "json":
+        raise ValueError("--format json is for one model")
+    codes, several = [], [options.model, *options.more]
+    for path in several:
+        display.say(f"== {path}")
+        options.model = path
+        try:
+            codes.append(_inspect(options))
+        except (InvalidModel, OSError) as error:
+            code, lines = fault(error, path)
+            codes.append(code)
+            for line in lines:
+                display.say(line)
+    return max(codes)
+
+
+@process.ours()
+def _inspect(options: argparse.Namespace) -> int:
     from opshift.jobs.contents import contents
     from opshift.jobs.fates import fates
 
@@ -458,7 +504,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
         print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
-    return REFUSED if result.refusals else DONE
+    return REFUSED if result.refusals or (options.strict and (in_the_way or result.changes)) else DONE
 
 
 def ledger(options: argparse.Namespace) -> int:

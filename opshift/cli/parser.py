@@ -252,8 +252,19 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     options.add_telling(parser)
 
 
+def _diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="BEFORE", help="a model")
+    parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
+    options.add_report(parser)
+    options.add_format(parser)
+
+
 def _inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="the model to look at")
+    parser.add_argument("more", nargs="*", metavar="MODEL", help="more of them, one after the other")
+    parser.add_argument(
+        "--strict", action="store_true", help="end with 3, too, where a target reads a model only once it is rewritten"
+    )
     parser.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
     parser.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
     parser.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
@@ -291,6 +302,7 @@ _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "strip": ("take the weights out of a model, to share what fails", _strip),
     "fill": ("draw weights like those that `strip` took out", _fill),
     "verify": ("run two models on the same inputs and compare", _verify),
+    "diff": ("show in which nodes, attributes, weights and types two models differ", _diff),
     "inspect": ("show what a model consists of and which opsets it can reach", _inspect),
     "ledger": ("show what is done about each change of each operator", _ledger),
     "targets": ("list the known targets", _targets),

@@ -225,7 +225,7 @@ class Merging:
             Refused: neither can be converted to the opset of the other.
         """
         one, other = Side(model, _folder(path)), Side(model_file.read(self.other), _folder(self.other))
-        convert.checked(other.model)
+        convert.check_model(other.model)
         joined = merged(one, other, self.connect)
         folder = os.path.commonpath([_folder(path), _folder(self.other)])
         prepared = Prepared(joined.model, folder, joined.changes, wanted)

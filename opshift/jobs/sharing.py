@@ -50,7 +50,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
     if least < 1:
         raise ValueError(f"--threshold is 1 or more, not {least}")
     model = model_file.read(path)
-    convert.checked(model)
+    convert.check_model(model)
     with process.ours():
         done = stripping.strip(model, str(Path(path).resolve().parent), least)
     data = model_file.serialized(done.model)

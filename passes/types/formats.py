@@ -85,7 +85,8 @@ def rounded(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
             return bfloat16_bits(array)
         if target in INTEGERS:
             ends = np.iinfo(np.int32 if target == T.INT32 else np.int64)
-            return np.clip(array, ends.min, ends.max).astype(ends.dtype)
+            narrowed: np.ndarray[Any, Any] = np.clip(array, ends.min, ends.max).astype(ends.dtype)
+            return narrowed
         return array.astype(np.float32 if target == T.FLOAT else np.float64)
 
 

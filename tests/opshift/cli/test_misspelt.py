@@ -43,7 +43,6 @@ MISSPELT = [
     ("fold in.onnx --op SDPA", "did you mean Attention?"),
     ("inline in.onnx --op reducel2", "did you mean ReduceL2?"),
     ("inline in.onnx --op ReduceL2,Gemm", "unknown operator 'ReduceL2,Gemm': name one at a time"),
-    ("inspect in.onnx calls.onnx", "'calls.onnx' is one argument too many"),
     ("targets rknn", "'rknn' is one argument too many"),
     ("inline in.onnx --op ReduceMax --op RELU6X", "unknown operator 'RELU6X'"),
     ("inline in.onnx --deny deny.txt", "did you mean ReduceL2?"),

@@ -54,6 +54,8 @@ COMMANDS = {
     "merge in.onnx in.onnx out.onnx": "conversion",
     "strip in.onnx out.onnx --threshold 8": "sharing",
     "fill stripped.onnx out.onnx": "sharing",
+    "diff in.onnx in.onnx": "difference",
+    "diff in.onnx reduced.onnx": "difference",
     "verify in.onnx in.onnx": "verification",
     "verify in.onnx other.onnx": "verification",
     "verify in.onnx custom.onnx": "verification",

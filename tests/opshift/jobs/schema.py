@@ -21,6 +21,7 @@ from opshift.passes.operators.shared.classical.described import Trees
 
 from opshift.jobs import documents
 from opshift.jobs.contents import Contents
+from opshift.jobs.difference import Difference
 from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
@@ -84,6 +85,7 @@ def schema() -> Schema:
             },
         ),
         "sharing": ("strip or fill", made.fields(Shared)),
+        "difference": ("diff", made.fields(Difference)),
         "prospect": ("inspect --target or --opset", {**facts, "target": made.of(Prospect)}),
         "targets": ("targets", {"targets": _map(made.target())}),
         "error": (
