@@ -60,8 +60,9 @@ def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | N
 
 
 def overflow(form: Format) -> float:
-    """The least number that rounds to infinity."""
-    return form.most * (1 + 2.0**-12) if form.integers == 2**11 else form.most * (1 + 1 / (2.0 * form.integers))
+    """The least number that rounds to infinity: half a step beyond the largest one."""
+    digits = form.integers
+    return form.most + form.most / (2 - 2 / digits) / digits
 
 
 def _vanishes(positive: np.ndarray[Any, Any], gone: np.ndarray[Any, Any]) -> bool:
