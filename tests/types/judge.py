@@ -66,8 +66,11 @@ def judge_model(
     try:
         flat = walking.flat(converted)
         wide = tuple(dict.fromkeys(wide_nodes(flat, wanted)))
-        casts = count_casts(flat) - count_casts(walking.flat(source))
-        wrong += [f"a constant is cast when the model runs: {name}" for name in cast_constants(flat, wanted)]
+        before = walking.flat(source)
+        casts = count_casts(flat) - count_casts(before)
+        there = set(cast_constants(before, None))
+        added = [name for name in cast_constants(flat, wanted) if name not in there]
+        wrong += [f"a constant is cast when the model runs: {name}" for name in added]
     except Exception as error:  # whatever onnx says of a model that is not valid
         return Verdict((*wrong, f"cannot be read: {_line(error)}"))
     if any("does not load" in one or "checker" in one for one in wrong):
@@ -131,8 +134,10 @@ def _read(node: NodeProto) -> Iterator[str]:
 def _interface(source: ModelProto, converted: ModelProto, narrow: int) -> list[str]:
     """Inputs and outputs that are not as they were, or, where a type is given, not as they are to be."""
     wrong = []
+    held = {tensor.name for tensor in source.graph.initializer} if source.ir_version < 4 else set()
     for kind in ("input", "output"):
-        before, after = (_declared(getattr(model.graph, kind), of) for model, of in ((source, narrow), (converted, 0)))
+        values = [getattr(model.graph, kind) for model in (source, converted)]
+        before, after = _declared(values[0], held, narrow), _declared(values[1], held, 0)
         if before != after:
             changed = [f"{name} {kinds}" for name, kinds in after.items() if before.get(name) != kinds]
             lost = [name for name in before if name not in after]
@@ -140,9 +145,12 @@ def _interface(source: ModelProto, converted: ModelProto, narrow: int) -> list[s
     return wrong
 
 
-def _declared(values: Sequence[ValueInfoProto], narrow: int) -> dict[str, tuple[int, int]]:
+def _declared(values: Sequence[ValueInfoProto], held: Collection[str], narrow: int) -> dict[str, tuple[int, int]]:
+    """Type and rank by name; below IR 4 weights have to be inputs, which nobody feeds."""
     found = {}
     for value in values:
+        if value.name in held:
+            continue
         kind = walking.element_type(value.type)
         rank = len(value.type.tensor_type.shape.dim) if value.type.tensor_type.HasField("shape") else -1
         found[value.name] = (narrow if narrow and kind == TensorProto.FLOAT else kind, rank)
@@ -183,8 +191,8 @@ def count_casts(flat: ModelProto) -> int:
     return sum(node.op_type in ("Cast", "CastLike") for graph, _ in walking.graphs(flat) for node in graph.node)
 
 
-def cast_constants(flat: ModelProto, wanted: int) -> list[str]:
-    """Float32 constants that only casts to the wanted type read: they could be stored in it."""
+def cast_constants(flat: ModelProto, wanted: int | None) -> list[str]:
+    """Float32 constants that only casts to the wanted type, or to any, read: they could be stored in it."""
     readers: dict[str, list[NodeProto]] = {}
     held: list[str] = []
     for graph, _ in walking.graphs(flat):
@@ -201,7 +209,7 @@ def cast_constants(flat: ModelProto, wanted: int) -> list[str]:
         for name in held
         if name not in given
         and readers.get(name)
-        and all(node.op_type == "Cast" and node.attribute[0].i == wanted for node in readers[name])
+        and all(node.op_type == "Cast" and wanted in (None, node.attribute[0].i) for node in readers[name])
     ]
 
 

@@ -20,6 +20,13 @@ case(
     opset=23,
 )
 case(
+    "rms_normalization_of_an_input",  # the schema gives X and Y types of their own, inference gives Y that of X
+    """(float[3,8] x) => (float[3,4] y) { n = RMSNormalization(x, s) y = MatMul(n, z) }""",
+    {"x": normal(3, 8)},
+    weights={"s": normal(8, seed=2), "z": normal(8, 4, seed=3)},
+    opset=23,
+)
+case(
     "attention_mask",  # the mask is added inside
     """(float[1,2,5,8] x, bool[5,5] mask) => (float[1,2,5,4] y)
     { q = MatMul(x, wq) k = MatMul(x, wk) v = MatMul(x, wv) b = Where(mask, zero, low) y = Attention(q, k, v, b) }""",

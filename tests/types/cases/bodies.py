@@ -1,11 +1,19 @@
 """If, Loop, Scan, functions and sequences: what is captured, carried and called."""
 
 import numpy as np
+from onnx import ModelProto, TensorProto
+from onnx.helper import make_attribute, make_tensor_type_proto
 
 from tests.types.case import case, floats, integers, normal
 
 YES, NO = np.array(True), np.array(False)
 X = normal(2, 8)
+
+
+def _say_the_type(model: ModelProto) -> None:
+    empty = model.graph.node[1].attribute[1].g.node[0]
+    empty.attribute.append(make_attribute("type", make_tensor_type_proto(TensorProto.FLOAT, [2, 4])))
+
 
 case(
     "if_captures",  # both branches read a value from outside, and name theirs alike
@@ -139,6 +147,20 @@ case(
     opset=18,
 )
 case(
+    "optional_that_is_empty",  # it says its type, as a message
+    """(float[2,8] x, bool c) => (float[2,4] y)
+    { h = MatMul(x, w)
+      o = If (c) <then_branch = t () => (optional(float[2,4]) p) { p = Optional(h) },
+                  else_branch = e () => (optional(float[2,4]) p) { p = Optional() }>
+      k = OptionalHasElement(o)
+      y = If (k) <then_branch = t () => (float[2,4] q) { g = OptionalGetElement(o) q = Relu(g) },
+                  else_branch = e () => (float[2,4] q) { q = Tanh(h) }> }""",
+    {"x": X, "c": YES},
+    weights={"w": normal(8, 4, seed=1)},
+    opset=18,
+    change=_say_the_type,
+)
+case(
     "functions",  # two calls of one function, and one that it calls
     """(float[2,8] x) => (float[2,4] y) { h = own.Layer(x, w) y = own.Layer(h, u) }
     <opset_import: ["" : 17, "own" : 1], domain: "own"> Layer (a, k) => (r) { m = MatMul(a, k) r = own.Act(m) }
@@ -160,4 +182,21 @@ case(
         "freq": (1 / 10000 ** (np.arange(8) / 8)).astype(np.float32),
     },
     wide=["u", "a", "s", "q", "r"],
+)
+case(
+    "function_with_a_body",  # the branches in a function have weights of their own
+    """(float[2,8] x, bool c) => (float[2,4] y) { h = MatMul(x, w) y = own.Choose(h, c) }
+    <opset_import: ["" : 17], domain: "own"> Choose (a, c) => (r)
+      { r = If (c) <then_branch = t () => (float[2,4] o) <float[4] b = {0.5, -1, 2, 0.25}> { o = Add(a, b) },
+                    else_branch = e () => (float[2,4] o) <float[4] b = {1, 3, -2, 0.75}> { o = Mul(a, b) }> }""",
+    {"x": X, "c": YES},
+    {"x": X, "c": NO},
+    weights={"w": normal(8, 4, seed=1)},
+)
+case(
+    "function_argument_left_out",  # a call gives no upper bound
+    """(float[2,8] x) => (float[2,4] y) { h = MatMul(x, w) a = own.Bound(h, low) y = own.Bound(a, low, high) }
+    <opset_import: ["" : 17], domain: "own"> Bound (a, l, u) => (r) { n = Neg(a) r = Clip(n, l, u) }""",
+    {"x": X},
+    weights={"w": normal(8, 4, seed=1), "low": floats(-1.5), "high": floats(0.5)},
 )

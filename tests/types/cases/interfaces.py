@@ -1,10 +1,17 @@
 """Inputs, outputs and weights: what is both, what is read twice, what is half already, nodes in no order."""
 
 from onnx import ModelProto, TensorProto
+from onnx.helper import make_tensor_value_info
 
 from tests.types.case import case, floats, integers, normal, reverse
 
 X = normal(2, 8)
+
+
+def _weights_as_inputs(model: ModelProto) -> None:
+    model.ir_version = 3
+    for tensor in model.graph.initializer:
+        model.graph.input.append(make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
 
 
 def _initializer_as_output(model: ModelProto) -> None:
@@ -75,12 +82,27 @@ case(
     wide=["h", "u", "a", "c"],
 )
 case(
-    "weight_that_is_an_input",  # IR 3: an initializer with an input of its name, a default that callers may replace
+    "weight_that_is_an_input",  # a default that callers may replace
     """(float[2,8] x, float[4] b) => (float[2,4] y) { h = MatMul(x, w) y = Add(h, b) }""",
     {"x": X},
     {"x": X, "b": normal(4, seed=5)},
     weights={"w": normal(8, 4, seed=1), "b": normal(4, seed=2)},
     wide=["y"],
+)
+case(
+    "weights_at_ir_3",  # below IR 4 each weight has to be an input: nobody feeds it
+    """(float[1,3,8,8] x) => (float[1,4,4,4] y)
+    { c = Conv<pads=[1,1,1,1]>(x, w) n = BatchNormalization(c, s, b, mean, var) r = Relu(n) y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(r) }""",
+    {"x": normal(1, 3, 8, 8)},
+    weights={
+        "w": normal(4, 3, 3, 3, seed=1, scale=0.2),
+        "s": normal(4, seed=2),
+        "b": normal(4, seed=3),
+        "mean": normal(4, seed=4),
+        "var": floats(0.5, 1, 2, 1.5),
+    },
+    opset=8,
+    change=_weights_as_inputs,
 )
 case(
     "half_in_part",  # a convolution is half already, between casts

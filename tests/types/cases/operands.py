@@ -66,9 +66,9 @@ case(
 )
 case(
     "cast_pair_there",  # somebody wanted the rounding to float16 and back
-    """(float[2,8] x) => (float[2,4] y) { h = MatMul(x, w) a = Cast<to=10>(h) b = Cast<to=1>(a) y = Add(b, v) }""",
+    """(float[2,8] x) => (float[2,4] y) { h = MatMul(x, w) a = Cast<to=10>(h) b = Cast<to=1>(a) y = MatMul(b, v) }""",
     {"x": normal(2, 8)},
-    weights={"w": normal(8, 4, seed=1), "v": normal(4, seed=2)},
+    weights={"w": normal(8, 4, seed=1), "v": normal(4, 4, seed=2)},
     seen=["microsoft/onnxconverter-common#271", "microsoft/onnxruntime#20346"],
 )
 case(
@@ -126,13 +126,15 @@ case(
 case(
     "pad_before_a_pool",  # padded with the lowest float32, as exporters write it for MaxPool
     """(float[1,3,8,8] x) => (float[1,4,9,9] y)
-    { c = Conv<pads=[1,1,1,1]>(x, w) p = Pad(c, pads, lowest) y = MaxPool<kernel_shape=[2,2]>(p) }""",
+    { c = Conv<pads=[1,1,1,1]>(x, w) p = Pad(c, pads, lowest) m = MaxPool<kernel_shape=[2,2]>(p) y = Conv(m, v) }""",
     {"x": normal(1, 3, 8, 8)},
     weights={
         "w": normal(4, 3, 3, 3, seed=1, scale=0.2),
+        "v": normal(4, 4, 1, 1, seed=2),
         "pads": integers([0, 0, 1, 1, 0, 0, 1, 1]),
         "lowest": floats(-3.4028235e38),
     },
+    wide=["p", "m"],
     seen=["apple/coremltools#2669"],
 )
 case(

@@ -124,9 +124,9 @@ case(
 )
 case(
     "constant_beyond_the_range",
-    """(float[2,8] x) => (float[2,4] y) { h = MatMul(x, w) d = Div(h, million) e = Mul(d, million) y = Add(e, b) }""",
+    """(float[2,8] x) => (float[2,4] y) { h = MatMul(x, w) d = Div(h, million) e = Mul(d, million) y = MatMul(e, b) }""",
     {"x": normal(2, 8)},
-    weights={"w": normal(8, 4, seed=1), "b": normal(4, seed=2), "million": floats(1e6)},
+    weights={"w": normal(8, 4, seed=1), "b": normal(4, 4, seed=2), "million": floats(1e6)},
     wide=["d", "e"],
     seen=["microsoft/onnxconverter-common#211"],
 )
