@@ -41,6 +41,8 @@ FREE = -1
 
 _OVERRIDABLE_SINCE = 4
 """The IR version from which on an initializer that is also an input is a default."""
+_MANY = 8
+"""Initializers that are also inputs, from which on they are what exporters wrote once, and no defaults."""
 _MOST_NODES = 50_000
 """Nodes in calls of functions that are looked at one by one; beyond, calls with the same types share their types."""
 
@@ -214,7 +216,7 @@ class Problem:
         names = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
         inputs = {value.name for value in graph.input}
         both = names & inputs
-        many = self.model.ir_version < _OVERRIDABLE_SINCE or 2 * len(both) > len(names)
+        many = self.model.ir_version < _OVERRIDABLE_SINCE or (len(both) >= _MANY and 2 * len(both) > len(names))
         return names if many else names - both
 
     def _outside(self, kind: int, name: str, place: Place) -> int:
@@ -346,8 +348,12 @@ class Problem:
                     group = "="
                 variable = groups.get(group) or self._grouped(groups, group, kind, owner)
             value = self._add(place, name, kind, form, variable, index)
+            if op.startswith(_CLASSICAL):
+                self.stay(variable, "runtimes compute it in float32")
             if variable and self._target(kind, form) not in operand.types:
                 self.stay(variable, lacks(node, value, self, place))
+            if op in ("Cast", "CastLike") and (first := place.find(inputs[0])) is not None and first.kind == kind:
+                reads[0] = variable if first.tensor is not None else reads[0]  # it is stored as it is cast
 
     def _grouped(self, groups: dict[str, int], group: str, kind: int, owner: Owner) -> int:
         if group not in groups:
@@ -563,6 +569,7 @@ FORMS: Mapping[str, str] = {
 
 NAMED: Mapping[str, TypeAttribute] = {**ATTRIBUTES, "DequantizeLinear": TypeAttribute("output_dtype")}
 """The operators that may name the type of what they make, by the attribute that does so."""
+_CLASSICAL = "ai.onnx.ml::"
 _OTHERWISE = frozenset([*NAMED, *FORMS, "ConstantOfShape", "Optional", "OptionalGetElement"])
 """The operators whose first output may not have the type of an input of its group."""
 

@@ -14,6 +14,9 @@ _CAST, _NODE = 4, 9
 """What a byte counts that is cast, and that a node computes which is narrow: two casts are worth a node between them,
 and not worth one that only moves numbers."""
 
+_LAUNCH = 1024
+"""What a cast costs, or a node, whatever its size is, in elements."""
+
 Sizes = Callable[[Value], int]
 
 
@@ -136,7 +139,7 @@ def _kept(
 
     for at in touched:
         value, own, readers = links[at]
-        cost = _CAST * size(value)
+        cost = _CAST * (size(value) + _LAUNCH)
         if len(readers) == 1:
             network.connect(vertex(own), vertex(readers[0]), cost, cost)
             continue
@@ -158,4 +161,4 @@ def _saved(problem: Problem, variable: int, made: list[Value], size: Sizes) -> i
     op = owner.place.ops[owner.node]
     if op in MOVING or op == "Cast":
         return 1
-    return _NODE * sum(map(size, made)) + 1
+    return _NODE * (sum(map(size, made)) + _LAUNCH) + 1

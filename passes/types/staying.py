@@ -587,7 +587,7 @@ class Staying:
                     self.value(formal, why)
 
     def _adds_up(self, inner: Place, formal: Value, where: int) -> bool:
-        """Whether a carried value comes out as itself with something added, or multiplied."""
+        """Whether a carried value comes out as itself with something added."""
         pending, seen, added = [formal], set[int](), False
         while pending:
             value = pending.pop()
@@ -599,7 +599,7 @@ class Staying:
                         added = True
                     continue
                 node = inner.nodes[index]
-                if node.op_type in ("Add", "Sub", "Sum", "Where", "Mul", "Identity", "Cast") and index not in seen:
+                if node.op_type in ("Add", "Sub", "Sum", "Where", "Identity", "Cast") and index not in seen:
                     seen.add(index)
                     made = inner.values.get(node.output[0])
                     if made is not None:
@@ -640,7 +640,7 @@ _COUNTING = (
 )
 _STEPS = (
     *("Mul", "MatMul", "Einsum", "Add", "Div", "Sub", "Where", "Floor", "Ceil", "Round", "Mod", "Clip", "Min", "Max"),
-    "Neg",
+    *("Neg", "Pow", "Exp", "Reciprocal"),
 )
 """The operators through which an angle or an index is followed to what it is made of."""
 _SCALING = ("BatchNormalization", "InstanceNormalization", "Mul", "Div", "LpNormalization")
