@@ -1,0 +1,107 @@
+"""`--types` as a person types it: what is written, and what is said of a mistake."""
+
+import onnx
+import pytest
+
+from opshift.cli.main import main
+from tests.types import cases as _cases  # noqa: F401  adds them
+from tests.types import judge
+from tests.types.case import CASES
+
+
+def wrong(why):
+    """What fails today; it fails here once it is right."""
+    return pytest.mark.xfail(reason=why, strict=True)
+
+
+@pytest.fixture
+def convert(tmp_path, capsys):
+    """Convert a case, and return the exit code, what was written, and what was said."""
+
+    def run(name, *options):
+        target = tmp_path / "out.onnx"
+        onnx.save(CASES[name].model, tmp_path / "in.onnx")
+        code = main(["convert", str(tmp_path / "in.onnx"), str(target), *options])
+        said = capsys.readouterr()
+        return code, onnx.load(target) if target.exists() else None, said.out + said.err
+
+    return run
+
+
+CONSTANTS = "constants of nodes Constant are not put back before the proof"
+
+
+@pytest.mark.parametrize("interface", ["keep", "narrow"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cast_there",
+        "layer_norm_variance",
+        "loop_state",
+        pytest.param("weights_in_constant_nodes", marks=wrong(CONSTANTS)),
+    ],
+)
+def test_a_right_result_is_written(name, interface, convert):
+    code, written, _ = convert(name, "--types", "float16", "--interface", interface)
+    assert code == 0
+    assert judge.judge(CASES[name], written, narrow=interface == "narrow").wrong == ()
+
+
+@wrong("the model is written as it was, with the interface kept, and exit 0")
+def test_a_narrow_interface_that_no_budget_allows_is_not_passed_over(convert):
+    code, written, _ = convert("cast_there", "--types", "float16", "--interface", "narrow", "--budget", "1e-9")
+    assert code in (3, 4)
+    assert written is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--keep", "op:Nope"],
+        ["--keep", "node:nope*"],
+        ["--only", "value:nope"],
+        ["--budget", "nope:0.1"],
+        ["--interface", "input:nope=float16"],
+    ],
+)
+@wrong("what names nothing in the model is passed over")
+def test_a_name_that_is_not_there_is_told(options, convert):
+    _, _, said = convert("cast_there", "--types", "float16", *options)
+    assert "nope" in said.lower()
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--float16"], "--types float16"),
+        (["--fp16"], "--types float16"),
+        (["--dtype", "fp16"], "--types float16"),
+        (["--keep-io-types"], "--interface keep"),
+        (["--op-block-list", "Conv"], "--keep op:Conv"),
+        (["--node-block-list", "a"], "--keep node:a"),
+        (["--nodes_to_exclude", "a"], "--keep node:a"),
+        (["--calibration_data", "real.npz"], "--inputs real.npz"),
+    ],
+)
+@wrong("unknown argument")
+def test_options_of_other_converters_answer_with_the_line_to_type(options, line, convert):
+    with pytest.raises(SystemExit) as left:
+        convert("cast_there", *options)
+    assert line in str(left.value)
+
+
+def test_a_budget_that_cannot_hold_writes_nothing(convert):
+    code, written, said = convert("cast_there", "--types", "float16", "--budget", "1e-7")
+    assert code == 3
+    assert written is None
+    assert "--budget" in said
+
+
+def test_what_stays_wide_is_said_and_kept_a_second_time(tmp_path, capsys):
+    source, once, twice = (str(tmp_path / name) for name in ("in.onnx", "once.onnx", "twice.onnx"))
+    onnx.save(CASES["layer_norm_variance"].model, source)
+    assert main(["convert", source, once, "--types", "float16"]) == 0
+    assert "Pow" in capsys.readouterr().out
+    assert any("Pow" in one.value or "p" in one.value for one in onnx.load(once).metadata_props)
+    assert main(["convert", once, twice, "--types", "float16"]) == 0
+    assert onnx.load(twice) == onnx.load(once)
