@@ -36,6 +36,31 @@ _ELSEWHERE = (
     ("rebatch", "the batch is fixed by --fix-shape or --rebatch", "-b --batch --batch-size"),
     ("fix_shape", "sizes are fixed by --fix-shape", "--shape --input-shapes --overwrite-input-shape"),
     ("optimize", "graphs are made smaller by --optimize", "--simplify"),
+    (
+        "types",
+        "half precision is asked for by --types: opshift convert IN OUT --types float16",
+        "--float16 --fp16 --half --dtype --precision --bfloat16 --bf16 --to-fp16 --convert-fp16 --data-type",
+    ),
+    (
+        "keep",
+        "inputs and outputs keep their types without it: opshift convert IN OUT --types float16",
+        "--keep-io-types",
+    ),
+    (
+        "keep",
+        "operators keep their types by --keep: opshift convert IN OUT --types float16 --keep op:NAME",
+        "--op-block-list --op-types-to-exclude --op-types-block-list",
+    ),
+    (
+        "keep",
+        "nodes keep their types by --keep: opshift convert IN OUT --types float16 --keep node:NAME",
+        "--node-block-list --nodes-to-exclude --exclude-nodes",
+    ),
+    (
+        "inputs",
+        "real inputs are given by --inputs: opshift convert IN OUT --types float16 --inputs FILE.npz",
+        "--calibration-data --calibration-data-path --calib",
+    ),
     ("no_verify", "nothing is proved with --no-verify", "--skip-verify --no-check --skip-check"),
 )
 """What an option of other tools is here: for parsers that know one by that name."""

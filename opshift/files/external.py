@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from opshift.files import varints
-from opshift.files.skeletons import Piece, Range
+from opshift.files.skeletons import Piece, Range, Recoded, size_of
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
@@ -133,7 +133,7 @@ def arrange(
         InvalidModel: data are not there, or cannot be kept.
     """
     target = output.parent.resolve()
-    if policy == "all":
+    if policy == "all" or (policy != "none" and any(map(tensor_data.was_outside, tensors(model)))):
         return _consolidate(model, folder, _data_file(model, output), threshold)
     if policy == "none":
         for tensor in list(external(model)):
@@ -203,7 +203,7 @@ def _consolidate(model: ModelProto, folder: Path, location: str, threshold: int)
         if not tensor_data.is_stored(tensor) and (not readable or tensor.ByteSize() < threshold):
             continue
         piece = _bytes_of(tensor, folder)
-        size = 0 if piece is None else len(piece) if isinstance(piece, bytes) else piece.end - piece.start
+        size = 0 if piece is None else size_of(piece)
         external = tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor)
         shown = tensor.data_type in kinds and len(tensor.dims) <= 1 and size < THRESHOLD
         if piece is None or size < threshold or shown or not (readable or external):
@@ -222,6 +222,8 @@ def _bytes_of(tensor: TensorProto, folder: Path) -> Piece | None:
     """What external data hold of a tensor, unread where it lies in a file in that form; None for texts."""
     if tensor_data.is_stored(tensor):
         found = tensor_data.place(tensor)
+        if found.source:
+            return Recoded(found, tensor_data.nbytes(tensor), tensor.data_type)
         if found.offset or not found.fields:
             length = tensor_data.nbytes(tensor) if found.length is None else found.length
             return Range(found, found.offset, found.offset + length)
@@ -291,7 +293,7 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
         if not tensor_data.is_stored(tensor) or not (embedded or tensor_data.is_embedded(tensor)):
             continue
         found = tensor_data.place(tensor)
-        if embedded or not found.offset:
+        if embedded or not found.offset or found.source:
             tensor.CopyFrom(tensor_data.loaded(tensor, folder))
         else:
             tensor_data.refer(tensor, found.location, (found.offset, found.offset + (found.length or 0)))

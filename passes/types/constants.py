@@ -60,8 +60,9 @@ def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | N
 
 
 def overflow(form: Format) -> float:
-    """The least number that rounds to infinity."""
-    return form.most * (1 + 2.0**-12) if form.integers == 2**11 else form.most * (1 + 1 / (2.0 * form.integers))
+    """The least number that rounds to infinity: half a step beyond the largest one."""
+    digits = form.integers
+    return form.most + form.most / (2 - 2 / digits) / digits
 
 
 def _vanishes(positive: np.ndarray[Any, Any], gone: np.ndarray[Any, Any]) -> bool:
@@ -97,11 +98,19 @@ def read(tensor: TensorProto, folder: str | None) -> np.ndarray[Any, Any] | None
     return None if array is None else array.astype(np.float32) if held.data_type == T.BFLOAT16 else array
 
 
-def converted(tensor: TensorProto, target: int, folder: str | None, limit: float | None = None) -> TensorProto | None:
+def converted(
+    tensor: TensorProto, target: int, folder: str | None, limit: float | None = None, *, lazy: bool = False
+) -> TensorProto | None:
     """A constant in another type, each number rounded once; None where its data cannot be had.
 
-    With a `limit`, finite numbers beyond the range of the type become that number, with their sign.
+    With a `limit`, finite numbers beyond the range of the type become that number, with their sign. A `lazy` one that
+    lies in a file stays there, and is converted when it is written.
     """
+    if lazy and limit is None and folder is not None and tensor_data.is_stored(tensor):
+        made = TensorProto()
+        made.CopyFrom(tensor)
+        if tensor_data.retype(made, target):
+            return made
     held = read(tensor, folder)
     if held is None:
         return None
@@ -116,6 +125,11 @@ def converted(tensor: TensorProto, target: int, folder: str | None, limit: float
         made.metadata_props.extend(tensor.metadata_props)
     made.raw_data = rounded(held, target).tobytes()
     return made
+
+
+def is_lazy(tensor: TensorProto) -> bool:
+    """Whether a constant is converted when it is written."""
+    return tensor_data.is_stored(tensor) and bool(tensor_data.place(tensor).source)
 
 
 def is_same(narrow: TensorProto, wide: TensorProto, folder: str | None) -> bool:

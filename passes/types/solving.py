@@ -30,7 +30,10 @@ def solve(problem: Problem, size: Sizes) -> list[bool]:
         if problem.reasons[variable]:
             wide[root[variable]] = True
         owner = problem.owners[variable]
-        if owner is not None and owner.node >= 0 and owner.place.ops[owner.node].rpartition("::")[2] in HEAVY:
+        if owner is None:
+            continue
+        asked = owner.node < 0 and owner.place is problem.main  # of inputs and outputs of the model
+        if asked or (owner.node >= 0 and owner.place.ops[owner.node].rpartition("::")[2] in HEAVY):
             heavy[root[variable]] = True
     made, links = _links(problem, root)
     narrow = [not wide[root[variable]] for variable in range(count)]

@@ -1,0 +1,56 @@
+"""Numbers of one element type as those of another, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from opshift.passes.model.messages import TensorProto
+
+if TYPE_CHECKING:
+    import numpy as np
+
+T = TensorProto
+
+DTYPES: Mapping[int, str] = {T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.BFLOAT16: "<u2"}
+"""How numpy reads the bytes of each type; bfloat16 as its bits."""
+
+
+def rounded(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
+    """The numbers of an array rounded once to a type, as an array of that type; bfloat16 as its bits."""
+    import numpy as np
+
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return _bfloat16_bits(array) if target == T.BFLOAT16 else array.astype(DTYPES[target])
+
+
+def widened(array: np.ndarray[Any, Any], kind: int) -> np.ndarray[Any, Any]:
+    """Numbers of a type as such that numpy has: bfloat16, by its bits, as float32."""
+    import numpy as np
+
+    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32) if kind == T.BFLOAT16 else array
+
+
+def recoded(data: bytes, source: int, target: int) -> bytes:
+    """Bytes of numbers of one type as those of another."""
+    import numpy as np
+
+    return rounded(widened(np.frombuffer(data, DTYPES[source]), source), target).tobytes()
+
+
+def _bfloat16_bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bits of numbers rounded to bfloat16, to even where two are as near.
+
+    Of float64, a number between two of float32 first goes to the one that is odd, so that it is not rounded twice.
+    """
+    import numpy as np
+
+    single = np.ascontiguousarray(array, dtype=np.float32)
+    bits = single.view(np.uint32)
+    if array.dtype == np.float64:
+        inexact = (single.astype(np.float64) != array) & np.isfinite(array) & np.isfinite(single)
+        toward = np.where(np.abs(single.astype(np.float64)) > np.abs(array), bits - np.uint32(1), bits)
+        bits = np.where(inexact, toward | np.uint32(1), bits)
+    upper = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
+    quiet = np.uint16(0x7FC0) | (bits >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(single), quiet, upper.astype(np.uint16))
