@@ -47,7 +47,6 @@ def test_a_right_result_is_written(name, interface, convert):
     assert judge.judge(CASES[name], written, narrow=interface == "narrow").wrong == ()
 
 
-@wrong("the model is written as it was, with the interface kept, and exit 0")
 def test_a_narrow_interface_that_no_budget_allows_is_not_passed_over(convert):
     code, written, _ = convert("cast_there", "--types", "float16", "--interface", "narrow", "--budget", "1e-9")
     assert code in (3, 4)
@@ -76,18 +75,17 @@ def test_a_name_that_is_not_there_is_told(options, convert):
         (["--float16"], "--types float16"),
         (["--fp16"], "--types float16"),
         (["--dtype", "fp16"], "--types float16"),
-        (["--keep-io-types"], "--interface keep"),
-        (["--op-block-list", "Conv"], "--keep op:Conv"),
-        (["--node-block-list", "a"], "--keep node:a"),
-        (["--nodes_to_exclude", "a"], "--keep node:a"),
-        (["--calibration_data", "real.npz"], "--inputs real.npz"),
+        (["--keep-io-types"], "--types float16"),
+        (["--op-block-list", "Conv"], "--keep op:NAME"),
+        (["--node-block-list", "a"], "--keep node:NAME"),
+        (["--nodes_to_exclude", "a"], "--keep node:NAME"),
+        (["--calibration_data", "real.npz"], "--inputs FILE.npz"),
     ],
 )
-@wrong("unknown argument")
 def test_options_of_other_converters_answer_with_the_line_to_type(options, line, convert):
-    with pytest.raises(SystemExit) as left:
-        convert("cast_there", *options)
-    assert line in str(left.value)
+    code, written, said = convert("cast_there", *options)
+    assert (code, written) == (2, None)
+    assert line in said
 
 
 def test_a_budget_that_cannot_hold_writes_nothing(convert):
