@@ -103,3 +103,28 @@ def test_what_stays_wide_is_said_and_kept_a_second_time(tmp_path, capsys):
     assert any("Pow" in one.value or "p" in one.value for one in onnx.load(once).metadata_props)
     assert main(["convert", once, twice, "--types", "float16"]) == 0
     assert onnx.load(twice) == onnx.load(once)
+
+
+ELSEWHERE = "a weight in another file is said not to be its source, rounded once"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--external-data", "copy"],
+        ["--external-data", "none"],
+        pytest.param(["--external-data", "all", "--threshold", "0"], marks=wrong(ELSEWHERE)),
+    ],
+)
+def test_weights_in_other_files(options, tmp_path):
+    case = CASES["weight_with_two_readers"]
+    model = onnx.ModelProto.FromString(case.model.SerializeToString())
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    source, target = tmp_path / "in" / "model.onnx", tmp_path / "out" / "model.onnx"
+    onnx.save(model, source, save_as_external_data=True, location="weights", size_threshold=0)
+    held = [file.read_bytes() for file in (source, tmp_path / "in" / "weights")]
+    assert main(["convert", str(source), str(target), "--types", "float16", *options]) == 0
+    assert judge.judge(case, onnx.load(target)).wrong == ()
+    assert [file.read_bytes() for file in (source, tmp_path / "in" / "weights")] == held
