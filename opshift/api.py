@@ -629,7 +629,7 @@ def diff(before: Model, after: Model, *, progress: Heard | None = None) -> Diffe
     with heard(progress):
         one, other = Side(*loaded(before)), Side(*loaded(after))
         for side in (one, other):
-            convert.checked(side.model)
+            convert.check_model(side.model)
         names = [os.fspath(m) if isinstance(m, (str, os.PathLike)) else "" for m in (before, after)]
         return difference(one, other, (names[0] or "the first", names[1] or "the second"))
 
