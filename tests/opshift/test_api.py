@@ -89,7 +89,7 @@ def test_inline(source):
     assert [n.op_type for n in result.graph.node] == ["Mul", "ReduceSum", "Sqrt"]
     assert result.opset_import[0].version == 13
     assert opshift.inline(norm, ["ReduceL2"], 12).opset_import[0].version == 12
-    with pytest.raises(opshift.Refused, match="no definition"):
+    with pytest.raises(opshift.Refused, match="basic operator"):
         opshift.inline(source, ["ReduceMax"])
 
 
@@ -155,7 +155,7 @@ def test_a_model_that_ends_the_process_of_a_proof_is_unverified(source, monkeypa
     monkeypatch.setattr(OnnxRuntime, "run", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))
     found = opshift.verify(source, source)
     assert found.status == "unverified"
-    assert "ended" in found.why
+    assert "crashed" in found.why
 
 
 # --- what is shown ------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_a_plan_prints_a_few_lines_and_is_a_table_in_a_notebook(source):
 def test_a_plan_that_is_refused_says_why(source):
     strings = model("y = StringConcat(a, b)", 20, inputs="string[N] a, string[N] b", outputs="string[N] y")
     plan = opshift.plan(strings, 13)
-    assert str(plan).splitlines()[0] == "refused: 1 reason; nearest opset that can be reached: 20"
+    assert str(plan).splitlines()[0] == "refused: 1 reason; nearest opset that works: 20"
     assert "1 x StringConcat opset 20 -> 19" in str(plan)
 
 

@@ -140,13 +140,13 @@ def test_inline_takes_many_too(here, tmp_path):
     [
         (["in/a.onnx", "more/a.onnx"], "out", [], "would both be written"),
         (["in/a.onnx", "in/a.onnx"], "out", [], "would both be written"),
-        (["in/a.onnx", "more/a.onnx.onnx"], "out", [], "a name that data of"),
+        (["in/a.onnx", "more/a.onnx.onnx"], "out", [], "; use another folder"),
         (["in/a.onnx", "in/b.onnx"], "in", [], "is the input"),
         (["link/b.onnx"], "in", [], "is the input"),
-        (["in/a.onnx"], "in/b.onnx", [], "is no folder"),
-        (["in/a.onnx"], "holds", [], "is no regular file"),
-        (["in/a.onnx", "in/b.onnx"], "linked", [], "are one file"),
-        (["in/a.onnx"], "out", ["--in-place"], "give no --out-dir"),
+        (["in/a.onnx"], "in/b.onnx", [], "is not a folder"),
+        (["in/a.onnx"], "holds", [], "is not a regular file"),
+        (["in/a.onnx", "in/b.onnx"], "linked", [], "are the same file"),
+        (["in/a.onnx"], "out", ["--in-place"], "give --in-place or --out-dir, not both"),
         (["in/a.onnx"], "out", ["--jobs", "0"], "1 or more"),
     ],
 )
