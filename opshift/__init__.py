@@ -1,4 +1,4 @@
-"""Move ONNX models between opset versions, up and down, and prove that the result computes the same."""
+"""Convert ONNX models between opset versions, up and down, and prove that the result computes the same."""
 
 from __future__ import annotations
 

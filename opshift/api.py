@@ -81,9 +81,9 @@ class Plan:
 
     def _head(self) -> str:
         if self.refusals:
-            nearest = f"; nearest opset that can be reached: {self.nearest}" if self.nearest is not None else ""
+            nearest = f"; nearest opset that works: {self.nearest}" if self.nearest is not None else ""
             return f"refused: {several(len(self.refusals), 'reason')}{nearest}"
-        needs = f"; left to you: {self.needs[0]}" if self.needs else ""
+        needs = f"; you have to fix: {self.needs[0]}" if self.needs else ""
         return f"{several(len(self.changes), 'change')}, {self.grade}{needs}"
 
     def _rows(self) -> list[tuple[int, str, str, str]]:
@@ -259,7 +259,7 @@ def inline(
     goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends), zipmap, map)
     goal = goals.with_carriers(goal, interface)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
-        raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
+        raise ValueError("nothing to do: give operators, a domain, a target, portable=True or sizes to fix")
     return _reached(model, goal, progress)
 
 
@@ -406,7 +406,7 @@ def merge(
 
     Args:
         first: as for `convert_version`.
-        second: the model that reads what the first yields.
+        second: the second model, which reads outputs of the first.
         connect: outputs of the first with the inputs of the second that they become: `{"y": "x"}`; without it, those
             of one name, or the only output and the only input.
         progress: as for `convert_version`.

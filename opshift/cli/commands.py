@@ -1,4 +1,4 @@
-"""The verbs of the command line."""
+"""The commands: what each does with its parsed options."""
 
 from __future__ import annotations
 
@@ -44,12 +44,10 @@ if TYPE_CHECKING:
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift convert`."""
+    """Make the goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
-        raise ValueError(
-            "name what to reach: --opset, --target or --ir-version, --types, or a --quantization; or what to fix"
-        )
+        raise ValueError("nothing to do: give --opset, --target, --ir-version, --types, --quantization or --fix-shape")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
         wanted = replace(wanted, quantization=goals.check_quantization(options.quantization))
@@ -61,36 +59,36 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 
 
 def _fixing(options: argparse.Namespace) -> bool:
-    """Whether anything is to be fixed, which is a goal by itself."""
+    """Whether sizes, inputs or the batch are fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
     named = options.rename or options.add_output or options.drop_output
     return bool(fixing or named or options.zipmap or options.map or options.types or options.interface)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
-_SAME = "--target and --opset say the same thing; give one"
+_SAME = "give --target or --opset, not both"
 
 
 def _backend(options: argparse.Namespace) -> Backend | None:
-    """What `--target` names; raises `ValueError` for an opset."""
+    """Find the backend that `--target` names; raises `ValueError` for an opset."""
     found = resolving.find_backend(options.target)
     if found is None and options.target is not None:
-        raise ValueError(f"{options.target} is an opset, not a target: --opset {options.target}")
+        raise ValueError(f"{options.target} is an opset: use --opset {options.target}")
     return found
 
 
 def fold_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift fold`."""
+    """Make the goal of `opshift fold`."""
     return _conversion(options, goals.folding(options.op or None, optimize=options.optimize))
 
 
 def optimize_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift optimize`."""
+    """Make the goal of `opshift optimize`."""
     return goals.conversion(None, options.ir_version, Refinement(optimize=True))
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
-    """The goal to reach every opset that `--opset` names."""
+    """Make the goal to reach every opset that `--opset` names."""
     targets: dict[str, int] = {}
     ir: int | None = None
     backend: Backend | None = None
@@ -109,13 +107,13 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
 
 
 def inline_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift inline`."""
+    """Make the goal of `opshift inline`."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
     named = bool(names or options.portable) or options.domain is not None or options.target is not None
     if not named and not _fixing(options):
-        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target; or what to fix")
+        raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
     targets = resolving.resolve_target(options.opset)[0] if options.opset else {}
@@ -141,7 +139,7 @@ GOALS = {
 
 
 def _preparation(options: argparse.Namespace) -> Preparation | None:
-    """What is done before the stages, which take one model."""
+    """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
     if options.command == "extract":
         from opshift.jobs.preparing import Extraction
         from opshift.passes.inputs.parts import part_of
@@ -152,9 +150,9 @@ def _preparation(options: argparse.Namespace) -> Preparation | None:
         from opshift.passes.inputs.matching import CONNECT, pairs
 
         if options.in_place or options.out_dir is not None:
-            raise ValueError("two models become one; name it behind them")
+            raise ValueError("merge writes one model: give its path after the two models")
         if os.path.exists(options.output) and os.path.samefile(options.output, options.other):
-            raise ValueError("the output is the second model; give another path")
+            raise ValueError("the output is one of the models: give another path")
         return Merging(options.other, pairs(options.connect, CONNECT))
     return None
 
@@ -164,20 +162,20 @@ _LABELS = {"extract": "part"}
 
 
 def _denied(path: Path) -> list[str]:
-    """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
+    """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
     from opshift.passes.backends.door import loads, text_of
 
     text = text_of(path)
     if path.suffix == ".toml":
         held = loads(text, str(path)).get("ops")
         if not isinstance(held, list):
-            raise ValueError(f"{path} holds no list `ops`")
+            raise ValueError(f"{path} has no list `ops`")
         return [str(name) for name in held]
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
 def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
-    """Rewrite one model, or many into a folder; returns the exit code."""
+    """Convert one model, or many into a folder, and print the outcome; returns the exit code."""
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
@@ -200,7 +198,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     )
     if options.out_dir is not None:
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):
-            raise ValueError("--try takes one model after the other; give no --jobs or --backend")
+            raise ValueError("--try runs one model at a time: leave out --jobs and --backend")
         return _rewrite_all(options, goal, manner)
     output = outputs.output(options, _LABELS.get(options.command, goal.label))
     outputs.look(options.report, _file(options.save_inputs))
@@ -219,18 +217,18 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
 
 
 def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
-    """How to try the result in the target's backend, if that is asked for."""
+    """Read the options of `--try`; None without it."""
     if not getattr(options, "try_", False):
         for option in ("tries", "seconds", "learn"):
             if getattr(options, option, None) is not None:
-                raise ValueError(f"--{option} is of no effect without --try")
+                raise ValueError(f"--{option} needs --try")
         return None
     from opshift.trying import door as trying
 
     given = {name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None}
     bound = trying.Bound(**given)
     if bound.tries < 1 or not bound.seconds > 0:  # NaN is not, either
-        raise ValueError("--tries is 1 or more, --seconds more than 0")
+        raise ValueError("--tries must be 1 or more, --seconds more than 0")
     if options.learn is not None:
         trying.check_learnt(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
@@ -240,14 +238,14 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
 def _report(
     options: argparse.Namespace, outcome: Outcome, source: ModelProto | None = None, result: ModelProto | None = None
 ) -> AbstractContextManager[None]:
-    """The page, which stands once what it tells of does; what changed is drawn of two models."""
+    """Write the HTML report once the result is written; it draws changes from both models."""
     from opshift.cli import report
 
     return told(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
 
 
 def _file(path: str | None) -> str | None:
-    """What inputs are kept in where that is one file, not a folder of them."""
+    """Return the path of `--save-inputs` if it is a file; None for a folder."""
     return path if path is not None and path.endswith(".npz") else None
 
 
@@ -270,11 +268,11 @@ def _asked(options: argparse.Namespace) -> Asked:
 
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
-    """Rewrite many models into a folder; one that fails does not stop the others."""
+    """Convert many models into a folder; if one fails, the others go on."""
     from opshift.jobs import batch
 
     if options.in_place:
-        raise ValueError("--in-place writes to the models themselves; give no --out-dir")
+        raise ValueError("give --in-place or --out-dir, not both")
     jobs = batch.arrange(options.paths, options.out_dir, goal, manner)
     console = _console()
     plain = console is None and options.format == "text" and not options.quiet
@@ -303,7 +301,7 @@ def _folder(model: str) -> str:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """`opshift verify`."""
+    """Run `opshift verify`."""
     from opshift.verification.verify import compare_models  # slow to import, and not wanted without a proof
 
     if options.evidence and os.path.exists(options.evidence):
@@ -360,7 +358,7 @@ def diff(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    """Make a proof again, as its evidence says it was made, and tell whether that holds."""
+    """Repeat the proof of an evidence file, and report whether it still holds."""
     from opshift.jobs import evidence
     from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
 
@@ -386,7 +384,7 @@ def _replay(options: argparse.Namespace) -> int:
         )
     said = evidence.replayed(held, found)
     parts = f"{outcome_.several(len(held['regions']), 'kind')} of changed parts"
-    lines = said or [f"the evidence holds: {held['status']}, {parts} proved again"]
+    lines = said or [f"the evidence is confirmed: {held['status']}, {parts} proved again"]
     if options.format == "json":
         print(documents.written(options.command, {"holds": not said, "differs": said, "verification": asdict(found)}))
     else:
@@ -428,11 +426,11 @@ def _side(path: str) -> Side:
 def inspect(options: argparse.Namespace) -> int:
     """`opshift inspect`, of one model or of several; of these, one that cannot be read does not stop the others."""
     if options.strict and options.target is None and options.opset is None:
-        raise ValueError("--strict is about a target; give --target or --opset")
+        raise ValueError("--strict needs --target or --opset")
     if not options.more:
         return _inspect(options)
     if options.format == "json":
-        raise ValueError("--format json is for one model")
+        raise ValueError("--format json takes one model")
     codes, several = [], [options.model, *options.more]
     for path in several:
         display.say(f"== {path}")
@@ -479,7 +477,7 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
-    """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
+    """Run `opshift inspect --target` or `--opset`: show what would change, and what would be refused."""
     from opshift.jobs.advice import advice
     from opshift.passes.backends.door import known as known_calls
     from opshift.passes.backends.door import obstacles
@@ -508,7 +506,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
 
 
 def ledger(options: argparse.Namespace) -> int:
-    """`opshift ledger`."""
+    """Run `opshift ledger`."""
     from opshift.catalog import ledger as table
 
     if options.op:
@@ -517,8 +515,8 @@ def ledger(options: argparse.Namespace) -> int:
     elif options.opset is not None:
         found = table.needed(options.opset)
         if not found and not 1 <= options.opset <= schemas.latest() + 1:  # the next one is asked for before it is out
-            raise ValueError(f"opset {options.opset} is not known; 1 to {schemas.latest()} are")
-        print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
+            raise ValueError(f"unknown opset {options.opset}; supported: 1 to {schemas.latest()}")
+        print("\n".join(found) if found else f"no operator changes at opset {options.opset} of the installed onnx")
     elif options.markdown:
         document(table.as_markdown())
     elif options.definitions:
@@ -532,7 +530,7 @@ def ledger(options: argparse.Namespace) -> int:
 
 
 def targets(options: argparse.Namespace) -> int:
-    """`opshift targets`."""
+    """Run `opshift targets`."""
     from opshift.passes.backends.door import targets as known
 
     if options.format == "json":
@@ -547,13 +545,13 @@ def targets(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """`opshift schema`."""
+    """Run `opshift schema`."""
     print(documents.schema_file().read_text(encoding="utf-8"), end="")
     return DONE
 
 
 def probe(options: argparse.Namespace) -> int:
-    """`opshift probe`."""
+    """Run `opshift probe`."""
     from opshift.probing import probe as prober
 
     outputs.look(options.output)

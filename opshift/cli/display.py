@@ -43,27 +43,32 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 12  # inputs or outputs
+_LINES = 5  # of changes
+_OPERATORS = 4  # in a line of changes
 _PREFIXES = "kMGTP"
 
 
 def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, stages: bool = False) -> None:
-    """The same for a person: before and after, what changed and how, and what was proved; last of all the verdict.
+    """Print what became of a model: sizes before and after, at most five lines of changes, the proof, and the verdict.
 
-    `verbose` lists each refusal, and `stages` each stage.
-    Without a console (the output goes to a file or a pipe) the table is plain lines.
+    `verbose` prints a table of operators, every change and every refusal, `stages` each stage with its time. Without a
+    console (the output goes to a file or a pipe) tables are plain lines.
     """
     if outcome.unloaded:
         say(outcome.unloaded, console)
     after = outcome.after
-    rows = _rows(outcome.before, after or outcome.before)
-    _tabulate(rows if after else [row[:2] for row in rows], console)
+    if verbose:
+        rows = _rows(outcome.before, after or outcome.before)
+        _tabulate(rows if after else [row[:2] for row in rows], console)
+    elif after:
+        say(_headline(outcome.before, after), console)
     for line in stage_lines(outcome.stages) if stages else ():
         say(line, console)
     if verbose or not outcome.refusals:
-        for line in _changes(outcome.changes):
+        for line in _changes(outcome.changes) if verbose else _main_changes(outcome.changes):
             say(line, console)
-    stays = _refused(outcome.stays, verbose=verbose, said="stays on floats")
-    unread = _refused(outcome.unread, verbose=verbose, said="not read")
+    stays = _refused(outcome.stays, verbose=verbose, said="not quantized")
+    unread = _refused(outcome.unread, verbose=verbose, said="not supported")
     types = _types(outcome, verbose=verbose) if outcome.types is not None or outcome.deviations else []
     for line in [*idle.told(outcome), *types, *stays, *unread, *_taken_back(outcome.taken_back)]:
         say(line, console)
@@ -71,7 +76,7 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
         say(line, console, style="red")
     for need in outcome.needs:
         say(f"left to you: {need}", console)
-    for line in _closing(outcome):
+    for line in _closing(outcome, verbose=verbose):
         say(line, console)
 
 
@@ -117,10 +122,10 @@ def inspection(
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
     _tabulate(_described(found, held, of, read, verbose=verbose), console)
     if not reach:
-        say("opsets that can be reached, and targets that read it: --reach tries each, --opset N one", console)
+        say("opsets and targets that work: --reach tries all of them, --opset N one", console)
         return
     blocked = [opset for opset, result in reach.items() if result.refusals]
-    say(f"opsets that can be reached: {_ranges([opset for opset in reach if opset not in blocked])}", console)
+    say(f"opsets that work: {_ranges([opset for opset in reach if opset not in blocked])}", console)
     own = found.opsets.get("", 0)
     for run in _runs(blocked):
         nearest = run[-1] if run[-1] < own else run[0]
@@ -131,13 +136,13 @@ def inspection(
 def _described(
     found: Facts, held: Contents, of: Fates, read: Readers | None, *, verbose: bool
 ) -> list[tuple[str, str]]:
-    """Rows of what a model consists of, the first screen of which says what most people ask."""
+    """List the rows of `inspect`; the first screen has what most people ask."""
     rows = [("written by", held.producer)] if held.producer else []
     rows += [row[:2] for row in _rows(found, found)]
     missing = [location for location, size in held.files.items() if size is None]
     if there := len(held.files) - len(missing):
         rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))
-    rows += [("data not there", counted(missing))] if missing else []
+    rows += [("missing data files", counted(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
         shown = list(values.items())[: None if verbose else _SHOWN]
         rows += [(f"{label} {name}", kind) for name, kind in shown]
@@ -164,7 +169,7 @@ def _described(
 
 
 def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tuple[str, str]]:
-    """Rows of who has the operators of a model, and who reads it."""
+    """List the rows of `inspect` about targets that support the model."""
     from opshift.jobs.readers import count_runtimes
 
     rows = []
@@ -175,7 +180,7 @@ def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tup
     if read is None:
         return rows
     names = [f"{versions[0]} and newer" if len(versions) > 1 else versions[0] for versions in read.reads.values()]
-    rows.append(("read by", ", ".join(names) or "no target that is known"))
+    rows.append(("read by", ", ".join(names) or "no known target"))
     blocked = sorted(read.blocked.items(), key=lambda item: item[1])
     names = [f"{name} ({several(count, 'call')})" for name, count in blocked]
     if names:
@@ -191,7 +196,7 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
     for line in _known(held.known):
         say(line, console)
-    for line in _refused(held.obstacles, verbose=verbose, said="not read"):
+    for line in _refused(held.obstacles, verbose=verbose, said="not supported"):
         say(line, console)
     if not held.refusals:
         for line in _changes(held.changes):
@@ -204,7 +209,10 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
     if held.opset:
         say(f"it {'cannot' if held.refusals else 'can'} be converted to {held.target}{tries}", console)
     elif held.refusals:
-        say(f"{held.target} does not read this model, and it cannot be rewritten for it{tries}", console)
+        say(
+            f"{held.target} does not support this model, and opshift cannot rewrite it for {held.target}{tries}",
+            console,
+        )
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
@@ -230,28 +238,28 @@ def _as_it_is(held: Prospect) -> str:
     unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
     if unknown:
         return (
-            f"whether {held.target} reads {several(unknown, 'call')} of this model is not known; {_asking(held.target)}"
+            f"whether {held.target} reads {several(unknown, 'call')} of this model is unknown; {_asking(held.target)}"
         )
     if any(row.word == BELIEVED for row in held.known):
-        return f"{held.target} reads this model as it is, as far as is documented"
-    return f"{held.target} reads this model as it is"
+        return f"{held.target} runs this model as it is, according to its documentation"
+    return f"{held.target} runs this model as it is"
 
 
 def _asking(target: str) -> str:
     from opshift.verification.adapters import KNOWN
 
     stem = target.rpartition("-")[0]
-    return f"`opshift inline --target {target} --try` tries it" if stem in KNOWN else "try it there"
+    return f"`opshift inline --target {target} --try` tests it" if stem in KNOWN else "test it there"
 
 
 def shared(done: Shared) -> None:
-    """What became of weights that were taken out, or drawn."""
+    """Print the outcome of `strip` and `fill`."""
     sizes = f"{_bytes(done.before)} -> {_bytes(done.after)}"
     if done.compressed:
-        say(f"took out {several(done.tensors, 'tensor')} of {_bytes(done.bytes)}")
+        say(f"removed {several(done.tensors, 'tensor')}, {_bytes(done.bytes)}")
         say(f"size: {sizes}, {_bytes(done.compressed)} compressed")
     else:
-        say(f"drew {several(done.tensors, 'tensor')} of {_bytes(done.bytes)}")
+        say(f"filled {several(done.tensors, 'tensor')}, {_bytes(done.bytes)}")
         say(f"size: {sizes}")
     say(f"written to {done.output}")
 
@@ -349,7 +357,16 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
     return rows
 
 
+def _headline(before: Facts, after: Facts) -> str:
+    """The row of a table in one line, without the operators: `opset 18 -> 13, IR version 10 -> 7, nodes 14 -> 15`."""
+    rows = [(label.removesuffix(" ai.onnx"), *values) for label, *values in _rows(before, after) if label[0] != " "]
+    always = ("opset", "nodes", "size")
+    shown = [(label, values) for label, *values in rows if label in always or len(set(values)) > 1]
+    return ", ".join(f"{label} {' -> '.join(dict.fromkeys(values))}" for label, values in shown)
+
+
 def _changes(changes: Sequence[Change]) -> list[str]:
+    """One line for each operator, version and sentence; changes of element types are reported apart."""
     told = [change for change in changes if change.how != RETYPED]
     counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), told))  # all but the node and the domain
     lines = []
@@ -357,6 +374,27 @@ def _changes(changes: Sequence[Change]) -> list[str]:
         note = f" ({remark})" if remark else ""
         rung = Change("", op, "", source, target, how).rung
         lines.append(f"{count} x {f'{op} {rung}'.strip()}, {grade}: {how}{note}")
+    return lines
+
+
+def _main_changes(changes: Sequence[Change]) -> list[str]:
+    """At most five lines, the most frequent changes first. Operators with the same change share a line."""
+    groups: dict[tuple[str, str, str], list[Change]] = {}
+    for change in changes:
+        if change.how == RETYPED:
+            continue  # reported apart
+        rung = "" if change.source == change.target else change.rung
+        groups.setdefault((change.how, rung, change.grade), []).append(change)
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    lines = []
+    for (how, rung, grade), alike in ordered[:_LINES]:
+        ops = [f"{count} x {op}" for op, count in Counter(change.op for change in alike).most_common()]
+        remarks = list(dict.fromkeys(change.remark for change in alike if change.remark))
+        note = f" ({remarks[0]}{f', and {len(remarks) - 1} more' if len(remarks) > 1 else ''})" if remarks else ""
+        named = counted(ops, _OPERATORS)
+        lines.append(f"{f'{named} {rung}'.strip()}, {grade}: {how}{note}")
+    if more := sum(len(alike) for _, alike in ordered[_LINES:]):
+        lines.append(f"and {several(more, 'more change')} (-v lists all)")
     return lines
 
 
@@ -371,8 +409,9 @@ def _taken_back(found: Sequence[TakenBack]) -> list[str]:
     ]
 
 
-def _closing(outcome: Outcome) -> list[str]:
-    spent = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
+def _closing(outcome: Outcome, *, verbose: bool) -> list[str]:
+    each = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
+    spent = each if verbose else f"{sum(outcome.seconds.values()):.2f} s"
     if outcome.after is None:
         return [f"time: {spent}", _missed(outcome)]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
@@ -387,7 +426,7 @@ def _closing(outcome: Outcome) -> list[str]:
     lines.append(f"with the types put back {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
     if outcome.verification is not None:
         lines += measured(outcome.verification)
-    lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
+    lines += [f"changed there: {line}" for line in _changes(blamed(outcome))]
     return [*lines, _ending(outcome)]
 
 
@@ -397,24 +436,30 @@ def _ending(outcome: Outcome) -> str:
     if outcome.output:
         return f"written to {outcome.output}{f'; not tried in {outcome.untried}' if outcome.untried else ''}"
     if found is None:
-        return "not written: a dry run"
+        return "not written: --dry-run"
     if found.status == "unverified":
         return outcome_.unproved(found)
-    try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
+    try_ = "" if found.repro else "; --repro DIR writes the smallest models that differ"
     return f"not written: the outputs differ{try_}"
 
 
 def _refused(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
-    lines = list(map(str, refusals)) if verbose else grouped(refusals)
-    counted = any(re.search(r"\band \d+ more\b", line) for line in lines) and not verbose
-    return [f"{said}: {line}" for line in lines] + [f"-v lists all {len(refusals)}"] * counted
+    if verbose:
+        return [f"{said}: {refusal}" for refusal in refusals]
+    lines = grouped(refusals)
+    is_cut = any(re.search(r"\band \d+ more\b", line) for line in lines)
+    return [f"{said}: {line}" for line in lines] + [f"-v lists all {len(refusals)}"] * is_cut
 
 
 def _missed(outcome: Outcome) -> str:
     """The verdict on a model that cannot be had: what stands in its way, and what to try."""
+    from opshift.passes.specialization.rebatching import CANNOT_CHANGE  # only refusals need it
+
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
+    if ops and all(each.why.startswith(CANNOT_CHANGE) for each in outcome.refusals):
+        return f"not written: {counted(ops)} mixes the samples of a batch"
     own = outcome.before.opsets.get("")
-    told = f"not written: {counted(ops)} cannot be expressed {outcome.target}".rstrip()
+    told = f"not written: cannot express {counted(ops)} {outcome.target}".rstrip()
     if outcome.nearest is not None and outcome.nearest == own:
         told += f", nor at any opset between that and {own}"
     return f"{told}; try {', or '.join(outcome.tries)}" if outcome.tries else told

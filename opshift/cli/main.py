@@ -99,7 +99,7 @@ def _unprinted(why: OSError) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if why.errno == errno.EPIPE or (os.name == "nt" and why.errno == errno.EINVAL):
         return UNHEARD  # who reads what is printed has left
-    return _fail(argparse.Namespace(), UNWRITABLE, f"the standard output cannot be written: {why.strerror}")
+    return _fail(argparse.Namespace(), UNWRITABLE, f"cannot write to standard output: {why.strerror}")
 
 
 def _fail(options: argparse.Namespace, code: int, *lines: str) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from opshift.files import varints
-from opshift.files.skeletons import Piece, Range
+from opshift.files import skeletons, varints
+from opshift.files.skeletons import Piece, Range, Recoded
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
@@ -62,17 +62,17 @@ def size_of(text: str | int) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?b|)", str(text).strip().lower())
     size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if size < 1:
-        raise ValueError(f"{text!r} is no size; write it as 2GB or 500MB")
+        raise ValueError(f"{text!r} is not a size, such as 2GB or 500MB")
     return size
 
 
 def asked(policy: str | None, threshold: int) -> None:
     """Raise `ValueError` for what a user asks of external data that has no meaning."""
     if policy not in (None, *POLICIES):
-        likely = hint(policy, POLICIES) or f"; {', '.join(POLICIES)} are known"
+        likely = hint(policy, POLICIES) or f"; supported: {', '.join(POLICIES)}"
         raise ValueError(f"unknown external_data {policy!r}{likely}")
     if not isinstance(threshold, int) or threshold < 0:
-        raise ValueError(f"threshold is 0 or more, not {threshold!r}")
+        raise ValueError(f"threshold must be 0 or more, not {threshold!r}")
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -169,14 +169,14 @@ def lost(model: ModelProto, folder: str | os.PathLike[str]) -> str:
         except InvalidModel:  # of what is no file
             continue
         if location == STRIPPED:
-            return "its weights were taken out by opshift strip; opshift fill draws others"
+            return "`opshift strip` removed its weights; `opshift fill` fills in random ones"
         names = ", ".join(tensor.name for tensor in those[:2]) + (" and others" if len(those) > 2 else "")
         ends = [tensor_data.place(tensor) for tensor in those]
         size = max(found.offset + (found.length or tensor_data.nbytes(t)) for found, t in zip(ends, those, strict=True))
         what = f"{len(those)} tensors" if len(those) > 1 else "1 tensor"
         return (
             f"external data {location!r} are not there: {what} ({names}), {size} bytes at least; "
-            f"that file belongs beside the model"
+            f"put the file beside the model"
         )
     return ""
 
@@ -206,6 +206,8 @@ def arrange(
     same = os.path.realpath(folder) == os.path.realpath(target)
     if policy != "keep" and not (policy is None and same) and (why := lost(model, folder)):
         raise InvalidModel(why)
+    if policy != "none" and any(map(tensor_data.was_outside, tensors(model))):  # they have other bytes now
+        policy = "all" if policy == "all" else PACK
     if policy in ("all", PACK):
         return _consolidate(model, folder, output, packing, only_external=policy == PACK)
     if policy == "none":
@@ -274,16 +276,17 @@ def _consolidate(
     known: dict[tuple[int, bytes], tuple[str, tensor_data.Range]] = {}
     kinds = _INTEGERS | (_FLOATS if any(n.op_type in _SCALED for b in bodies(model) for n in b.node) else set())
     for tensor, readable in _held(model):
-        external = tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor)
+        embedded = tensor_data.is_embedded(tensor)
+        external = tensor_data.is_stored(tensor) and (not embedded or tensor_data.was_outside(tensor))
         if only_external and not external:
             continue
         if not tensor_data.is_stored(tensor) and (not readable or tensor.ByteSize() < threshold):
             continue
         piece = _bytes_of(tensor, folder)
-        size = 0 if piece is None else len(piece) if isinstance(piece, bytes) else piece.end - piece.start
+        size = 0 if piece is None else skeletons.size_of(piece)
         shown = tensor.data_type in kinds and len(tensor.dims) <= 1 and size < THRESHOLD
         if piece is None or size < threshold or shown or not (readable or external):
-            if external:
+            if external and not embedded:
                 tensor_data.embed(tensor)
             continue
         key = (size, _digest(piece, folder)) if packing.dedupe else (0, b"")
@@ -322,10 +325,15 @@ def _digest(piece: Piece, folder: Path) -> bytes:
     if isinstance(piece, bytes):
         return hashlib.sha256(piece).digest()
     held = hashlib.sha256()
+    first, last = piece.found.offset, piece.found.offset + (piece.found.length or 0)
+    if isinstance(piece, Range):
+        first, last = piece.start, piece.end
+    else:
+        held.update(f"{piece.found.source} as {piece.target}".encode())
     with tensor_data.opened(folder, piece.found) as file:
-        file.seek(piece.start)
-        for start in range(piece.start, piece.end, _CHUNK):
-            held.update(file.read(min(_CHUNK, piece.end - start)))
+        file.seek(first)
+        for start in range(first, last, _CHUNK):
+            held.update(file.read(min(_CHUNK, last - start)))
     return held.digest()
 
 
@@ -333,6 +341,8 @@ def _bytes_of(tensor: TensorProto, folder: Path) -> Piece | None:
     """What external data hold of a tensor, unread where it lies in a file in that form; None for texts."""
     if tensor_data.is_stored(tensor):
         found = tensor_data.place(tensor)
+        if found.source:
+            return Recoded(found, tensor_data.nbytes(tensor), tensor.data_type)
         if found.offset or not found.fields:
             length = tensor_data.nbytes(tensor) if found.length is None else found.length
             return Range(found, found.offset, found.offset + length)
@@ -386,7 +396,7 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
         end - start for text in filter(_is_text, tensors(model)) for start, end in tensor_data.place(text).fields
     )
     if texts > MOST:
-        raise InvalidModel(f"texts of {texts} bytes, which cannot be external data; a message holds 2 GB")
+        raise InvalidModel(f"{texts} bytes of strings, which cannot be external; protobuf holds at most 2 GB")
     if aside is not None and _size_read(model) > MOST:
         own, model = model, ModelProto()
         model.CopyFrom(own)
@@ -395,14 +405,14 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
                 aside[tensor.name] = held
                 tensor_data.refer(tensor, "aside", None)
         if _size_read(model) > MOST:
-            raise InvalidModel("data of nodes and inner graphs are more than the 2 GB that a runtime reads at once")
+            raise InvalidModel("the data in nodes and subgraphs exceeds the 2 GB that protobuf reads")
     made = ModelProto()
     made.CopyFrom(model)
     for tensor in list(tensors(made)):
         if not tensor_data.is_stored(tensor) or not (embedded or tensor_data.is_embedded(tensor)):
             continue
         found = tensor_data.place(tensor)
-        if embedded or not found.offset:
+        if embedded or not found.offset or found.source:
             tensor.CopyFrom(tensor_data.loaded(tensor, folder))
         else:
             tensor_data.refer(tensor, found.location, (found.offset, found.offset + (found.length or 0)))

@@ -77,7 +77,7 @@ def loaded(model: Any) -> tuple[ModelProto, str | None]:
         made = onnx_ir.to_proto(model)
         add_missing(made)
         return made, bridge.folder(model)
-    raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
+    raise InvalidModel(f"give a path, an onnx.ModelProto or an onnx_ir.Model, not {type(model).__name__}")
 
 
 def within(model: ModelProto, folder: str | None) -> ModelProto:

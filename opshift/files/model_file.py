@@ -24,7 +24,7 @@ PathLike = str | os.PathLike[str]
 
 _VENDORS = b"com.m"  # what the names of onnxruntime's domains begin with
 WHOLE = 16 * 1024 * 1024  # bytes: a smaller file is parsed as it is
-OVERWRITES = "it exists and would be overwritten by the model's external data"
+OVERWRITES = "the model's external data would overwrite it"
 MOST = external.MOST  # bytes of a message that protobuf reads
 
 
@@ -145,7 +145,7 @@ def serialized(model: ModelProto) -> bytes:
         return model.SerializeToString()
     except Exception as error:  # protobuf's EncodeError, whose class depends on its implementation
         if model.ByteSize() > MOST:
-            raise InvalidModel("the model has more than 2 GB without its large tensors") from None
+            raise InvalidModel("the model has more than 2 GB even without its large tensors") from None
         raise InvalidModel(f"protobuf cannot write the model: {' '.join(str(error).split())}") from None
 
 
@@ -306,7 +306,7 @@ class Draft:
         self.size = skeletons.length_of(pieces)
         if self._policy == "none" and self.size > MOST:
             raise ValueError(
-                f"with its data the model has {self.size} bytes, and protobuf reads 2 GB; try --external-data all"
+                f"with its data the model has {self.size} bytes; protobuf reads at most 2 GB; try --external-data all"
             )
         self._fill(self._path, pieces)
 
@@ -322,6 +322,8 @@ class Draft:
             for piece in pieces:
                 if isinstance(piece, bytes):
                     copying.write_all(target.fileno(), piece)
+                elif isinstance(piece, skeletons.Recoded):
+                    copying.recode(sources.open(piece.found), target.fileno(), piece.found, piece.target)
                 else:
                     copying.copy_range(sources.open(piece.found), target.fileno(), piece.start, piece.end)
 

@@ -165,7 +165,7 @@ def fill(model: ModelProto, folder: Path) -> tuple[ModelProto, int]:
             file.writelines(_drawn(tensor))
             end = file.tell()
             if end - start != tensor_data.nbytes(tensor):
-                raise InvalidModel(f"tensor {tensor.name!r}: what is said of its weights does not fit its dims")
+                raise InvalidModel(f"tensor {tensor.name!r}: the description of its weights does not fit its shape")
             tensor_data.refer(tensor, name, (start, end))
     for tensor in taken if sum(map(tensor_data.nbytes, taken)) < _WHOLE else ():
         tensor_data.embed(tensor)

@@ -1,4 +1,4 @@
-"""What a model file holds: what goes in and comes out, weights by type, and the files that its data lie in."""
+"""Describe a model file: inputs, outputs, weights by type, data files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Weights:
-    """The tensors of one element type: how many, and how many elements and bytes all have."""
+    """The tensors of one element type: their number, elements and bytes."""
 
     tensors: int = 0
     elements: int = 0
@@ -32,7 +32,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a model file holds.
+    """The contents of a model file.
 
     Attributes:
         producer: what wrote the model, with its version.
@@ -57,7 +57,7 @@ class Contents:
 
 
 def contents(model: ModelProto, size: int, folder: str) -> Contents:
-    """What a model in a file of `size` bytes holds, whose external data lie in `folder`."""
+    """Describe a model; `size` is that of its file, `folder` where external data lie."""
     initialized = {tensor.name for tensor in model.graph.initializer}
     found: dict[str, Weights] = {}
     places: dict[str, int | None] = {}
@@ -109,7 +109,7 @@ def _named(values: Iterable[ValueInfoProto]) -> dict[str, str]:
 
 
 def _typed(kind: TypeProto) -> str:
-    """A type as ONNX text has it, such as `float[N,3]`; without brackets, nobody knows the rank."""
+    """Write a type as ONNX text does, such as `float[N,3]`; without brackets, the rank is unknown."""
     if kind.WhichOneof("value") != "tensor_type":
         return type_text(kind) or "unknown"
     element = ELEMENTS[elem_type_of(kind)].name if elem_type_of(kind) in ELEMENTS else "unknown"

@@ -60,11 +60,11 @@ class Difference:
 
     Attributes:
         before, after: what they are called.
-        same: how many nodes differ in nothing but, at most, what comes before them.
+        same: the number of nodes with the same operator, attributes and weights.
         general: what differs of the models as a whole, such as opsets, and inputs and outputs.
-        changed: nodes that stand for each other, and differ.
-        gone: nodes of the first model alone.
-        added: nodes of the second model alone.
+        changed: nodes that correspond, and differ.
+        gone: nodes that only the first model has.
+        added: nodes that only the second model has.
     """
 
     before: str
@@ -81,7 +81,7 @@ class Difference:
 
     @property
     def lines(self) -> list[str]:
-        """The same for a person, nodes that differ alike in one line."""
+        """List the differences; nodes that differ in the same way share a line."""
         if not self:
             return [f"the same: {self.same} nodes, with the same weights"]
         found = [*self.general, f"nodes alike: {self.same}"]
@@ -131,7 +131,7 @@ def difference(one: Side, other: Side, names: tuple[str, str]) -> Difference:
 
 
 class _Nodes:
-    """The nodes of a main graph but for constants, and what each computes."""
+    """The nodes of a main graph without constants, and hashes of what each computes."""
 
     def __init__(self, side: Side):
         self.side, self.pieces = side, Pieces(side.model)
@@ -159,7 +159,7 @@ class _Nodes:
         return found
 
     def _sign(self) -> dict[int, bytes]:
-        """What each node computes, as a number that is the same where that is the same."""
+        """Compute a hash of what each node computes."""
         made: dict[str, bytes] = {name: name.encode() for name in self.pieces.given}
         found: dict[int, bytes] = {}
         weights = list(self.constants.items())
@@ -183,7 +183,7 @@ class _Nodes:
 
 
 def digest(tensor: TensorProto, folder: str | None) -> bytes:
-    """What tells the type, the dims and the content of a tensor from others."""
+    """Compute a hash of the type, dims and data of a tensor."""
     held = hashlib.sha256(repr((tensor.data_type, list(tensor.dims))).encode())
     try:
         loaded = tensor_data.loaded(tensor, folder) if tensor_data.is_stored(tensor) else tensor
@@ -199,7 +199,7 @@ def digest(tensor: TensorProto, folder: str | None) -> bytes:
 
 
 def _match(one: _Nodes, other: _Nodes) -> list[tuple[int, int]]:
-    """Pairs of nodes: by what they compute, by the names of what they make, and by their order."""
+    """Pair nodes: by what they compute, by the names of their outputs, and by their order."""
     waiting: dict[bytes, list[int]] = {}
     for b in reversed(other.all):
         waiting.setdefault(other.signatures[b], []).append(b)
@@ -235,9 +235,9 @@ def _compare(one: _Nodes, other: _Nodes, a: int, b: int, pairs: Mapping[int, int
             yield from _weights(place, held[0], one.side, held[1], other.side)
         elif held != (None, None) or bool(names[0]) != bool(names[1]):
             told = [_source(side, name) for side, name in zip((one, other), names, strict=True)]
-            yield f"input {place} is {told[1]} instead of {told[0]}"
+            yield f"input {place}: {told[0]} -> {told[1]}"
         elif names[0] and not _is_one_value(one, other, (names[0], names[1]), pairs):
-            yield f"input {place} is another value"
+            yield f"input {place}: another value"
 
 
 def _source(side: _Nodes, name: str) -> str:
@@ -245,7 +245,7 @@ def _source(side: _Nodes, name: str) -> str:
 
 
 def _is_one_value(one: _Nodes, other: _Nodes, names: tuple[str, str], pairs: Mapping[int, int]) -> bool:
-    """Whether two values are made by nodes that stand for each other, or are inputs of one name."""
+    """Whether two values are outputs of corresponding nodes, or inputs of one name."""
     a, b = names
     makers = one.pieces.makers.get(a), other.pieces.makers.get(b)
     if makers[0] is None or makers[1] is None:
@@ -279,7 +279,7 @@ def _weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side)
         return
     kinds = [_typed(tensor.data_type, list(tensor.dims)) for tensor in (a, b)]
     if kinds[0] != kinds[1]:
-        yield f"input {place} is {kinds[0]} -> {kinds[1]}"
+        yield f"input {place}: {kinds[0]} -> {kinds[1]}"
         return
     gap = _gap(a, one, b, other)
     yield f"other values of input {place} ({kinds[0]}{gap})"
@@ -296,7 +296,7 @@ def _gap(a: TensorProto, one: Side, b: TensorProto, other: Side) -> str:
             for tensor, side in ((a, one), (b, other))
         ]
     except (InvalidModel, OSError):
-        return ", data not there"
+        return ", data file missing"
     if pair[0] is None or pair[1] is None or not pair[0].size:
         return ""
     with np.errstate(all="ignore"):
@@ -325,7 +325,7 @@ def _general(one: ModelProto, other: ModelProto) -> Iterator[str]:
             if kinds[0] != kinds[1]:
                 yield f"{what} {text(name)}: {' -> '.join(kinds)}"
         if list(held[0]) != list(held[1]) and set(held[0]) == set(held[1]):
-            yield f"{what}s stand in another order"
+            yield f"{what}s in another order"
     yield from _stated(one.graph.value_info, other.graph.value_info)
     functions = [
         {(f.domain, f.name): f.SerializeToString(deterministic=True) for f in m.functions} for m in (one, other)
@@ -350,7 +350,7 @@ def _stated(one: Sequence[ValueInfoProto], other: Sequence[ValueInfoProto]) -> I
     )
     if changed:
         first, count = next(iter(changed)), sum(changed.values())
-        yield f"declared of values between: {first}{f' and {count - 1} more' if count > 1 else ''}"
+        yield f"declared types of inner values: {first}{f' and {count - 1} more' if count > 1 else ''}"
 
 
 def described(kind: TypeProto) -> str:

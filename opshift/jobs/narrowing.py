@@ -66,9 +66,10 @@ def _too_little(result: Result, measured: Measured) -> Refusal | None:
         return None
     worst = max(measured.deviations, key=lambda each: each.error / each.allowed, default=None)
     name = f'"{worst.output}"' if worst is not None else "the outputs"
+    allowed = worst.allowed if worst is not None else 0.01
     why = (
-        f"{share:.0%} of the weights can be {measured.types.label} for {name} to move by "
-        f"{worst.allowed if worst is not None else 0.01:.2g} at most; a larger --budget can be expressed"
+        f"only {share:.0%} of the weights can be {measured.types.label} if {name} may move by {allowed:.2g}; "
+        "try a larger --budget"
     )
     return Refusal("", "types", "", 0, False, why)
 
@@ -93,10 +94,10 @@ def verify(
     if not found.equal or measured is None:
         return found
     if measured.why:
-        return replace(found, remarks=(*found.remarks, f"how far outputs move was not seen: {measured.why}"))
+        return replace(found, remarks=(*found.remarks, f"outputs were not measured: {measured.why}"))
     missed = next((each for each in measured.deviations if not each.holds), None)
     if missed is not None:
-        why = missed.why or f"it moves by {missed.error:.2g}, and {missed.allowed:.2g} is allowed"
+        why = missed.why or f"it moves by {missed.error:.2g}, allowed {missed.allowed:.2g}"
         return replace(found, status=DIFFERENT, tensor=missed.output, why=why)
     return found
 
@@ -116,7 +117,7 @@ def _of_integers(
     if ends.why:
         return replace(found, status=DIFFERENT if ends.node else UNVERIFIED, tensor=ends.node, why=ends.why)
     runs = compare_runs(source, Side(result.model, source.folder), wanted)
-    said = f"{ends.kinds} kinds of nodes compute the same at the ends of their ranges" if ends.kinds else ""
+    said = f"{ends.kinds} kinds of nodes compute the same at the limits of their ranges" if ends.kinds else ""
     remarks = (*found.remarks, *filter(None, [said]))
     if runs.status == DIFFERENT:
         return replace(runs, remarks=remarks)

@@ -145,7 +145,7 @@ def complete(
             made[name] = _fitting(made[name], seen)
         if name not in made and name in border.inputs:
             why = captured.why if captured is not None else ""
-            why = f"its type does not follow from the inputs, and no run tells it{f' ({why})' if why else ''}"
+            why = f"its type cannot be inferred, and no run shows it{f' ({why})' if why else ''}"
             raise Refused([Refusal(name, "value", "", 0, False, why)])
     return made
 
@@ -186,7 +186,7 @@ def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
     if found.status == "different":
         return "", found
     if not found.equal:
-        return f"not compared with the whole model, whose nodes and weights it has ({found.why})", None
+        return f"not compared with the whole model ({found.why})", None
     return f"compared with the whole model: {_told(found)}", None
 
 
@@ -280,7 +280,7 @@ def merged(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> M
     ways = ", ".join(f'"{output}" is read as "{name}"' for name, output in passed.items())
     changes = (*changes, Change("", "graph", "", 0, 0, f"Joined {len(other.model.graph.node)} nodes: {ways}"))
     if joined.renamed:
-        how = f"Renamed {joined.renamed} values, whose names both models have"
+        how = f"Renamed {joined.renamed} values, as both models used their names"
         changes = (*changes, Change("", "name", "", 0, 0, how))
     return Merged(joined.model, joined.first, joined.second, passed, changes)
 
@@ -309,7 +309,7 @@ def _judge(found: Verification, *, converted: bool) -> tuple[str, Verification |
     if found.status == "different" or (converted and not found.equal):
         return "", found
     if not found.equal:
-        return f"not compared with the two models, whose nodes and weights it has ({found.why})", None
+        return f"not compared with the two models ({found.why})", None
     return f"compared with the two models, run one after the other: {_told(found)}", None
 
 

@@ -36,7 +36,7 @@ def readers(model: ModelProto, folder: str | None) -> Readers:
     reads, blocked = dict[str, list[str]](), dict[str, int]()
     families = _families()
     for place, (name, versions) in enumerate(families.items(), 1):
-        progress.tell(f"look what {name} reads", place, len(families))
+        progress.tell(f"check {name}", place, len(families))
         count = len(list(obstacles(model, versions[-1], folder)))
         if count:
             blocked[versions[-1].name] = count

@@ -1,4 +1,4 @@
-"""From model file to model file: read, rewrite, prove, write."""
+"""Convert one file: read, apply the goal, prove, write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a result is proved and written; `together` says that other models' data go to the same folder.
+    """How to prove and write a result; `together`: data of other models go to the same folder.
 
     `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend,
     `preparation` what is done before the stages,
@@ -58,7 +58,7 @@ Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None
 
 
 def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None = None) -> tuple[int, Outcome]:
-    """Rewrite one file; returns the exit code that it stands for. The output is written only where that is 0.
+    """Convert one file; returns the exit code and the outcome. Writes the output only if the code is 0.
 
     What cannot be reported is not written.
 
@@ -152,19 +152,19 @@ def _given(prepared: Prepared, goal: Goal) -> Asked:
 
 
 def _of(result: Result, outcome: Outcome) -> Outcome:
-    """The same with what is said of a result that is not refused."""
+    """Add to an outcome what a successful result says."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
     return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages, types=result.types)
 
 
 def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
-    """The manner with what is asked of the inputs checked, and the values that the source is fed once a sample.
+    """Check the inputs that a user gives for the proof; returns them with values for a source that runs once a sample.
 
     Of another batch, inputs are those of the result, which is not there yet.
     """
     if goal.rebatch is not None:
         if manner.trying is not None:
-            raise ValueError("a model is tried with the batch that its source has; give --rebatch first, then --try")
+            raise ValueError("--try and --rebatch cannot be combined; use --rebatch first, then --try")
         return manner, resolved(goal.fixed, source).values
     if manner.verify or manner.trying is not None:
         manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))
@@ -172,7 +172,7 @@ def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapp
 
 
 def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
-    """What a refused model does reach, and what to try. Another opset does not help where samples are mixed."""
+    """Add to a refused outcome the nearest opset and hints. A batch that cannot change gets none."""
     if goal.rebatch is not None:
         from opshift.passes.specialization.door import CANNOT_CHANGE
 
@@ -186,7 +186,7 @@ def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, f
 
 
 def _unloaded(source: ModelProto, result: ModelProto) -> str:
-    """What to say where the installed onnxruntime loads the source alone, and another engine proved the result."""
+    """Warn if the installed onnxruntime loads the source but not the result."""
     if opsets(result).get("", 0) <= opsets(source).get("", 0):
         return ""
     from opshift.verification import missing_kernels  # slow to import, and not wanted without a proof
@@ -196,12 +196,12 @@ def _unloaded(source: ModelProto, result: ModelProto) -> str:
 
 
 def _imported(domain: str) -> Change:
-    return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators it calls")
+    return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators the model uses")
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Where one model comes from and goes to."""
+    """The source and the output of one conversion."""
 
     model: Path
     source: Side
@@ -230,13 +230,15 @@ class _Job:
         return replace(result, changes=(*self.read, *result.changes))
 
     def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
-        """What an installed backend runs of it."""
+        """Search for a form of the model that runs in an installed backend (`--try`)."""
         from opshift.trying.door import attempt
 
         return attempt(self.source, goal, trying, self.manner.wanted)
 
     def written(self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()) -> tuple[int, Outcome]:
-        """Write a result, and let it stand where it is proved: the exit code, and `outcome` with what is new."""
+        """Write a result beside the output, prove it, and rename it if it is equal; returns the exit code and the
+        outcome.
+        """
         assert result.model is not None, "what is refused is not written"
         manner, started = self.manner, perf_counter()
         draft = model_file.Draft(
@@ -272,7 +274,7 @@ class _Job:
         return code, found
 
     def _digests(self) -> dict[str, str]:
-        """Of the source, which the result may take the place of; nothing where nobody asks for evidence."""
+        """Digest the source, before the result may replace it; empty unless evidence is asked for."""
         if self.manner.wanted.evidence is None:
             return {}
         from opshift.jobs import evidence
@@ -288,7 +290,7 @@ class _Job:
         evidence.write(self.manner.wanted.evidence, source, after, found, how, self.manner.wanted)
 
     def proved(self, result: Result) -> Verification:
-        """What a proof says of a result that is not written."""
+        """Prove a result without writing it."""
         assert result.model is not None, "what is optional refuses nothing"
         quietly = replace(self.manner.wanted, save=None, repro=None)
         return self._verified(Side(result.model, self.source.folder), result, quietly)

@@ -48,7 +48,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
         CannotWrite: the output cannot be written.
     """
     if least < 1:
-        raise ValueError(f"--threshold is 1 or more, not {least}")
+        raise ValueError(f"--threshold must be 1 or more, not {least}")
     model = model_file.read(path)
     convert.check_model(model)
     with process.ours():
@@ -76,7 +76,7 @@ def fill_file(path: str, output: Path) -> Shared:
     with scratch() as folder:
         made, count = stripping.fill(model, Path(folder))
         if not count:
-            raise InvalidModel(f"{path}: no weights were taken out of it")
+            raise InvalidModel(f"{path}: it is not a stripped model")
         progress.tell("write")
         policy = external.PACK if external.locations(made) else "none"
         with model_file.Draft(made, output, folder, policy) as draft:

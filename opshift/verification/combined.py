@@ -1,4 +1,4 @@
-"""Combines what two whole models and each changed part of them tell: equal, different, or not proved."""
+"""Combine regions and whole models into one answer: equal, different, or not proved."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _LEAST_SECONDS = 1.0
 
 
 def _without_regions(whole: WholeRun, remarks: Sequence[str]) -> Verification:
-    """What the whole models alone tell."""
+    """The answer if only the whole models were compared."""
     if whole.is_different:
         return _told(whole, DIFFERENT, (), remarks)
     if whole.engine:
@@ -119,7 +119,7 @@ def _with_regions(
         remarks.append(f'{whole.part:.2%} of "{whole.tensor}" fell otherwise by rounding: {whole.why}')
         whole.is_different = not _decides(before)
     if failures and not whole.is_different and not promise and not any(one.is_taken for one in failures):
-        why = f"{failures[0].why}, and no input was seen to take that branch"
+        why = f"{failures[0].why}; no test input took that branch"
         return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
     if whole.is_different or failures:
         found = _told(whole, DIFFERENT, findings, remarks)
@@ -130,7 +130,7 @@ def _with_regions(
         one = open_parts[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
         return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
-    remarks += [f'"{found.values[0]}" could be run in the whole models alone ({found.why})' for found in uncovered]
+    remarks += [f'"{found.values[0]}" could only be tested in the whole models ({found.why})' for found in uncovered]
     found = _told(whole, EQUAL, findings, remarks)
     if not whole.engine and whole.why:
         found = replace(found, why=whole.why)
@@ -176,13 +176,13 @@ _DECIDING = frozenset(
 
 
 def _decides(side: Side) -> bool:
-    """Whether a model holds operators that a rounding turns to another result."""
+    """Whether a model has operators whose result a rounding can change altogether, such as ArgMax."""
     ops = {node.op_type for body in bodies(side.model) for node in body.node}
     return not ops.isdisjoint(_DECIDING) or any(op.startswith("QLinear") for op in ops)
 
 
 def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[str]) -> list[Finding]:
-    """Compare parts around names that mean other values as one, until all agree or an output differs."""
+    """If values of one name differ, merge the regions around that name and compare again."""
     rejected: set[str] = set()
     for _ in range(_ROUNDS):
         differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
@@ -222,7 +222,7 @@ def _placed(
     after: Side,
     wanted: Asked,
 ) -> Verification:
-    """The verification with the first part that differs, and with what is written of it."""
+    """Add to the verification the first region that differs, and write it to the user's folder."""
     if not failures:
         return found
     progress.tell("look for the first value that differs")
@@ -247,7 +247,7 @@ def _placed(
 
 
 def _missing_weights(*sides: Side) -> str:
-    """Which file of weights is not there, so that nothing can run the model; empty where that is not so."""
+    """Name a file of weights that is missing; empty if there is none."""
     for side in sides:
         if side.folder is not None and (why := external.lost(side.model, side.folder)):
             return why

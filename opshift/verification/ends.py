@@ -72,7 +72,7 @@ def _run_ends(probes: Sequence[Probe]) -> Seen:
         count += 1
         within = np.ones(one.shape, bool) if one.dtype.kind == "b" else (one >= -(2**31)) & (one < 2**31)
         if probe.is_certain and not within.all():
-            return Seen(count, probe.name, "a result is beyond int32, though its operands tell otherwise")
+            return Seen(count, probe.name, "a result exceeds int32")
         wrong = within & (one != other.astype(one.dtype))
         if wrong.any():
             place = int(np.argmax(wrong))

@@ -1,4 +1,4 @@
-"""Inputs and outputs of two models: which stand for each other, and in which precisions they are written."""
+"""Match inputs and outputs of two models, by name or position, also in different precisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Types = Mapping[str, tuple[int, int]]
 
 
 def casts(before: ModelProto, after: ModelProto) -> Types:
-    """The inputs and outputs that are floats of different types, or that a wider type carries, with these types."""
+    """Find inputs and outputs that have different float types in the two models."""
 
     def values(model: ModelProto) -> Iterator[ValueInfoProto]:
         yield from model.graph.input
@@ -46,17 +46,17 @@ def _carries(wide: int, narrow: int) -> bool:
 
 
 def rounded(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
-    """Inputs of the first form that the second one has, too."""
+    """Round inputs of the first model so that the second can have the same."""
     return {n: _cast(_cast(v, types[n][1]), types[n][0]) if n in types else v for n, v in feeds.items()}
 
 
 def as_second(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
-    """The same inputs in the types of the second form."""
+    """Cast inputs to the types of the second model."""
     return {name: _cast(value, types[name][1]) if name in types else value for name, value in feeds.items()}
 
 
 def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two floats of different types, both in the narrower one; integers, and what that does not hold, in the wider."""
+    """Cast two float arrays to the narrower type."""
     import numpy as np
 
     from opshift.verification.bounds import half_unit, is_float
@@ -90,7 +90,7 @@ Matched = tuple[Side, Side, str, list[str]]
 
 
 def match(before: Side, after: Side, wanted: Asked) -> Matched:
-    """Call the inputs and outputs of the second model as the first one calls those that they stand for.
+    """Rename the second model's inputs and outputs as in the first.
 
     They stand for each other by name, as the user says (`--map`), or else by position where types agree.
     """
@@ -131,7 +131,7 @@ def _required(model: ModelProto, wanted: Asked) -> list[ValueInfoProto]:
 def _pair_up(
     what: str, one: Sequence[ValueInfoProto], other: Sequence[ValueInfoProto], wanted: Asked
 ) -> tuple[dict[str, str], str]:
-    """The name in the second model for each in the first; or why there is none."""
+    """Pair names of the first model with those of the second, or say why that fails."""
     a, b = [value.name for value in one], [value.name for value in other]
     said = {name: to for name, to in wanted.map.items() if name in a and to in b}
     if set(a) == set(b) and not said:
@@ -149,7 +149,7 @@ def _pair_up(
 
 
 def _element(kind: str) -> str:
-    """A type without its sizes."""
+    """The type of a value without its sizes."""
     return kind.partition("[")[0]
 
 

@@ -1,4 +1,4 @@
-"""What stands around a node in two models: the nodes that compute the same values from the same values."""
+"""Cut pieces out of a main graph: the nodes that compute some values from others."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from opshift.passes.model.pieces import Pieces
 
 
 class Counterparts(NamedTuple):
-    """The nodes of the first model and those of the second that compute the same values from the same values."""
+    """Nodes of both models that compute the same values from the same values."""
 
     before: tuple[NodeProto, ...]
     after: tuple[NodeProto, ...]
 
 
 def find_counterparts(before: Pieces, after: Pieces, name: str) -> Counterparts | None:
-    """What stands around a node of either main graph in both models, found by its name or its first output's.
+    """Find the nodes around a node in both models, by its name or its first output's.
 
     None where no node is called so, or where nothing that it leads to is in both models.
     """
@@ -41,7 +41,7 @@ def _called(pieces: Pieces, name: str) -> int | None:
 
 
 def _next_shared(pieces: Pieces, index: int, shared: set[str]) -> Iterator[str]:
-    """The nearest values at or below a node that both models have."""
+    """Find the nearest values at or below a node that both models have."""
     seen, pending = set[int](), [index]
     while pending:
         at = pending.pop()

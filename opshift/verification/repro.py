@@ -1,4 +1,4 @@
-"""The smallest pair of models that still differ, written to a folder with inputs, both outputs and a command."""
+"""Write the smallest pair of models that still differs, with inputs, outputs and a command."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
 
 
 def _cut(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
-    """What computes a value from others, weights embedded."""
+    """Cut out the nodes that compute a value from others, weights included."""
     pieces = Pieces(side.model)
     read = set(pieces.between([tensor], types)[1])
     model = pieces.cut([tensor], {name: kind for name, kind in types.items() if name in read})
@@ -71,7 +71,7 @@ def type_of(value: Any) -> TypeProto:
     from onnx import helper
 
     if value is None:  # an optional value that holds nothing; of what, nobody knows
-        raise EngineError("a value that is absent cannot be given")
+        raise EngineError("a missing value cannot be an input")
     if isinstance(value, (list, tuple)):
         element = type_of(value[0]) if value else tensor_type(1)
         return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))
@@ -79,7 +79,7 @@ def type_of(value: Any) -> TypeProto:
 
 
 def write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:
-    """As published test data are laid out: `input_0.pb`, one tensor a file."""
+    """Write ONNX test data: `input_0.pb`, one tensor a file."""
     from onnx import numpy_helper
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What verification found, as it is reported."""
+"""The answer of a verification, as reports show it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNCOVERED = "not covered"
 
 @dataclass(frozen=True)
 class OutputReport:
-    """How near an output of both models is, at the element that is nearest to what is allowed.
+    """How close an output of both models is, at its worst element.
 
     Attributes:
         output: its name.
@@ -37,11 +37,11 @@ class OutputReport:
 
     @property
     def share(self) -> float:
-        """How much of what is allowed is used up."""
+        """How much of the allowance is used."""
         return self.difference / self.allowed if self.allowed else float(self.difference > 0)
 
     def worse(self, other: OutputReport) -> OutputReport:
-        """Of two runs, the one that is wrong, or nearer to what is allowed."""
+        """Return the wrong one of two reports, or the one closer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
         return OutputReport(
             worst.output,
@@ -57,7 +57,7 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one kind of region: nodes by which the two models compute the same values.
+    """The result for one kind of region.
 
     Attributes:
         before, after: the operators of both forms, such as `LayerNormalization`.
@@ -96,7 +96,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of comparing two models.
+    """The answer for two models.
 
     Attributes:
         status: `equal`, `different`, or `unverified` where a changed part could not be run.
@@ -154,12 +154,12 @@ class Verification:
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """The outputs whose numbers are random, of which only types and shapes were compared."""
+        """Random outputs, compared only by type and shape."""
         return tuple(output.output for output in self.outputs if output.is_random)
 
     @property
     def worst(self) -> OutputReport | None:
-        """The output that is nearest to what is allowed; None where no output moved at all."""
+        """The output closest to its bound; None if no output moved."""
         return max((o for o in self.outputs if o.difference), key=lambda output: output.share, default=None)
 
 
@@ -167,12 +167,12 @@ class Verification:
 
 
 def text(name: str | bytes) -> str:
-    """A name in a model: protobuf yields bytes where a file holds what is not UTF-8."""
+    """Return a name as a string: protobuf returns bytes for one that is not UTF-8."""
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
 
 
 def several(count: int, noun: str) -> str:
-    """So many of something: `1 run`, `3 runs`."""
+    """Write a number and a noun: `1 run`, `3 runs`."""
     return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
@@ -180,7 +180,7 @@ _SHOWN = 8  # inputs of a run
 
 
 def verdict(found: Verification) -> str:
-    """The first line of a report: whether the models are equal, and where they differ if not."""
+    """Write the first line of a proof: whether the models are equal, and where they differ if not."""
     if found.status == "unverified":
         return f"not proved: {found.why}"
     if found.equal and not found.engine:
@@ -195,7 +195,7 @@ def verdict(found: Verification) -> str:
 
 
 def measured(found: Verification) -> list[str]:
-    """The lines behind the first one: how far apart, on which inputs, and what was not covered."""
+    """Write the other lines of a proof: largest difference, inputs, remarks."""
     lines = []
     worst = found.worst
     if worst is not None and not found.is_same:
@@ -217,13 +217,13 @@ def measured(found: Verification) -> list[str]:
 
 
 def _shapes(run: Mapping[str, Any]) -> str:
-    """The inputs of a run: `x 1x3x64x64, length 7`."""
+    """Write the inputs of a run: `x 1x3x64x64, length 7`."""
     shown = [f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN]]
     return ", ".join(shown) + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
 
 
 def _sizes(held: Any) -> str:
-    """A shape, those of a sequence, or a single number."""
+    """Write a shape, the shapes of a sequence, or a single number."""
     if isinstance(held, int):
         return f"= {held}"
     if any(isinstance(size, list) for size in held):
@@ -235,13 +235,13 @@ _LINES = 5  # of what is printed
 
 
 def summary(found: Verification) -> list[str]:
-    """The verdict and what was measured, in five lines at most."""
+    """Write the verdict and the measurements, in at most five lines."""
     lines = [verdict(found), *measured(found)]
     return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"and {len(lines) - _LINES + 1} more remarks"]
 
 
 def table(found: Verification) -> str:
-    """The same for a notebook, with a row for each output."""
+    """Write the same as HTML, with a row for each output."""
     head = "".join(f"<p>{escape(line)}</p>" for line in summary(found))
     rows = [
         (output.output, f"{output.difference:.2g}", f"{output.allowed:.2g}", output.why or "agrees")
@@ -251,14 +251,14 @@ def table(found: Verification) -> str:
 
 
 def escape(shown: str) -> str:
-    """A text as a page shows it."""
+    """Escape a text for HTML."""
     import html  # not wanted where nothing is shown so
 
     return html.escape(shown)
 
 
 def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A table as notebooks show it."""
+    """Write a table as HTML."""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

@@ -10,8 +10,8 @@ from opshift.passes.records import dataclass
 Names = str | Mapping[str, str] | Iterable[str]
 """Old and new names: a mapping, `old=new`, or several of the latter."""
 
-RENAME = "a new name is given as old=new"
-OUTPUTS = "outputs are given by name"
+RENAME = "give a new name as old=new"
+OUTPUTS = "give outputs by name"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from opshift.passes.inputs.interface import known
 
-CONNECT = "what is connected is given as output=input"
+CONNECT = "give connections as output=input"
 
 
 def pairs(given: object, wanted: str) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,7 @@ from opshift.passes.records import dataclass
 
 DEPTH = 2
 """How many nodes a part reaches in each direction from the node that it is around."""
-_VALUES = "values are given by name"
+_VALUES = "give values by name"
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ def part_of(
     """The same from what was typed, or given in Python; raises `ValueError` for what has no meaning."""
     asked = Cut(matching.names(to, _VALUES), matching.names(start, _VALUES), around or "")
     if asked.around and (asked.to or asked.start):
-        raise ValueError("a part is around a node, or between values; give --around, or --from and --to")
+        raise ValueError("give --around, or --from and --to")
     if not (asked.around or asked.to or asked.start):
-        raise ValueError("name the part: --to, --from, or --around")
+        raise ValueError("say which part: --to, --from, or --around")
     if depth is not None and not asked.around:
-        raise ValueError("--depth is about the neighbours of a node; give --around")
+        raise ValueError("--depth needs --around")
     if depth is not None and (not isinstance(depth, int) or depth < 0):
-        raise ValueError(f"depth is 0 or more, not {depth!r}")
+        raise ValueError(f"depth must be 0 or more, not {depth!r}")
     return Cut(asked.to, asked.start, asked.around, DEPTH if depth is None else depth)

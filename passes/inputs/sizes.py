@@ -29,7 +29,7 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
             else:
                 symbols[name] = _whole(size)
     else:
-        for text in texts(given, "sizes are given by name, such as {'batch': 1}"):
+        for text in texts(given, "give sizes by name, such as {'batch': 1}"):
             name, colon, rest = text.rpartition(":")
             found = re.fullmatch(_LIST, rest.strip())
             if colon and name and found:
@@ -53,7 +53,7 @@ def _symbols(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, equals, size = part.rpartition("=")
         if not equals or not name.strip() or not size.strip().isdecimal():
-            raise ValueError(f"{text!r} is neither NAME:SIZE,SIZE,... nor DIMENSION=SIZE,...")
+            raise ValueError(f"write --fix-shape INPUT:SIZE,SIZE,... or DIMENSION=SIZE, not {text!r}")
         found[name.strip()] = int(size)
     return found
 

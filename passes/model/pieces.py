@@ -1,4 +1,4 @@
-"""Pieces of a main graph: what computes some of its values from others."""
+"""Cut pieces out of a main graph: the nodes that compute some values from others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opshift.passes.model.traversal import subgraphs, with_nested
 
 
 class Pieces:
-    """A main graph by its values: what makes each, and what that reads, graphs in nodes included."""
+    """A main graph, indexed by the producers and readers of values, subgraphs included."""
 
     def __init__(self, model: ModelProto):
         self.model = model
@@ -23,13 +23,13 @@ class Pieces:
         self._known = {*self.makers, *self.held, *self.sparse, *self.given}
 
     def reads(self, index: int) -> Iterator[str]:
-        """The values of the main graph that a node reads."""
+        """List the values that a node and its subgraphs read."""
         node = self.nodes[index]
         names = (*node.input, *captured(node)) if node.attribute else node.input
         return (name for name in dict.fromkeys(names) if name in self._known)
 
     def readers(self, name: str) -> list[int]:
-        """The nodes that read a value."""
+        """List the nodes that read a value."""
         if self._readers is None:
             self._readers = {}
             for index in range(len(self.nodes)):
@@ -38,7 +38,7 @@ class Pieces:
         return self._readers.get(name, [])
 
     def between(self, wanted: Iterable[str], ends: Iterable[str]) -> tuple[list[int], list[str]]:
-        """The nodes that make values where those at the `ends` are given, in order, and what of the ends they read.
+        """Find the nodes that compute values from those at the `ends`, in order, and which ends they read.
 
         Inputs of the graph are ends, too; a wanted value is none.
         """
@@ -57,7 +57,7 @@ class Pieces:
         return sorted(inside), list(reached)
 
     def cut(self, wanted: Iterable[str], types: Mapping[str, TypeProto] | None = None) -> ModelProto:
-        """A model of the nodes that make `wanted`, with all inputs of the graph.
+        """Make a model of the nodes that compute `wanted`, with all graph inputs.
 
         Where `types` are told, values of those names are given, and of the inputs stay those that are read.
         """
@@ -79,7 +79,7 @@ class Pieces:
 
 
 def captured(node: NodeProto) -> Iterator[str]:
-    """The names that graphs in a node read or yield."""
+    """List the outer names that a node's subgraphs use."""
     for body in with_nested([graph for _, _, graph in subgraphs(node)]):
         for inner in body.node:
             yield from inner.input

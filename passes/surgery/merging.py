@@ -56,7 +56,7 @@ def connections(first: ModelProto, second: ModelProto, asked: Iterable[tuple[str
         found = {needed[0]: next(iter(outputs))}
     if not found:
         first_ends, second_ends = ", ".join(map(repr, outputs)), ", ".join(map(repr, needed))
-        raise ValueError(f"name what is connected, as --connect OUTPUT=INPUT: {first_ends}; {second_ends}")
+        raise ValueError(f"say what to connect (--connect OUTPUT=INPUT): {first_ends}; {second_ends}")
     _check_types(first, taken, found)
     return found
 
@@ -93,7 +93,7 @@ def common_opsets(first: ModelProto, second: ModelProto, best: Callable[[int, in
     for domain in wanted:
         if not schemas.known_domain(domain):
             versions = f"{one[domain]} and at {other[domain]}"
-            raise ValueError(f"the models import {domain!r} at {versions}, which cannot be converted")
+            raise ValueError(f"the models import {domain!r} at {versions}, and neither can be converted to the other")
     return wanted
 
 

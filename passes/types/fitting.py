@@ -14,8 +14,8 @@ from opshift.passes.types.staying import Staying
 
 T = TensorProto
 
-_LACKING = {"Unique": "onnxruntime has no Unique of int32"}
-SIZES_ALONE = "it leads from sizes to sizes, and both are int64"
+_LACKING = {"Unique": "onnxruntime has no Unique for int32"}
+SIZES_ALONE = "its inputs and outputs are sizes, which are int64"
 """Why shapes that are computed of shapes stay."""
 _KEPT = {"BitCast": (0,), "Loop": (0,), "Pad": (3,)}
 """Operands that stay int64: bits, the count of a Loop, and axes of Pad, of which onnx infers sizes only so."""

@@ -92,13 +92,13 @@ class Place:
         self.holding: set[int] = set()
         """The nodes that hold bodies."""
         self.given: dict[str, Value] = {}
-        """What a call gives to its function, by the names that it has there."""
+        """The arguments of a call, by the names that the function gives them."""
         self.calls: dict[int, Place] = {}
 
     @property
     def graph(self) -> GraphProto:
         """The body in an attribute of a node, or that of the model."""
-        assert isinstance(self.body, GraphProto), "it is no function"
+        assert isinstance(self.body, GraphProto), "it is not a function"
         return self.body
 
     def find(self, name: str) -> Value | None:
@@ -183,7 +183,7 @@ class Problem:
     # --- bodies -------------------------------------------------------------------------------------------------
 
     def _main(self) -> Place:
-        graph, wanted = self.model.graph, self.wanted
+        graph = self.model.graph
         place = Place(graph, opsets(self.model), None, {})
         held = self._weights()
         for value in graph.input:
@@ -201,8 +201,6 @@ class Problem:
                 place.output_reads.append(FREE)
                 continue
             variable = self._outside(found.kind, value.name, place)
-            if wanted.interface != KEEP and value.name not in wanted.at and found.variable >= 0:
-                variable = FREE  # it has the type in which it is made
             self._read(found, variable, place, -1, len(place.output_reads))
             place.output_reads.append(variable)
         return place
@@ -584,8 +582,8 @@ def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
         later = schemas.schema(domain, node.op_type, version)
         formals = (*later.inputs, *later.outputs) if later is not None else ()
         if version > place.opsets.get(domain, 1) and any(target in formal.types for formal in formals):
-            return f"{node.op_type} takes {name} from opset {version} on"
-    return f"{node.op_type} takes no {name}"
+            return f"{node.op_type} accepts {name} from opset {version} on"
+    return f"{node.op_type} does not accept {name}"
 
 
 def described(kind: TypeProto) -> tuple[int, str]:

@@ -21,7 +21,7 @@ MOST = 2**31 - 1
 """The largest int32; no size is larger."""
 ASSUMED = 2**20
 """How large numbers are taken to be at most that nothing bounds."""
-SIZES = "sizes and their products lie below 2^31"
+SIZES = "sizes and their products are below 2^31"
 
 
 class Interval(NamedTuple):
@@ -272,7 +272,7 @@ class Ranges:
 
 
 def _assumed(what: str) -> Interval:
-    return Interval(-ASSUMED, ASSUMED, frozenset([f"{what} lies within 2^20 of 0"]))
+    return Interval(-ASSUMED, ASSUMED, frozenset([f"{what} is between -2^20 and 2^20"]))
 
 
 def _join(known: Iterable[Known]) -> Known:

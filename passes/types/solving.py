@@ -11,7 +11,7 @@ from opshift.passes.types.problem import FREE, Problem, Value
 _LARGEST = 50_000
 """Edges of a part of which a minimum cut is made; a larger part becomes narrow as a whole."""
 _CAST, _NODE = 4, 9
-"""What a byte counts that is cast, and that a node computes which is narrow: two casts are worth a node between them,
+"""The weights of a byte that is cast and of one that a narrow node computes: two casts are worth a node between them,
 and not worth one that only moves numbers."""
 
 _LAUNCH = 1024
@@ -34,7 +34,10 @@ def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = (
         if problem.reasons[variable]:
             wide[root[variable]] = True
         owner = problem.owners[variable]
-        if owner is None or owner.node < 0:
+        if owner is None:
+            continue
+        if owner.node < 0:  # inputs and outputs of the model that are to change, and those of functions, which may
+            heavy[root[variable]] |= owner.place is problem.main
             continue
         op = owner.place.ops[owner.node].rpartition("::")[2]
         if op in HEAVY or (id(owner.place), owner.node) in pulling:

@@ -29,7 +29,7 @@ _MANY = 1024
 """Elements, of which a sum in a narrow type is not made."""
 _MANY_AVERAGED = 8192
 _FUSED = 4
-"""Nodes between DequantizeLinear and QuantizeLinear that runtimes make one of."""
+"""Nodes between DequantizeLinear and QuantizeLinear that runtimes fuse into one."""
 _ANGLE = 16.0
 """Angles beyond this one are too far apart in a narrow type."""
 _COORDINATES = 256.0
@@ -91,7 +91,7 @@ class Staying:
                 if found := matches(wanted.keep, node):
                     why = f"--keep {found}"
                 elif wanted.only and not matches(wanted.only, node):
-                    why = "--only names others"
+                    why = "--only does not name it"
                 elif first in wanted.held:
                     why = wanted.held[first]
                 elif first in before:
@@ -498,7 +498,7 @@ class Staying:
             unseen = self.range(value) is None and (value.place is not self.problem.main or self._ranges is None)
             if integers or unseen:
                 for each in path if integers else path[:2]:
-                    self.value(each, "it becomes an integer, which is an index or a count")
+                    self.value(each, "it is cast to an integer, for an index or a count")
 
     def compares(self, place: Place, index: int, node: NodeProto) -> None:
         """Comparisons with an integer that is rounded."""
@@ -547,7 +547,7 @@ class Staying:
             self._quantized_part(place, node)
 
     def _quantized_part(self, place: Place, node: NodeProto) -> None:
-        """What stands between DequantizeLinear and a QuantizeLinear, as it is fused with both."""
+        """Nodes between DequantizeLinear and QuantizeLinear, which runtimes fuse with both."""
         path, pending = list[int](), [(node.input[0], 0)]
         while pending:
             name, depth = pending.pop()
@@ -557,7 +557,11 @@ class Staying:
             maker = place.nodes[value.maker]
             if maker.op_type == "DequantizeLinear":
                 for index in path:
-                    self.node(place, index, "it stands between DequantizeLinear and QuantizeLinear below opset 19")
+                    self.node(
+                        place,
+                        index,
+                        "it is between DequantizeLinear and QuantizeLinear, which need float32 below opset 19",
+                    )
                 return
             if depth < _FUSED and value.maker not in path:
                 path.append(value.maker)

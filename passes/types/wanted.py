@@ -111,18 +111,18 @@ def types(
         reached = known(target if equals else source)
         for start in (known(source),) if equals else SOURCES[reached]:
             if mapping.setdefault(start, reached) != reached:
-                raise ValueError(f"--types says two things about {FORMATS[start].name}")
+                raise ValueError(f"--types names two types for {FORMATS[start].name}")
             if (start in INTEGERS) != (reached in INTEGERS):
-                raise ValueError(f"--types {part}: integers stay integers, and floats floats")
+                raise ValueError(f"--types {part}: integers stay integers, floats stay floats")
             if start == reached:
-                raise ValueError(f"--types {part}: that is what it is already")
+                raise ValueError(f"--types {part}: both types are the same")
     if not mapping:
-        raise ValueError("--types names no type; float16, bfloat16, float32 and float64=float32 are some")
+        raise ValueError("--types needs a type, such as float16, bfloat16, float32 or float64=float32")
     if len({reached in INTEGERS for reached in mapping.values()}) > 1:
-        raise ValueError("--types changes integers and floats; do one after the other")
+        raise ValueError("--types cannot change integers and floats at once; use two commands")
     chained = next((FORMATS[each].name for each in mapping.values() if each in mapping), "")
     if chained:
-        raise ValueError(f"--types changes {chained}, and makes it of another type; do one after the other")
+        raise ValueError(f"--types both changes {chained} and creates it; use two commands")
     how, at = _interface(_listed(interface))
     return Types(mapping, how, at, _patterns(keep), _patterns(only), _budgets(budget))
 
@@ -131,7 +131,7 @@ def known(name: str) -> int:
     """The number of a type that a user names; raises `ValueError` for others."""
     found = NAMES.get(name.strip().lower())
     if found is None:
-        likely = hint(name, NAMES) or "; float16, bfloat16, float32 and float64 are known"
+        likely = hint(name, NAMES) or "; supported: float16, bfloat16, float32 and float64"
         raise ValueError(f"unknown type {name!r}{likely}")
     return found
 
@@ -149,7 +149,7 @@ def _interface(held: list[str]) -> tuple[str, dict[str, int]]:
         elif text in (KEEP, NARROW):
             how = text
         else:
-            raise ValueError(f"--interface {text}: it is {KEEP}, {NARROW} or input:NAME=TYPE")
+            raise ValueError(f"write --interface {KEEP}, {NARROW} or input:NAME=TYPE, not {text}")
     return how, at
 
 
@@ -186,7 +186,7 @@ def _budget(held: float | str) -> float:
     except ValueError:
         number = -1.0
     if not number > 0:
-        raise ValueError(f"--budget is a number above 0, such as 0.01, not {held!r}")
+        raise ValueError(f"--budget must be a number above 0, such as 0.01, not {held!r}")
     return number
 
 

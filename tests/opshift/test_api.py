@@ -52,7 +52,7 @@ def test_maps_become_tensors(target):
     assert [value.type.WhichOneof("value") for value in zipped.graph.output] == ["tensor_type", "sequence_type"]
     assert {value.type.WhichOneof("value") for value in result.graph.output} == {"tensor_type"}
     assert "ZipMap" in [change.op for change in opshift.plan(zipped, target, zipmap="tensor").changes]
-    with pytest.raises(ValueError, match="--zipmap columns: maps become tensors, or stay as they are"):
+    with pytest.raises(ValueError, match="--zipmap must be tensor, or left out, not columns"):
         opshift.convert_version(zipped, target, zipmap="columns")
 
 
@@ -104,7 +104,7 @@ def test_inline_by_target_and_by_domain():
     with pytest.raises(opshift.Refused, match=r'for rknn-2.1:\n  StringNormalizer "y"') as refused:
         opshift.inline(texts, target="rknn-2.1")
     assert refused.value.target == "rknn-2.1"
-    with pytest.raises(ValueError, match="name operators, a domain or a target"):
+    with pytest.raises(ValueError, match="nothing to do: give operators"):
         opshift.inline(norm)
     with pytest.raises(ValueError, match="no operator of domain"):
         opshift.inline(norm, domain="my")

@@ -87,7 +87,7 @@ def test_weights_that_were_left_behind_are_named(tmp_path, capsys):
     path = with_external_axes(tmp_path)
     (tmp_path / "data/weights.bin").unlink()
     missing = "external data 'data/weights.bin' are not there: 2 tensors (a, w), 12 bytes at least"
-    said = f"not proved: {missing}; that file belongs beside the model\n"
+    said = f"not proved: {missing}; put the file beside the model\n"
     for typed in (
         ["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "17"],
         ["verify", str(path), str(path)],

@@ -113,7 +113,7 @@ def test_data_that_are_there_from_an_interrupted_run_are_used_again(here, there)
     for other in others:
         path.write_bytes(other)
         draft = model_file.Draft(onnx.ModelProto.FromString(held), there / "out.onnx", here, together=True)
-        with pytest.raises(CannotWrite, match="would be overwritten") as told, draft:
+        with pytest.raises(CannotWrite, match="would overwrite it") as told, draft:
             pass
         assert (told.value.errno, told.value.filename) == (0, str(path)), "it is no error of the system's"
         assert path.read_bytes() == other
@@ -123,7 +123,7 @@ def test_data_that_are_there_from_an_interrupted_run_are_used_again(here, there)
 def test_what_is_not_to_go_together_is_not_used_again(here, there):
     held = moved(here, "weights.bin")
     (there / "weights.bin").write_bytes((here / "weights.bin").read_bytes())
-    with pytest.raises(CannotWrite, match="would be overwritten"), model_file.Draft(held, there / "out.onnx", here):
+    with pytest.raises(CannotWrite, match="would overwrite it"), model_file.Draft(held, there / "out.onnx", here):
         pass
 
 

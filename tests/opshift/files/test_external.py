@@ -149,7 +149,7 @@ def test_data_that_are_there_already_are_not_overwritten(here, capsys):
     path = saved(here)
     (here / "out.onnx.data").write_bytes(b"mine")
     assert convert(path, here / "out.onnx", "--external-data", "all") == 6
-    assert "would be overwritten" in capsys.readouterr().err
+    assert "would overwrite it" in capsys.readouterr().err
     assert (here / "out.onnx.data").read_bytes() == b"mine"
     assert listing(here) == ["in.onnx", "out.onnx.data"]
 
@@ -214,7 +214,7 @@ def test_a_report_that_is_a_link_is_followed(here, tmp_path):
 def test_a_link_to_no_folder_cannot_be_written(here, tmp_path, capsys):
     (tmp_path / "link.onnx").symlink_to(tmp_path / "none" / "out.onnx")
     assert convert(saved(here), tmp_path / "link.onnx") == 6
-    assert "there is no folder" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_in_place_takes_no_output_and_an_output_is_not_the_input(here, capsys):
@@ -262,9 +262,9 @@ def damaged(folder, **entries):
         ({"location": "sub/weights.bin"}, "symbolic link"),
         ({"offset": "1000000000000"}, "a tensor lies at"),
         ({"offset": "4096", "length": "4000"}, "a tensor lies at"),
-        ({"offset": "-1"}, "no number of bytes"),
-        ({"length": "-5"}, "no number of bytes"),
-        ({"length": "many"}, "no number of bytes"),
+        ({"offset": "-1"}, "not a number"),
+        ({"length": "-5"}, "not a number"),
+        ({"length": "many"}, "not a number"),
     ],
 )
 @pytest.mark.parametrize("policy", ["keep", "copy", "all", "none"])
@@ -325,7 +325,7 @@ def test_places_without_a_length_reach_as_far_as_the_dims(tmp_path):
         tensor.external_data.add(key="offset", value="7")
         assert tensor_data.loaded(tensor, str(tmp_path)).raw_data == bytes(range(7, 7 + size))
     tensor.dims[:] = [94]
-    with pytest.raises(InvalidModel, match="end before"):
+    with pytest.raises(InvalidModel, match="too short for the tensor"):
         tensor_data.loaded(tensor, str(tmp_path))
 
 
@@ -417,7 +417,7 @@ def test_numbers_that_are_no_numbers_are_no_places():
     for value in ("", "x", "1e3", "0x10", "-3"):
         tensor = TensorProto(data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="length", value=value)
-        with pytest.raises(InvalidModel, match="no number of bytes"):
+        with pytest.raises(InvalidModel, match="not a number"):
             tensor_data.place(tensor)
 
 

@@ -138,7 +138,8 @@ class _Definitions:
             keys |= {
                 "boundary": _TEXT,
                 "found": _TEXT,
-                "possible": _TEXT,
+                "supported": _TEXT,
+                "fix": _TEXT,
                 "text": {**_TEXT, "description": "all of it in a sentence"},
             }
         if keys.keys() == {"change", "why"}:  # a change that was taken back is written as one

@@ -94,7 +94,7 @@ def test_declarations_and_functions():
     before, after = make(), make()
     before.graph.value_info.append(helper.make_tensor_value_info("a", 1, ["N", 4]))
     after.graph.value_info.append(helper.make_tensor_value_info("a", 1, [2, 4]))
-    assert "declared of values between: float[N,4] -> float[2,4]" in lines(after, before)
+    assert "declared types of inner values: float[N,4] -> float[2,4]" in lines(after, before)
 
 
 def test_from_files(tmp_path, capsys, monkeypatch):

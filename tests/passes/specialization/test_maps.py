@@ -89,5 +89,5 @@ def test_without_the_option_maps_stay():
 
 
 def test_maps_become_tensors_or_nothing_else():
-    with pytest.raises(ValueError, match="--zipmap array: maps become tensors"):
+    with pytest.raises(ValueError, match="--zipmap must be tensor"):
         with_tensors(Goal(), "array", None)

@@ -16,7 +16,7 @@ from opshift.passes.types.wanted import types
 from tests.support import evaluate, model, show
 
 T = TensorProto
-SIZES = "sizes and their products lie below 2^31"
+SIZES = "sizes and their products are below 2^31"
 
 
 def narrowed(source: ModelProto, interface: str = "keep", **given: tuple[float, float]) -> Result:
@@ -89,7 +89,7 @@ def test_what_leads_from_sizes_to_sizes_stays():
     source = model(
         body, 17, inputs="float[2,N] x, float[M] z", outputs="float[A,B] y", constants="int64[2] two = {1, 2}"
     )
-    assert reasons(source) == ["Mul: it leads from sizes to sizes, and both are int64"]
+    assert reasons(source) == ["Mul: its inputs and outputs are sizes, which are int64"]
 
 
 # --- what becomes narrow ----------------------------------------------------------------------------------------------
