@@ -84,4 +84,4 @@ def test_strict_is_about_what_a_target_reads_as_it_is(here, capsys):
     capsys.readouterr()
     assert cli.main(["inspect", "new.onnx", "--strict"]) == 2
     assert cli.main(["inspect", "new.onnx", "old.onnx", "--format", "json"]) == 2
-    assert "for one model" in capsys.readouterr().out
+    assert "takes one model" in capsys.readouterr().out

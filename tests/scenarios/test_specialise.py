@@ -86,13 +86,13 @@ WRONG = [
     (["--fix-shape", "z:3,2"], "no input 'z'"),
     (["--fix-shape", "x:3"], "rank 2"),
     (["--fix-shape", "x:3,4"], "has shape"),
-    (["--fix-shape", "x"], "neither NAME:SIZE"),
+    (["--fix-shape", "x"], "write --fix-shape INPUT:SIZE"),
     (["--set", "sr"], "NAME=VALUE"),
     (["--set", "sr=fast"], "int64"),
     (["--set", "sr=[1,2]"], "rank 0"),
     (["--set", "srr=1"], "did you mean 'sr'?"),
     (["--rebatch", "some"], "dynamic"),
-    (["--fix-shape", "batch=3", "--input-shape", "batch=4"], "fixed as 3"),
+    (["--fix-shape", "batch=3", "--input-shape", "batch=4"], "fixed to 3"),
 ]
 
 

@@ -41,7 +41,7 @@ def test_a_result_that_is_said_to_fit_and_does_not_is_found():
     wide = model("y = Mul(x0, x1)", 17, inputs="int64[N] x0, int64[N] x1", outputs="int64[N] y")
     narrow = model("y = Mul(x0, x1)", 17, inputs="int32[N] x0, int32[N] x1", outputs="int32[N] y")
     probe = Probe("y", wide, narrow, ((2**20, 1), (2**20, 1)), (T.INT64, T.INT64), True)
-    assert "beyond int32" in run_ends([probe]).why
+    assert "exceeds int32" in run_ends([probe]).why
     assert not run_ends([probe._replace(is_certain=False)]).why
 
 

@@ -44,7 +44,7 @@ def test_a_shape_that_the_constant_does_not_have(name, way):
     result = WAYS[way](source)
     onnx.checker.check_model(result.model, full_check=True)
     said = [change for change in result.changes if change.how == CONTRADICTED]
-    assert [change.remark.split(" of ")[0] for change in said] == ["[2, 3]"] * len(said)
+    assert ["declared [2, 3], inferred [2, 4]" in change.remark for change in said] == [True] * len(said)
     assert said or (name, way) == ("between", "optimize")  # where nothing is declared any more
     for expected, actual in zip(evaluate(parsed(name, 4), FEEDS), evaluate(result.model, FEEDS), strict=True):
         np.testing.assert_array_equal(actual, expected)

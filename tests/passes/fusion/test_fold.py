@@ -285,7 +285,7 @@ def test_inside_a_function():
 def test_a_fold_is_reported_with_what_it_was_made_of():
     result = folded(written(f"{GELU} h = Mul(half, x) y = Mul(f, h)", 20, constants=GELU_CONSTANTS))
     (change,) = result.changes
-    assert (change.node, change.op, change.how) == ("y", "Gelu", "Gelu from Div, Erf, Add, Mul, Mul")
+    assert (change.node, change.op, change.how) == ("y", "Gelu", "Folded Div, Erf, Add, Mul, Mul into Gelu")
     assert (change.grade, result.grade) == ("close", "close")
     assert result.before[("", "Mul")] == 2
     assert result.after == {("", "Gelu"): 1}

@@ -94,7 +94,7 @@ def test_what_is_moved_in_a_way_that_only_the_run_knows_is_a_value_like_others(m
     source = model(body, 18, inputs="float[N,M] x, int64[K] to", outputs="float[A,B] y", constants="int64[1] a = {-1}")
     result = folded(source)
     assert [node.op_type for node in result.model.graph.node][-1:] == ["ReduceL2"]
-    assert [change.how for change in result.changes] == ["ReduceL2 from Mul, ReduceSum, Sqrt"]
+    assert [change.how for change in result.changes] == ["Folded Mul, ReduceSum, Sqrt into ReduceL2"]
     feeds = {"x": np.arange(12, dtype=np.float32).reshape(2, 6), "to": np.array([4, 3])}
     check_values(source, result.model, feeds, rtol=2e-6, atol=2e-6)
 

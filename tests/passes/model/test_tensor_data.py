@@ -40,7 +40,7 @@ def test_a_tensor_says_where_it_lies(entries, found):
     "entries", [{"offset": -1}, {"length": -1}, {"offset": "x"}, {"length": ""}, {tensor_data.FIELDS: "9.7 1-"}]
 )
 def test_what_is_no_place_is_refused(entries):
-    with pytest.raises(InvalidModel, match="tensor 'w': the offset or the length of its external data is no number"):
+    with pytest.raises(InvalidModel, match="tensor 'w': the offset or the length of its external data is not a number"):
         tensor_data.place(stored(location="f", **entries))
 
 

@@ -69,9 +69,9 @@ def test_a_constant_ends_where_the_weights_do(tmp_path):
         ("offset", "٣", "no offset and size"),
         ("size", "1" * 19, "no offset and size"),
         ("size", "x", "no offset and size"),
-        ("shape", "3,x", "no list of sizes"),
-        ("shape", "٣", "no list of sizes"),
-        ("shape", "1" * 19, "no list of sizes"),
+        ("shape", "3,x", "not a list of sizes"),
+        ("shape", "٣", "not a list of sizes"),
+        ("shape", "1" * 19, "not a list of sizes"),
     ],
 )
 def test_numbers_that_are_none(field, text, why, tmp_path):
@@ -140,8 +140,8 @@ def test_dimensions_are_read(tmp_path):
         ('<output><port id="1" precision="FP32"><dim>2</dim></port></output>', "", "layer 1 has no outputs"),
         ('type="ReLU"', 'type="Const"', "Const layer 1 has 1 inputs and 1 outputs"),
         ('type="ReLU"', 'type="Parameter"', "Parameter layer 1 has 1 inputs and 1 outputs"),
-        ('to-layer="1"', 'to-layer="9"', "which are no ports"),
-        ('from-layer="1"', 'from-layer="9"', "which are no ports"),
+        ('to-layer="1"', 'to-layer="9"', "which are not ports"),
+        ('from-layer="1"', 'from-layer="9"', "which are not ports"),
         (' to-port="0"', "", "<edge> has no to-port"),
     ],
 )

@@ -30,10 +30,10 @@ def test_float16_alone_leaves_float64_as_it_is():
     ("text", "why"),
     [
         ("float15", "unknown type 'float15'; did you mean float16?"),
-        ("", "--types names no type"),
-        ("float16,bfloat16", "two things about float32"),
-        ("float32=float32", "what it is already"),
-        ("float16,float64=float32", "do one after the other"),
+        ("", "--types needs a type"),
+        ("float16,bfloat16", "names two types for float32"),
+        ("float32=float32", "both types are the same"),
+        ("float16,float64=float32", "use two commands"),
     ],
 )
 def test_what_has_no_meaning(text, why):

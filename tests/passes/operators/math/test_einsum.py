@@ -95,7 +95,7 @@ def test_a_matrix_product_is_one_node():
     [
         ("ij,jk", "2 terms for 1 operands"),
         ("ijk", "does not fit an operand of rank 2"),
-        ("i-", "has shape"),
+        ("i-", "does not fit an operand of rank 2"),
         ("ijk...", "ellipses"),
     ],
 )

@@ -122,7 +122,7 @@ def test_a_map_of_a_sequence_goes_below_13(target):
 @pytest.mark.parametrize(
     ("kind", "first", "body", "why"),
     [
-        ("float[5]", "SequenceInsert(s, x)", "new = SequenceInsert(old, x)", "supported: a sequence constructed there"),
+        ("float[5]", "SequenceInsert(s, x)", "new = SequenceInsert(old, x)", "supported: a sequence that the same graph constructs"),
         ("float[5]", "SequenceConstruct(x)", "new = SequenceErase(old)", "that only grows at its end"),
         ("float[5]", "SequenceConstruct(x)", "new = SequenceInsert(old, x, i)", "that only grows at its end"),
         (
@@ -131,11 +131,11 @@ def test_a_map_of_a_sequence_goes_below_13(target):
         ),
         (
             "float", "SequenceConstruct(x)",
-            "a = ReduceSum<keepdims=0>(x) new = SequenceInsert(old, a)", "supported: one known rank",
+            "a = ReduceSum<keepdims=0>(x) new = SequenceInsert(old, a)", "supported: tensors of one known rank",
         ),
         (
             "float[M,N]", "SequenceEmpty()",
-            "d = Shape(z) a = Cast<to=1>(z) new = SequenceInsert(old, a)", "supported: along one",
+            "d = Shape(z) a = Cast<to=1>(z) new = SequenceInsert(old, a)", "supported: shapes that differ along one axis",
         ),
     ],
 )  # fmt: skip

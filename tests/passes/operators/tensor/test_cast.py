@@ -114,4 +114,4 @@ def test_bits_of_a_constant_and_bits_without_a_form():
     io = {"inputs": "float a", "outputs": "float[2] y", "constants": "int32[2] x = {1065353216, -2147483648}"}
     check("y = BitCast<to=1>(x)", 26, "y = Identity([1.0, -0.0])", 25, **io)
     io = {"inputs": "float[2] x", "outputs": "int32[2] y"}
-    check_refused("y = BitCast<to=6>(x)", 26, 25, "no older operator tells the sign or the payload of a NaN", **io)
+    check_refused("y = BitCast<to=6>(x)", 26, 25, "whose NaN bits no older operator can read", **io)

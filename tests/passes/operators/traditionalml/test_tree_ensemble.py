@@ -336,7 +336,7 @@ def test_transforms_by_number(transform, targets):
     result = convert_both(source, 4, rows(T.FLOAT))
     assert [node.op_type for node in result.model.graph.node] == ["TreeEnsembleRegressor"]
     said = " ".join(change.remark for change in result.changes)
-    assert ("as onnxruntime reads it" in said) == (transform in (1, 2) and targets == 2)
+    assert ("used onnxruntime's" in said) == (transform in (1, 2) and targets == 2)
 
 
 @pytest.mark.newest

@@ -152,7 +152,7 @@ def test_the_numbers_of_softmax_and_logistic_are_swapped(number, softmax):
     source = model("TreeEnsemble", np.float32, 2, attributes, 5)
     assert all(sum(row) == pytest.approx(1) for row in run(source)[0]) == softmax
     check(source, ROWS)
-    assert "as onnxruntime reads it" in remarks(source)
+    assert "used onnxruntime's" in remarks(source)
 
 
 def test_nan_is_unequal_whether_it_is_tracked_or_not():
