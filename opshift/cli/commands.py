@@ -340,7 +340,7 @@ def diff(options: argparse.Namespace) -> int:
 
     one, other = (_side(path) for path in (options.before, options.after))
     for side in (one, other):
-        engine.checked(side.model)
+        engine.check_model(side.model)
     outputs.look(options.report)
     with working(options):
         found = difference(one, other, (options.before, options.after))
