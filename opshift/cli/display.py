@@ -148,6 +148,10 @@ def _described(
         rows += [(f"{label} {name}", kind) for name, kind in shown]
         rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
     rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
+    if (wide := held.int64) is not None:
+        rows.append(("int64", f"{several(wide.nodes, 'node')}; {wide.narrow} could have int32 (--types int64=int32)"))
+        reasons = list(wide.stays.items())[: None if verbose else _SHOWN]
+        rows += [("int64 stays", f"{count}: {why}") for why, count in reasons]
     for name, trees in held.trees.items():
         depth = "of unknown depth" if trees.depth is None else f"at most {several(trees.depth, 'comparison')} deep"
         leaves, features = f"{trees.leaves} leaves", several(trees.features, "feature")

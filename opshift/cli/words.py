@@ -52,6 +52,42 @@ _ELSEWHERE = (
         "--save-as-external-data",
         "--external-data all",
     ),
+    (
+        "types",
+        "half precision is asked for by --types: opshift convert IN OUT --types float16",
+        "--float16 --fp16 --half --to-fp16 --convert-fp16",
+        "--types float16",
+    ),
+    (
+        "types",
+        "element types are asked for by --types: opshift convert IN OUT --types float16",
+        "--dtype --precision --bfloat16 --bf16 --data-type",
+        None,
+    ),
+    (
+        "keep",
+        "inputs and outputs keep their types without it: opshift convert IN OUT --types float16",
+        "--keep-io-types",
+        "",
+    ),
+    (
+        "keep",
+        "operators keep their types by --keep: opshift convert IN OUT --types float16 --keep op:NAME",
+        "--op-block-list --op-types-to-exclude --op-types-block-list",
+        None,
+    ),
+    (
+        "keep",
+        "nodes keep their types by --keep: opshift convert IN OUT --types float16 --keep node:NAME",
+        "--node-block-list --nodes-to-exclude --exclude-nodes",
+        None,
+    ),
+    (
+        "inputs",
+        "real inputs are given by --inputs: opshift convert IN OUT --types float16 --inputs FILE.npz",
+        "--calibration-data --calibration-data-path --calib",
+        "--inputs",
+    ),
 )
 """What an option of other tools is here, for parsers that know one by that name, and what to type in its place.
 

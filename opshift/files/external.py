@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from opshift.files import varints
-from opshift.files.skeletons import Piece, Range
+from opshift.files import skeletons, varints
+from opshift.files.skeletons import Piece, Range, Recoded
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
@@ -206,6 +206,8 @@ def arrange(
     same = os.path.realpath(folder) == os.path.realpath(target)
     if policy != "keep" and not (policy is None and same) and (why := lost(model, folder)):
         raise InvalidModel(why)
+    if policy != "none" and any(map(tensor_data.was_outside, tensors(model))):  # they have other bytes now
+        policy = "all" if policy == "all" else PACK
     if policy in ("all", PACK):
         return _consolidate(model, folder, output, packing, only_external=policy == PACK)
     if policy == "none":
@@ -274,16 +276,17 @@ def _consolidate(
     known: dict[tuple[int, bytes], tuple[str, tensor_data.Range]] = {}
     kinds = _INTEGERS | (_FLOATS if any(n.op_type in _SCALED for b in bodies(model) for n in b.node) else set())
     for tensor, readable in _held(model):
-        external = tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor)
+        embedded = tensor_data.is_embedded(tensor)
+        external = tensor_data.is_stored(tensor) and (not embedded or tensor_data.was_outside(tensor))
         if only_external and not external:
             continue
         if not tensor_data.is_stored(tensor) and (not readable or tensor.ByteSize() < threshold):
             continue
         piece = _bytes_of(tensor, folder)
-        size = 0 if piece is None else len(piece) if isinstance(piece, bytes) else piece.end - piece.start
+        size = 0 if piece is None else skeletons.size_of(piece)
         shown = tensor.data_type in kinds and len(tensor.dims) <= 1 and size < THRESHOLD
         if piece is None or size < threshold or shown or not (readable or external):
-            if external:
+            if external and not embedded:
                 tensor_data.embed(tensor)
             continue
         key = (size, _digest(piece, folder)) if packing.dedupe else (0, b"")
@@ -322,10 +325,15 @@ def _digest(piece: Piece, folder: Path) -> bytes:
     if isinstance(piece, bytes):
         return hashlib.sha256(piece).digest()
     held = hashlib.sha256()
+    first, last = piece.found.offset, piece.found.offset + (piece.found.length or 0)
+    if isinstance(piece, Range):
+        first, last = piece.start, piece.end
+    else:
+        held.update(f"{piece.found.source} as {piece.target}".encode())
     with tensor_data.opened(folder, piece.found) as file:
-        file.seek(piece.start)
-        for start in range(piece.start, piece.end, _CHUNK):
-            held.update(file.read(min(_CHUNK, piece.end - start)))
+        file.seek(first)
+        for start in range(first, last, _CHUNK):
+            held.update(file.read(min(_CHUNK, last - start)))
     return held.digest()
 
 
@@ -333,6 +341,8 @@ def _bytes_of(tensor: TensorProto, folder: Path) -> Piece | None:
     """What external data hold of a tensor, unread where it lies in a file in that form; None for texts."""
     if tensor_data.is_stored(tensor):
         found = tensor_data.place(tensor)
+        if found.source:
+            return Recoded(found, tensor_data.nbytes(tensor), tensor.data_type)
         if found.offset or not found.fields:
             length = tensor_data.nbytes(tensor) if found.length is None else found.length
             return Range(found, found.offset, found.offset + length)
@@ -402,7 +412,7 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
         if not tensor_data.is_stored(tensor) or not (embedded or tensor_data.is_embedded(tensor)):
             continue
         found = tensor_data.place(tensor)
-        if embedded or not found.offset:
+        if embedded or not found.offset or found.source:
             tensor.CopyFrom(tensor_data.loaded(tensor, folder))
         else:
             tensor_data.refer(tensor, found.location, (found.offset, found.offset + (found.length or 0)))

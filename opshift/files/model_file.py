@@ -322,6 +322,8 @@ class Draft:
             for piece in pieces:
                 if isinstance(piece, bytes):
                     copying.write_all(target.fileno(), piece)
+                elif isinstance(piece, skeletons.Recoded):
+                    copying.recode(sources.open(piece.found), target.fileno(), piece.found, piece.target)
                 else:
                     copying.copy_range(sources.open(piece.found), target.fileno(), piece.start, piece.end)
 

@@ -18,6 +18,7 @@ from opshift.passes.model.types import ELEMENTS, dims_of, elem_type_of, has_shap
 
 if TYPE_CHECKING:
     from opshift.passes.operators.shared.classical.described import Trees
+    from opshift.passes.types.door import WideIntegers
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Contents:
         files: the size in bytes of each file with external data, by location; None for one that is not there.
         size: bytes of all files together, as far as they are there.
         trees: what each tree ensemble consists of, by the name of its node.
+        int64: what reads int64, and why it would stay; None where nothing does.
         rare: the operators that many runtimes lack, and how many do.
     """
 
@@ -50,6 +52,7 @@ class Contents:
     files: dict[str, int | None]
     size: int
     trees: dict[str, Trees]
+    int64: WideIntegers | None
     rare: dict[str, int]
 
 
@@ -76,8 +79,16 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
         places,
         size + sum(filter(None, places.values())),
         _trees(model),
+        _int64(model, folder),
         rare_operators(model),
     )
+
+
+def _int64(model: ModelProto, folder: str) -> WideIntegers | None:
+    """What reads int64; of training graphs nobody asks."""
+    from opshift.passes.types.door import describe_int64
+
+    return describe_int64(model, folder)
 
 
 def _trees(model: ModelProto) -> dict[str, Trees]:

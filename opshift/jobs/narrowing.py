@@ -106,7 +106,7 @@ def _of_integers(
     source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
 ) -> Verification:
     """Prove that nothing but types differs, that nodes compute the same at the ends of their ranges, and run both."""
-    from opshift.passes.types.ends import probes
+    from opshift.passes.types.door import probes
     from opshift.verification.ends import compare_runs, run_ends
 
     assert result.model is not None, "it was made"

@@ -36,7 +36,7 @@ def verify_apart(
             plain=plain,
             promise=promise,
             sought=sought,
-            rounded_to=rounded_to,
+            **({"rounded_to": rounded_to} if rounded_to else {}),
         )
 
     try:

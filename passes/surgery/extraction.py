@@ -48,6 +48,8 @@ def find_border(model: ModelProto, asked: Cut) -> Border:
     start, nodes = _with_siblings(pieces, outputs, start)
     read = {name for index in nodes for name in pieces.reads(index)}
     for name in start if not any("*" in text for text in asked.start) else ():
+        if name in outputs and name not in read:
+            raise ValueError(f"{name!r} is an output of the part; nothing comes after it")
         if name not in read and name in named:
             ways = ", ".join(map(repr, outputs[:3])) + (" and others" if len(outputs) > 3 else "")
             raise ValueError(f"{name!r} does not lead to {ways}")

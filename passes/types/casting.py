@@ -157,7 +157,7 @@ class Casting:
             name = self._fresh(value.name, kind)
             self._cast(value, value.name, name, kind, outside=False)
             return name
-        made = constants.converted(value.tensor, kind, self._folder, limit or None)
+        made = constants.converted(value.tensor, kind, self._folder, limit or None, lazy=True)
         if made is None:
             name = self._fresh(value.name, kind)
             self._cast(value, value.name, name, kind, outside=False)

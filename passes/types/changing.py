@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Iterator
 
 from opshift.passes.changes import RETYPED, Change, Kept, Result, TypesReport
@@ -41,6 +42,8 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     staying = Fitting(problem, folder, wanted.given) if wanted.of_integers else Staying(problem, folder)
     staying.find()
     narrow = solve(problem, _sizes(staying), staying.pulling)
+    if refusal := _lacked(problem):
+        return Result(None, (), (refusal,))
     kept = tuple(_kept(problem, narrow))
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()
@@ -93,6 +96,31 @@ def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
         why = f"opset {opset} has no {FORMATS[target].name}; try --opset {first}"
         return Refusal("", "Cast", "", 0, True, why)
     return None
+
+
+def _lacked(problem: Problem) -> Refusal | None:
+    """Why it is of no use: operators that read most of the weights take the type from another opset on."""
+    whole, lacking, first = 0, 0, 0
+    op = ""
+    for value in problem.values():
+        if value.tensor is None or not problem.moves(value.kind):
+            continue
+        count = tensors.size(value.tensor)
+        whole += count
+        for place, index, at in value.readers:
+            variable = place.reads[index][at] if index >= 0 else 0
+            found = _LATER.search(problem.reasons[variable]) if variable > 0 else None
+            if found:
+                lacking += count
+                if int(found[1]) > first:
+                    op, first = problem.reasons[variable], int(found[1])
+                break
+    if 2 * lacking <= whole or not first:
+        return None
+    return Refusal("", "types", "", 0, True, f"{op}, and most of the weights are such operators' (--opset {first})")
+
+
+_LATER = re.compile(r" from opset (\d+) on$")
 
 
 def _casts_to(text: str, opset: int) -> bool:

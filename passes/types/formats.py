@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.recoding import rounded as rounded
+from opshift.passes.model.recoding import widened
 from opshift.passes.records import dataclass
 
 if TYPE_CHECKING:
@@ -74,36 +76,8 @@ def is_narrower(source: int, target: int) -> bool:
     return not (FORMATS[target].most >= FORMATS[source].most and FORMATS[target].integers >= FORMATS[source].integers)
 
 
-def rounded(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
-    """The numbers of an array rounded once to a type, as an array of that type; bfloat16 as its bits."""
-    import numpy as np
-
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if target == T.FLOAT16:
-            return array.astype(np.float16)
-        if target == T.BFLOAT16:
-            return bfloat16_bits(array)
-        if target in INTEGERS:
-            ends = np.iinfo(np.int32 if target == T.INT32 else np.int64)
-            narrowed: np.ndarray[Any, Any] = np.clip(array, ends.min, ends.max).astype(ends.dtype)
-            return narrowed
-        return array.astype(np.float32 if target == T.FLOAT else np.float64)
-
-
-def bfloat16_bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bits of float32 numbers rounded to bfloat16, to even where two are as near."""
-    import numpy as np
-
-    bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
-    upper = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
-    quiet = np.uint16(0x7FC0) | (bits >> np.uint32(16)).astype(np.uint16)
-    return np.where(np.isnan(array), quiet, upper.astype(np.uint16))
-
-
 def as_floats(array: np.ndarray[Any, Any], kind: int) -> np.ndarray[Any, Any]:
     """Numbers of a type, bfloat16 as its bits, as float64."""
     import numpy as np
 
-    if kind == T.BFLOAT16:
-        return (array.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    return array.astype(np.float64)
+    return widened(array, kind).astype(np.float64)

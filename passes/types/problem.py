@@ -183,7 +183,7 @@ class Problem:
     # --- bodies -------------------------------------------------------------------------------------------------
 
     def _main(self) -> Place:
-        graph, wanted = self.model.graph, self.wanted
+        graph = self.model.graph
         place = Place(graph, opsets(self.model), None, {})
         held = self._weights()
         for value in graph.input:
@@ -201,8 +201,6 @@ class Problem:
                 place.output_reads.append(FREE)
                 continue
             variable = self._outside(found.kind, value.name, place)
-            if wanted.interface != KEEP and value.name not in wanted.at and found.variable >= 0:
-                variable = FREE  # it has the type in which it is made
             self._read(found, variable, place, -1, len(place.output_reads))
             place.output_reads.append(variable)
         return place

@@ -34,7 +34,10 @@ def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = (
         if problem.reasons[variable]:
             wide[root[variable]] = True
         owner = problem.owners[variable]
-        if owner is None or owner.node < 0:
+        if owner is None:
+            continue
+        if owner.node < 0:  # inputs and outputs of the model that are to change, and those of functions, which may
+            heavy[root[variable]] |= owner.place is problem.main
             continue
         op = owner.place.ops[owner.node].rpartition("::")[2]
         if op in HEAVY or (id(owner.place), owner.node) in pulling:

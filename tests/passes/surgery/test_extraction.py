@@ -44,7 +44,7 @@ def shape_of(made):
         ({"to": "x"}, "no value or node 'x'"),
         ({"to": "q*"}, "no value like"),
         ({"to": "y", "start": "f"}, "'f' is not on the way to 'y'"),
-        ({"start": "y"}, "'y' is not on the way to"),
+        ({"start": "y"}, "'y' is an output of the part; nothing comes after it"),
         ({"around": "Add_B"}, "no node 'Add_B'; did you mean 'Add_b'?"),
     ],
 )
