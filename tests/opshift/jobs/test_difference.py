@@ -55,12 +55,12 @@ def test_a_constant_is_the_same_as_a_node_that_holds_it():
         ),
         (
             make(constants=WEIGHTS.replace("float[4] w = {1, 2, 3, 4}", "float w = {1}")),
-            'changed: Mul "Mul_b": input 1 is float[4] -> float[]',
+            'changed: Mul "Mul_b": input 1: float[4] -> float[]',
         ),
-        (make(BODY.replace("Mul(a, w)", "Mul(x, w)")), 'changed: Mul "Mul_b": input 0 is another value'),
+        (make(BODY.replace("Mul(a, w)", "Mul(x, w)")), 'changed: Mul "Mul_b": input 0: another value'),
         (
             make(BODY.replace("Mul(a, w)", "Mul(a, a)")),
-            'changed: Mul "Mul_b": input 1 is computed instead of a constant',
+            'changed: Mul "Mul_b": input 1: a constant -> computed',
         ),
         (make(BODY.replace("Abs", "Neg")), 'only in the first: Abs "Abs_a"'),
         (make(BODY.replace("Abs", "Neg")), 'only in the second: Neg "Neg_a"'),
