@@ -137,6 +137,7 @@ class TypesReport:
         lost: how many numbers of a constant became 0, by its name.
         ranges: where the ranges of values come from: `given` or `drawn` inputs; empty where the model was not run.
         share: of the weights, in bytes, that have another type.
+        assumed: what was taken for granted of the numbers of integers.
     """
 
     types: str
@@ -149,6 +150,7 @@ class TypesReport:
     lost: Mapping[str, int] = field(default_factory=dict)
     ranges: str = ""
     share: float = 1.0
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,9 @@ class Result:
     retyped: tuple[str, ...] = ()
     """The inputs and outputs of the model that have another type than in its source, as that was asked for."""
 
+    computed_in: int = 0
+    """The type in which the source computes, and that a wider one carries, where other roundings make a difference."""
+
     def followed_by(self, later: Result) -> Result:
         """The result of both, where `later` was made of this model. A wrong declaration is reported once."""
         said = {change.remark for change in self.changes if change.how == CONTRADICTED}
@@ -219,6 +224,7 @@ class Result:
             types=later.types or self.types,
             stages=(*self.stages, *later.stages),
             retyped=(*self.retyped, *later.retyped),
+            computed_in=later.computed_in or self.computed_in,
         )
 
     @property

@@ -9,6 +9,7 @@ from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.inputs import sizes
+from opshift.passes.inputs.ends import AS_IT_IS, Ends
 from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
@@ -19,7 +20,7 @@ from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
-from opshift.passes.targets import Target, backend_of, known_ir, resolve
+from opshift.passes.targets import Target, check_ir_version, find_backend, resolve_target
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
@@ -83,6 +84,7 @@ class Goal:
         fixed: sizes and inputs that are fixed before anything else.
         annotate: declare what follows of types of the values between, at last.
         rebatch: how many samples the result takes, or `dynamic` for any number.
+        ends: outputs that are added and dropped, and other names, before anything else.
         zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
         types: which element types become which.
         carriers: the types whose values are carried in other ones, by the numbers of both.
@@ -100,6 +102,7 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    ends: Ends = AS_IT_IS
     types: Types | None = None
     carriers: Mapping[int, int] = field(default_factory=dict)
 
@@ -119,6 +122,10 @@ class Goal:
         for, so that other commands do not wait for it.
         """
         asked, stages = self.refinement, list[Stage]()
+        if self.ends:
+            from opshift.passes.stages.set_ends import SetEnds
+
+            stages.append(SetEnds(self.ends))
         if self.zipmap or self.maps:
             from opshift.passes.stages.make_tensors import MakeTensors
 
@@ -215,7 +222,7 @@ class Goal:
         allowance = allowance or Allowance()
         given, source = source, self.put_in_order(source)
         try:
-            facts = Facts(folder, convert.checked(source))
+            facts = Facts(folder, convert.check_model(source))
             check_available(self.refinement, {**imports.opsets(source), **self.targets})
             result = apply_stages(self.stages(), source, facts, allowance)
         except Lacking as lacking:
@@ -238,14 +245,9 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, annotated, carried or to have another type, which is a goal by itself."""
-        return (
-            bool(self.fixed)
-            or self.rebatch is not None
-            or self.annotate
-            or bool(self.carriers)
-            or self.types is not None
-        )
+        """Whether anything is fixed, annotated, carried, named or to have another type, which is a goal by itself."""
+        done = bool(self.fixed) or self.rebatch is not None or self.annotate
+        return done or bool(self.carriers) or bool(self.ends) or self.types is not None
 
     @property
     def plain(self) -> Goal:
@@ -272,6 +274,8 @@ class Goal:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
+        if not reached and self.ends and not self.fixed:
+            return "renamed" if self.ends.renamed else "outputs"
         if not reached and self.carriers and not self.fixed:
             return "carried"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
@@ -305,11 +309,11 @@ class Goal:
     def fix_sizes(self, source: ModelProto) -> ModelProto:
         """A copy of the source with the sizes and constants that are asked for; the source itself without any.
 
-        Maps are tensors in it where that is asked for.
+        Its inputs and outputs are those of the result.
         """
         from opshift.passes.inputs.writing import write_into_copy
 
-        return write_into_copy(self.make_tensors(source), self.fixed)
+        return write_into_copy(self.with_ends(source), self.fixed)
 
     def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
         """The source with types that are carried in others, as far as that is asked for and can be done."""
@@ -319,11 +323,15 @@ class Goal:
 
         return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
 
-    def make_tensors(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
+    def with_ends(self, source: ModelProto) -> ModelProto:
+        """A copy of the source with the inputs and outputs that the result has; the source itself where these are its.
 
-        That is what a result is compared with: maps and tensors cannot be.
+        That is what a result is compared with. Maps are tensors in it where that is asked for.
         """
+        if self.ends:
+            from opshift.passes.surgery.door import change_ends
+
+            source, _ = change_ends(source, self.ends)
         if not (self.zipmap or self.maps):
             return source
         from opshift.passes.specialization.door import as_tensors
@@ -360,6 +368,7 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    ends: Ends = AS_IT_IS,
     zipmap: str | None = None,
     maps: str | None = None,
     interface: Iterable[str] | str | None = None,
@@ -369,12 +378,12 @@ def versions(
     budget: float | Mapping[str, float] | None = None,
 ) -> Goal:
     """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization or zipmap or maps or interface or types) or rebatch is not None
-    if target is None and ir_version is None and not done:
+    done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface or types)
+    if target is None and ir_version is None and not done and rebatch is None:
         raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
     goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
     goal = with_types(goal, types, interface, keep, only, budget)
-    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, ends=ends)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
@@ -423,9 +432,9 @@ def with_types(
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
     """To convert to a target, or to stay at the model's opset; raises `ValueError` for an unknown target."""
-    targets, ir = resolve(target) if target is not None else ({}, None)
-    wanted = replace(wanted, backend=backend_of(target))
-    return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
+    targets, ir = resolve_target(target) if target is not None else ({}, None)
+    wanted = replace(wanted, backend=find_backend(target))
+    return Goal(targets, check_ir_version(ir_version) or ir, refinement=wanted)
 
 
 def inlining(
@@ -440,10 +449,10 @@ def inlining(
     """To replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown target."""
     from opshift.passes.stages.operator_names import as_names
 
-    backend = backend_of(target)
-    targets = resolve(target)[0] if target is not None and backend is None else {}
+    backend = find_backend(target)
+    targets = resolve_target(target)[0] if target is not None and backend is None else {}
     names, wanted = as_names(names), replace(wanted, backend=backend)
-    return Goal(targets, known_ir(ir_version), names, domain, backend, wanted, portable)
+    return Goal(targets, check_ir_version(ir_version), names, domain, backend, wanted, portable)
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
@@ -452,9 +461,9 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
     """
-    from opshift.passes.stages.operator_names import as_names, recognisable
+    from opshift.passes.stages.operator_names import as_names, find_recognisable
 
-    wanted = None if ops is None else frozenset(map(recognisable, as_names(ops)))
+    wanted = None if ops is None else frozenset(map(find_recognisable, as_names(ops)))
     if wanted is not None and not wanted:
         raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")
     return Refinement(True, wanted, optimize)

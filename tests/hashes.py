@@ -1,7 +1,7 @@
 """Record what every verb makes of the frozen, exported and sampled published cases, to show that a change of the code changes nothing.
 
-    python -m tests.hashes record FILE    # before
-    python -m tests.hashes compare FILE   # after: lists the results that differ
+    python -m tests.lab hashes record FILE    # before
+    python -m tests.lab hashes compare FILE   # after: lists the results that differ
 
 Models are hashed as bytes. Refusals, other errors and reports are hashed as their text, without times.
 `--without-texts` leaves sentences out, so that they can be written anew: of a refusal it keeps the node, operator, domain,
@@ -314,7 +314,7 @@ def everything(step: int = 1, core: bool = False) -> Results:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.hashes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab hashes", description=__doc__)
     parser.add_argument("what", choices=("record", "compare"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--without-texts", action="store_true", help="hash no sentences")

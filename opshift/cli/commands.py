@@ -14,17 +14,19 @@ from opshift.cli import display, effects, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import formats, model_file
-from opshift.files.external import THRESHOLD
+from opshift.files.external import THRESHOLD, Packing, size_of
 from opshift.files.writing import told, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
-from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
+from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of, fault
 from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes import targets as resolving
 from opshift.passes.conversion import convert as engine
+from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement, with_tensors, with_types
+from opshift.passes.inputs.ends import ends_of
 from opshift.passes.inputs.sizes import batch as rebatched
 from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
@@ -36,6 +38,7 @@ from opshift.verification.side import Side
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from opshift.jobs.preparing import Preparation
     from opshift.passes.backends.door import Backend
     from opshift.trying.door import Manner as Trying
 
@@ -60,7 +63,8 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 def _fixing(options: argparse.Namespace) -> bool:
     """Whether anything is to be fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
-    return bool(fixing or options.zipmap or options.map or options.types or options.interface)
+    named = options.rename or options.add_output or options.drop_output
+    return bool(fixing or named or options.zipmap or options.map or options.types or options.interface)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
@@ -69,7 +73,7 @@ _SAME = "--target and --opset say the same thing; give one"
 
 def _backend(options: argparse.Namespace) -> Backend | None:
     """What `--target` names; raises `ValueError` for an opset."""
-    found = resolving.backend_of(options.target)
+    found = resolving.find_backend(options.target)
     if found is None and options.target is not None:
         raise ValueError(f"{options.target} is an opset, not a target: --opset {options.target}")
     return found
@@ -93,13 +97,15 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
     for text in options.opset:
         domain, equals, number = text.rpartition("=")
         target = {domain: int(number)} if equals and number.isdigit() else text
-        found, of_target = resolving.resolve(target)
+        found, of_target = resolving.resolve_target(target)
         for domain, opset in found.items():
             if targets.setdefault(domain, opset) != opset:
                 raise ValueError(f"--opset names {targets[domain]} and {opset} for domain {domain or 'ai.onnx'!r}")
         ir = of_target or ir
-        backend = resolving.backend_of(target) or backend
-    return Goal(targets, resolving.known_ir(options.ir_version) or ir, refinement=replace(wanted, backend=backend))
+        backend = resolving.find_backend(target) or backend
+    return Goal(
+        targets, resolving.check_ir_version(options.ir_version) or ir, refinement=replace(wanted, backend=backend)
+    )
 
 
 def inline_goal(options: argparse.Namespace) -> Goal:
@@ -112,14 +118,49 @@ def inline_goal(options: argparse.Namespace) -> Goal:
         raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target; or what to fix")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
-    targets = resolving.resolve(options.opset)[0] if options.opset else {}
-    lacking = backend or resolving.backend_of(options.opset)
-    ir, wanted = resolving.known_ir(options.ir_version), replace(wanted, backend=lacking)
+    targets = resolving.resolve_target(options.opset)[0] if options.opset else {}
+    lacking = backend or resolving.find_backend(options.opset)
+    ir, wanted = resolving.check_ir_version(options.ir_version), replace(wanted, backend=lacking)
     return Goal(targets, ir, names, options.domain, backend, wanted, options.portable)
 
 
-GOALS = {"convert": convert_goal, "fold": fold_goal, "inline": inline_goal, "optimize": optimize_goal}
-"""The verbs that rewrite models. They differ in their goals alone."""
+def part_goal(options: argparse.Namespace) -> Goal:
+    """The goal of `opshift extract` and `opshift merge`, of what these make."""
+    return _conversion(options, Refinement(optimize=options.optimize))
+
+
+GOALS = {
+    "convert": convert_goal,
+    "extract": part_goal,
+    "fold": fold_goal,
+    "inline": inline_goal,
+    "merge": part_goal,
+    "optimize": optimize_goal,
+}
+"""The verbs that rewrite models. They differ in their goals, and in what they do before that."""
+
+
+def _preparation(options: argparse.Namespace) -> Preparation | None:
+    """What is done before the stages, which take one model."""
+    if options.command == "extract":
+        from opshift.jobs.preparing import Extraction
+        from opshift.passes.inputs.parts import part_of
+
+        return Extraction(part_of(options.to, options.start, options.around, options.depth))
+    if options.command == "merge":
+        from opshift.jobs.preparing import Merging
+        from opshift.passes.inputs.matching import CONNECT, pairs
+
+        if options.in_place or options.out_dir is not None:
+            raise ValueError("two models become one; name it behind them")
+        if os.path.exists(options.output) and os.path.samefile(options.output, options.other):
+            raise ValueError("the output is the second model; give another path")
+        return Merging(options.other, pairs(options.connect, CONNECT))
+    return None
+
+
+_LABELS = {"extract": "part"}
+"""What names of output files say of verbs that prepare."""
 
 
 def _denied(path: Path) -> list[str]:
@@ -140,22 +181,28 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
+    goal = replace(goal, ends=ends_of(options.rename, options.add_output, options.drop_output))
     goal = with_tensors(goal, options.zipmap, options.map)
     goal = with_types(goal, options.types, options.interface, options.keep, options.only, options.budget)
     manner = Manner(
         options.external_data,
-        THRESHOLD if options.threshold is None else options.threshold,
+        Packing(
+            THRESHOLD if options.threshold is None else options.threshold,
+            size_of(options.shard) if options.shard else None,
+            dedupe=options.dedupe,
+        ),
         not options.no_verify,
         options.dry_run,
         wanted=_asked(options),
         trying=_trying(options, goal),
         nchwc_width=options.nchwc_width,
+        preparation=_preparation(options),
     )
     if options.out_dir is not None:
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):
             raise ValueError("--try takes one model after the other; give no --jobs or --backend")
         return _rewrite_all(options, goal, manner)
-    output = outputs.output(options, goal.label)
+    output = outputs.output(options, _LABELS.get(options.command, goal.label))
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         report = partial(_report, options) if options.report else None
@@ -263,7 +310,7 @@ def verify(options: argparse.Namespace) -> int:
         return _replay(options)
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
-        engine.checked(side.model)
+        engine.check_model(side.model)
     wanted = checked(_asked(options), before.model)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
@@ -286,6 +333,30 @@ def verify(options: argparse.Namespace) -> int:
         lines = [outcome_.verdict(found), *outcome_.measured(found)]
         print("\n".join(lines + (outcome_.proof_details(found) if options.verbose else [])))
     return code_of(found)
+
+
+@process.ours()
+def diff(options: argparse.Namespace) -> int:
+    """`opshift diff`."""
+    from opshift.jobs.difference import difference
+
+    one, other = (_side(path) for path in (options.before, options.after))
+    for side in (one, other):
+        engine.checked(side.model)
+    outputs.look(options.report)
+    with working(options):
+        found = difference(one, other, (options.before, options.after))
+    if options.report:
+        from opshift.cli import report
+
+        with told(options.report, report.difference_page(found, one.model, other.model, ["opshift", *options.typed])):
+            pass
+    if options.format == "json":
+        print(documents.written(options.command, asdict(found)))
+    else:
+        for line in found.lines:
+            display.say(line)
+    return DIFFERENT if found else DONE
 
 
 def _replay(options: argparse.Namespace) -> int:
@@ -323,33 +394,87 @@ def _replay(options: argparse.Namespace) -> int:
     return DIFFERENT if said else DONE
 
 
+def strip(options: argparse.Namespace) -> int:
+    """`opshift strip`."""
+    return _on_weights(options)
+
+
+def fill(options: argparse.Namespace) -> int:
+    """`opshift fill`."""
+    return _on_weights(options)
+
+
+def _on_weights(options: argparse.Namespace) -> int:
+    from opshift.jobs import sharing
+
+    output = outputs.weights(options.model, options.output)
+    with working(options):
+        if options.command == "strip":
+            least = {} if options.threshold is None else {"least": options.threshold}
+            done = sharing.strip_file(options.model, output, **least)
+        else:
+            done = sharing.fill_file(options.model, output)
+    if options.format == "json":
+        print(documents.written(options.command, asdict(done)))
+    else:
+        display.shared(done)
+    return DONE
+
+
 def _side(path: str) -> Side:
     return Side(model_file.read(path), _folder(path), path if formats.is_foreign(path) else None)
 
 
-@process.ours()
 def inspect(options: argparse.Namespace) -> int:
-    """`opshift inspect`."""
+    """`opshift inspect`, of one model or of several; of these, one that cannot be read does not stop the others."""
+    if options.strict and options.target is None and options.opset is None:
+        raise ValueError("--strict is about a target; give --target or --opset")
+    if not options.more:
+        return _inspect(options)
+    if options.format == "json":
+        raise ValueError("--format json is for one model")
+    codes, several = [], [options.model, *options.more]
+    for path in several:
+        display.say(f"== {path}")
+        options.model = path
+        try:
+            codes.append(_inspect(options))
+        except (InvalidModel, OSError) as error:
+            code, lines = fault(error, path)
+            codes.append(code)
+            for line in lines:
+                display.say(line)
+    return max(codes)
+
+
+@process.ours()
+def _inspect(options: argparse.Namespace) -> int:
     from opshift.jobs.contents import contents
     from opshift.jobs.fates import fates
 
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
     backend = _backend(options)
-    targets = resolving.resolve(options.opset)[0] if options.opset is not None else {}
+    targets = resolving.resolve_target(options.opset)[0] if options.opset is not None else {}
     source = model_file.read(options.model)
-    engine.checked(source)
+    engine.check_model(source)
     size, folder = os.path.getsize(options.model), _folder(options.model)
     found = outcome_.facts(source, size)
     if backend is not None or targets:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
     tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
-    reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
+    read = None
+    with working(options):
+        reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
+        if tried:
+            from opshift.jobs.readers import readers
+
+            read = readers(source, folder)
     if options.format == "json":
-        print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
+        print(documents.written(options.command, documents.of_inspection(found, held, of, reach, read)))
     else:
-        display.inspection(found, held, of, reach, _console(), verbose=options.verbose)
+        display.inspection(found, held, of, reach, read, _console(), verbose=options.verbose)
     return DONE
 
 
@@ -379,7 +504,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
         print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
-    return REFUSED if result.refusals else DONE
+    return REFUSED if result.refusals or (options.strict and (in_the_way or result.changes)) else DONE
 
 
 def ledger(options: argparse.Namespace) -> int:

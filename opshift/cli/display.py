@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
+    from opshift.jobs.readers import Readers
+    from opshift.jobs.sharing import Shared
     from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.door import Backend
 
@@ -107,14 +109,15 @@ def inspection(
     held: Contents,
     of: Fates,
     reach: Mapping[int, Result],
+    read: Readers | None,
     console: Console | None,
     *,
     verbose: bool = False,
 ) -> None:
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
-    _tabulate(_described(found, held, of, verbose=verbose), console)
+    _tabulate(_described(found, held, of, read, verbose=verbose), console)
     if not reach:
-        say("opsets that can be reached: --reach tries each, --opset N one", console)
+        say("opsets that can be reached, and targets that read it: --reach tries each, --opset N one", console)
         return
     blocked = [opset for opset, result in reach.items() if result.refusals]
     say(f"opsets that can be reached: {_ranges([opset for opset in reach if opset not in blocked])}", console)
@@ -125,9 +128,12 @@ def inspection(
             say(line, console)
 
 
-def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
-    """Rows of what a model consists of."""
-    rows = [row[:2] for row in _rows(found, found)]
+def _described(
+    found: Facts, held: Contents, of: Fates, read: Readers | None, *, verbose: bool
+) -> list[tuple[str, str]]:
+    """Rows of what a model consists of, the first screen of which says what most people ask."""
+    rows = [("written by", held.producer)] if held.producer else []
+    rows += [row[:2] for row in _rows(found, found)]
     missing = [location for location, size in held.files.items() if size is None]
     if there := len(held.files) - len(missing):
         rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))
@@ -141,6 +147,7 @@ def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> lis
         depth = "of unknown depth" if trees.depth is None else f"at most {several(trees.depth, 'comparison')} deep"
         leaves, features = f"{trees.leaves} leaves", several(trees.features, "feature")
         rows.append((f"trees of {name}", f"{trees.trees}, {depth}, {leaves}, {features}"))
+    rows += _readers(held, read, verbose=verbose)
     domains: dict[str, list[str]] = {}
     for name in found.ops:
         domains.setdefault(name.rpartition("::")[0], []).append(name)
@@ -150,6 +157,29 @@ def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> lis
             count, fate = str(found.ops[name]), of.get(name)
             rows.append((f"  {name.rpartition('::')[2]}", f"{count}, {fate}" if fate is not None else count))
     return rows
+
+
+def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tuple[str, str]]:
+    """Rows of who has the operators of a model, and who reads it."""
+    from opshift.jobs.readers import count_runtimes
+
+    rows = []
+    most = len(held.rare) if verbose else _FEW
+    if held.rare:
+        names = [f"{op} ({count} of {count_runtimes()} lack it)" for op, count in held.rare.items()]
+        rows.append(("few runtimes have", counted(names, most)))
+    if read is None:
+        return rows
+    names = [f"{versions[0]} and newer" if len(versions) > 1 else versions[0] for versions in read.reads.values()]
+    rows.append(("read by", ", ".join(names) or "no target that is known"))
+    blocked = sorted(read.blocked.items(), key=lambda item: item[1])
+    names = [f"{name} ({several(count, 'call')})" for name, count in blocked]
+    if names:
+        rows.append(("not read by", counted(names, len(names) if verbose else _FEW)))
+    return rows
+
+
+_FEW = 6  # operators or targets in a line
 
 
 def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
@@ -208,6 +238,18 @@ def _asking(target: str) -> str:
 
     stem = target.rpartition("-")[0]
     return f"`opshift inline --target {target} --try` tries it" if stem in KNOWN else "try it there"
+
+
+def shared(done: Shared) -> None:
+    """What became of weights that were taken out, or drawn."""
+    sizes = f"{_bytes(done.before)} -> {_bytes(done.after)}"
+    if done.compressed:
+        say(f"took out {several(done.tensors, 'tensor')} of {_bytes(done.bytes)}")
+        say(f"size: {sizes}, {_bytes(done.compressed)} compressed")
+    else:
+        say(f"drew {several(done.tensors, 'tensor')} of {_bytes(done.bytes)}")
+        say(f"size: {sizes}")
+    say(f"written to {done.output}")
 
 
 def targets(backends: Sequence[Backend], console: Console | None) -> None:

@@ -17,6 +17,7 @@ _RUN = (
     "repro",
     "evidence",
 )
+_PACKING = ("extract", "merge")  # which write one data file of what lies in several
 _ONE = ("save_inputs", "report", "repro", "evidence")
 
 
@@ -26,6 +27,10 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
     if options.threshold is not None and options.external_data != "all":
         raise ValueError("--threshold is of no effect without --external-data all")
+    packs = options.external_data == "all" or (options.external_data is None and options.command in _PACKING)
+    for name in ("shard", "dedupe"):
+        if getattr(options, name) and not packs:
+            raise ValueError(f"--{name} is of no effect without --external-data all")
     if options.no_verify and not getattr(options, "try_", None):
         for name in _RUN:
             if getattr(options, name) is not None:

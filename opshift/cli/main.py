@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, OSError) and (mute := _mute(error)) is not None:
             return _unprinted(mute)
-        named = (getattr(options, name, None) for name in ("model", "before", "after"))
+        named = (getattr(options, name, None) for name in ("model", "other", "before", "after"))
         code, lines = fault(error, *filter(None, named))
         if code == DEFECT and os.environ.get("OPSHIFT_DEBUG"):
             raise
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _piped(options: argparse.Namespace) -> AbstractContextManager[None]:
     """Let files stand for pipes that are named; what that needs is slow to import."""
-    named = [getattr(options, name, None) or "" for name in ("model", "before", "after", "output")]
+    named = [getattr(options, name, None) or "" for name in ("model", "other", "before", "after", "output")]
     if not any(path == "-" or path.startswith(("/dev/", "/proc/")) for path in named):
         return nullcontext()
     from opshift.cli.piping import piped

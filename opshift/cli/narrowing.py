@@ -25,7 +25,8 @@ def told(outcome: Outcome, *, verbose: bool) -> list[str]:
 def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     casts = f"{several(len(held.casts), 'cast')} between nodes, {len(held.outside)} at inputs and outputs"
     gone = f", {held.dropped} gone" if held.dropped else ""
-    lines = [f"{held.types}: {several(held.narrowed, 'node')}, {held.share:.0%} of the weights; {casts}{gone}"]
+    share = f", {held.share:.0%} of the weights" if held.types != "int32" else ""
+    lines = [f"{held.types}: {several(held.narrowed, 'node')}{share}; {casts}{gone}"]
     reasons = Counter((each.op, each.why) for each in held.kept)
     if verbose:
         lines += [f'keeps its type: {each.op} "{each.node}": {each.why}' for each in held.kept]
@@ -35,13 +36,17 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
             lines.append(
                 f"keeps its type: {sum(count for _, count in reasons.most_common()[_SHOWN:])} more; -v lists all"
             )
-    lines += [f'replaced in "{name}": numbers beyond the range by {by}' for name, by in held.replaced.items()]
+    if held.replaced and held.types == "int32":
+        lines.append(f"{several(len(held.replaced), 'open end')} of Slice: the largest or the least number of int32")
+    else:
+        lines += [f'replaced in "{name}": numbers beyond the range by {by}' for name, by in held.replaced.items()]
+    lines += [f"assumed: {each}" for each in held.assumed]
     if held.lost:
         count = sum(held.lost.values())
         lines.append(f"{several(count, 'number')} in {several(len(held.lost), 'constant')} became 0")
     if held.ranges == "drawn":
         lines.append("ranges were seen on drawn inputs; --inputs FILE.npz gives real ones")
-    elif not held.ranges and held.kept:
+    elif not held.ranges and held.kept and held.types != "int32":
         lines.append("ranges were not seen, as nothing was run")
     return lines
 

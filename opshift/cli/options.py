@@ -89,6 +89,10 @@ def add_writing(parser: Holder) -> None:
         metavar="BYTES",
         help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
     )
+    parser.add_argument(
+        "--shard", metavar="SIZE", help="begin another data file where one would be larger, such as 2GB or 500MB"
+    )
+    parser.add_argument("--dedupe", action="store_true", help="write equal weights into the data file once")
 
 
 def add_fixing(parser: Holder) -> None:
@@ -107,6 +111,25 @@ def add_fixing(parser: Holder) -> None:
     )
     parser.add_argument(
         "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
+    )
+    parser.add_argument(
+        "--rename",
+        action="append",
+        metavar="OLD=NEW",
+        help="give an input, an output or a symbolic dimension another name; * stands for any text on both sides. "
+        "Repeatable; other options speak of the new names",
+    )
+    parser.add_argument(
+        "--add-output",
+        action="append",
+        metavar="VALUE|NODE",
+        help="make an output of a value between, or of what a node makes; * stands for any text. Repeatable",
+    )
+    parser.add_argument(
+        "--drop-output",
+        action="append",
+        metavar="OUTPUT",
+        help="drop an output, and the nodes that only it needs; * stands for any text. Repeatable",
     )
     parser.add_argument(
         "--zipmap", choices=("tensor",), help="make the output of ZipMap, a list of maps, the scores that go into it"
@@ -158,6 +181,17 @@ def add_set(parser: Holder, what: str) -> None:
         action="append",
         metavar="NAME=VALUE|NAME=FILE.npy",
         help=f"{what}: a number, true or false, a text, a list in brackets, or an array in a file. Repeatable",
+    )
+
+
+def add_opset(parser: Holder) -> None:
+    """Which opset to reach as well."""
+    parser.add_argument(
+        "--opset",
+        action="append",
+        default=[],
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="also convert to this opset, the newest, or that of a target; again for another domain",
     )
 
 

@@ -49,6 +49,19 @@ def output(options: argparse.Namespace, label: str) -> Path:
     return found
 
 
+def weights(model: str, output: str) -> Path:
+    """The path of a model without its weights, or with others; raises as `output` does."""
+    found = followed(Path(output))
+    with writing(found):
+        _look_for_folder(output)
+        _look_for_folder(str(found))
+    if found.is_dir():
+        raise ValueError(f"{found} is a folder; give the path of a file")
+    if found.exists() and os.path.exists(model) and found.samefile(model):
+        raise ValueError("the output is the input; give another path")
+    return found
+
+
 def look(*paths: str | None) -> None:
     """Raise `CannotWrite` for files that could not be written beside the model once that is there."""
     for path in filter(None, paths):

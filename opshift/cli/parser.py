@@ -16,7 +16,7 @@ _CODES = (
     "largest. Nothing is left at the output path unless it is 0."
 )
 
-_MODELS = ("model", "before", "after")
+_MODELS = ("model", "other", "before", "after")
 _PATHS = (*_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models")
 _SHORT = 200
 """Characters of a path that every system opens as it is."""
@@ -35,7 +35,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if hasattr(options, "paths") and not any(each.startswith("-") for each in unknown):
         options.paths += unknown  # argparse takes paths from one place alone, options may stand between them
     elif unknown:
-        own.unknown(unknown, _verbs(_parser()))
+        own.unknown(unknown, _verbs(_parser()), typed)
     if hasattr(options, "paths"):
         _tell_apart(own, options)
     many = getattr(options, "out_dir", None) is not None
@@ -112,7 +112,9 @@ def _parser(typed: str = "") -> Parser:
 
 def _usage(verb: str) -> str | None:
     """How a verb of many options is called."""
-    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(("convert", "inline", "fold", "optimize"), "PATH [PATH ...]")
+    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(
+        ("convert", "inline", "fold", "optimize", "extract"), "PATH [PATH ...]"
+    )
     return f"opshift {verb} [options] {named[verb]}" if verb in named else None
 
 
@@ -177,6 +179,62 @@ def _optimize(parser: argparse.ArgumentParser) -> None:
     options.add_rewriting(parser, optimizing=False)
 
 
+def _extract(parser: argparse.ArgumentParser) -> None:
+    options.add_paths(parser)
+    part = parser.add_argument_group("which part")
+    part.add_argument(
+        "--to",
+        action="append",
+        metavar="VALUE|NODE",
+        help="what the part yields: values, or nodes for what they make; * stands for any text. Repeatable (default: "
+        "the outputs of the model)",
+    )
+    part.add_argument(
+        "--from",
+        dest="start",
+        action="append",
+        metavar="VALUE|NODE",
+        help="values that the part is given; what makes them stays out. Repeatable (default: the inputs of the model)",
+    )
+    part.add_argument("--around", metavar="NODE", help="in the place of --from and --to: a node with its neighbours")
+    part.add_argument("--depth", type=int, metavar="N", help="how many nodes away these may be (default: 2)")
+    options.add_opset(parser)
+    options.add_rewriting(parser)
+
+
+def _merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="FIRST", help="the model that comes first")
+    parser.add_argument("other", metavar="SECOND", help="the model that reads what the first yields")
+    parser.add_argument("output", metavar="OUT", help="where to write the model that both become")
+    parser.add_argument(
+        "--connect",
+        action="append",
+        metavar="OUTPUT=INPUT",
+        help="an output of the first that becomes an input of the second, or an input that both share. Repeatable "
+        "(default: those of one name, or the only output and the only input)",
+    )
+    options.add_opset(parser)
+    options.add_rewriting(parser)
+
+
+def _strip(parser: argparse.ArgumentParser) -> None:
+    _weights(parser, "the model to share", "where to write it; one that ends in .gz is compressed")
+    parser.add_argument(
+        "--threshold", type=int, metavar="BYTES", help="the least size of weights that are taken out (default: 256)"
+    )
+    options.add_format(parser)
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    _weights(parser, "a model that `strip` wrote, compressed or not", "where to write it")
+    options.add_format(parser)
+
+
+def _weights(parser: argparse.ArgumentParser, what: str, where: str) -> None:
+    parser.add_argument("model", metavar="MODEL", help=what)
+    parser.add_argument("output", metavar="OUT", help=where)
+
+
 def _verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="BEFORE", help="the model that counts as right")
     parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
@@ -194,8 +252,19 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     options.add_telling(parser)
 
 
+def _diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="BEFORE", help="a model")
+    parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
+    options.add_report(parser)
+    options.add_format(parser)
+
+
 def _inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="the model to look at")
+    parser.add_argument("more", nargs="*", metavar="MODEL", help="more of them, one after the other")
+    parser.add_argument(
+        "--strict", action="store_true", help="end with 3, too, where a target reads a model only once it is rewritten"
+    )
     parser.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
     parser.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
     parser.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
@@ -228,7 +297,12 @@ _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "inline": ("replace operators by their definitions", _inline),
     "fold": ("put operators in the place of the nodes that compute them", _fold),
     "optimize": ("compute no more what is constant, computed already, or of no effect", _optimize),
+    "extract": ("cut a part out of a model, of any size", _extract),
+    "merge": ("join two models: outputs of the first become inputs of the second", _merge),
+    "strip": ("take the weights out of a model, to share what fails", _strip),
+    "fill": ("draw weights like those that `strip` took out", _fill),
     "verify": ("run two models on the same inputs and compare", _verify),
+    "diff": ("show in which nodes, attributes, weights and types two models differ", _diff),
     "inspect": ("show what a model consists of and which opsets it can reach", _inspect),
     "ledger": ("show what is done about each change of each operator", _ledger),
     "targets": ("list the known targets", _targets),

@@ -15,7 +15,7 @@ from typing import Any
 from opshift.files.writing import scratch
 from opshift.passes.errors import InvalidModel
 
-_INPUTS = ("model", "before", "after")
+_INPUTS = ("model", "other", "before", "after")
 _STANDARD = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _OPEN = re.compile(r"/dev/stdin|(/dev|/proc/self)/fd/\d+")
 """Files of this process, as a shell names what it gives it: `<(command)`, too."""

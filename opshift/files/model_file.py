@@ -197,7 +197,7 @@ class Draft:
         model: what to write; where its data go, it is changed to refer to them.
         path: the model file to write.
         folder: where the model's data lie; the source's folder.
-        policy, threshold, together: where data go, see `opshift.files.external.arrange`.
+        policy, packing, together: where data go, see `opshift.files.external.arrange`.
 
     Raises (on entering):
         InvalidModel: data cannot be had or kept, or protobuf cannot write the model.
@@ -211,7 +211,7 @@ class Draft:
         path: PathLike,
         folder: PathLike | None = None,
         policy: str | None = None,
-        threshold: int = external.THRESHOLD,
+        packing: external.Packing = external.WHOLE_FILE,
         *,
         together: bool = False,
     ):
@@ -220,7 +220,7 @@ class Draft:
         self._path = Path(tensor_data.reachable(os.fspath(path)))
         self._folder = Path(folder) if folder is not None else self._path.parent
         self._policy = policy
-        self._threshold = threshold
+        self._packing = packing
         self._together = together
         self._temporary: list[Path] = []
         self._pending: list[tuple[Path, Path]] = []
@@ -286,7 +286,7 @@ class Draft:
         data, files = serialized(self._model), external.Files()
         if self._policy is not None or b"location" in data:
             files = external.arrange(
-                self._model, self._folder, self._path, self._policy, self._threshold, together=self._together
+                self._model, self._folder, self._path, self._policy, self._packing, together=self._together
             )
             data = serialized(self._model)
         for location, pieces in files.items():

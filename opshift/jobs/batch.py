@@ -20,6 +20,7 @@ from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement, check_quantization
+from opshift.passes.inputs.ends import Names, ends_of
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import Values
 from opshift.passes.inputs.wanted import wanted as fixed
@@ -83,6 +84,8 @@ def convert_files(
     verify: bool = True,
     external_data: str | None = None,
     threshold: int = external.THRESHOLD,
+    shard: int | str | None = None,
+    dedupe: bool = False,
     inputs: Inputs | None = None,
     input_shape: Sizes | None = None,
     val_range: Ranges | None = None,
@@ -96,6 +99,9 @@ def convert_files(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     quantization: str | None = None,
     zipmap: str | None = None,
     map: str | None = None,
@@ -121,6 +127,8 @@ def convert_files(
             `"all"` puts all large tensors into one data file, `"none"` embeds everything. Without it, data stay where
             they are for an output in the same folder and are copied otherwise.
         threshold: the least size, in bytes, of a tensor that `"all"` puts into the data file.
+        shard: with `"all"`, the most bytes of a data file, such as `"2GB"`; what is more goes into another one.
+        dedupe: with `"all"`, write equal weights once.
         inputs: what both forms of each run on, as for `verify`.
         input_shape: as for `verify`.
         val_range: as for `verify`.
@@ -134,6 +142,9 @@ def convert_files(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         quantization: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
@@ -148,6 +159,7 @@ def convert_files(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=check_quantization(quantization))
     held = fixed(fix_shape, set)
+    ends = ends_of(rename, add_output, drop_output)
     goal = goals.versions(
         target,
         ir_version,
@@ -155,13 +167,17 @@ def convert_files(
         held,
         rebatch,
         annotate=annotate,
+        ends=ends,
         zipmap=zipmap,
         maps=map,
         interface=interface,
     )
     external.asked(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
-    manner = Manner(external_data, threshold, verify, wanted=given)
+    if (shard is not None or dedupe) and external_data != "all":
+        raise ValueError('shard and dedupe are of no effect without external_data="all"')
+    packing = external.Packing(threshold, None if shard is None else external.size_of(shard), dedupe=dedupe)
+    manner = Manner(external_data, packing, verify, wanted=given)
     with heard(progress):
         named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         return run(arrange([os.fspath(path) for path in named], os.fspath(out_dir), goal, manner), jobs, backend)

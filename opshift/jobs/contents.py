@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opshift.files import external
 from opshift.jobs.outcome import text
+from opshift.jobs.readers import rare_operators
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TypeProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
@@ -33,19 +34,23 @@ class Contents:
     """What a model file holds.
 
     Attributes:
+        producer: what wrote the model, with its version.
         inputs, outputs: their types with shapes, by name; inputs that an initializer stands for are left out.
         weights: by the name of their element type, the largest first.
         files: the size in bytes of each file with external data, by location; None for one that is not there.
         size: bytes of all files together, as far as they are there.
         trees: what each tree ensemble consists of, by the name of its node.
+        rare: the operators that many runtimes lack, and how many do.
     """
 
+    producer: str
     inputs: dict[str, str]
     outputs: dict[str, str]
     weights: dict[str, Weights]
     files: dict[str, int | None]
     size: int
     trees: dict[str, Trees]
+    rare: dict[str, int]
 
 
 def contents(model: ModelProto, size: int, folder: str) -> Contents:
@@ -64,12 +69,14 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
                 path = tensor_data.path(folder, location)
                 places[location] = os.path.getsize(path) if os.path.exists(path) else None
     return Contents(
+        " ".join(filter(None, [text(model.producer_name), text(model.producer_version)])),
         _named(value for value in model.graph.input if value.name not in initialized),
         _named(model.graph.output),
         dict(sorted(found.items(), key=lambda item: -item[1].bytes)),
         places,
         size + sum(filter(None, places.values())),
         _trees(model),
+        rare_operators(model),
     )
 
 

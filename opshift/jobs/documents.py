@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
+    from opshift.jobs.readers import Readers
     from opshift.passes.backends.door import Backend
     from opshift.passes.changes import Result
     from opshift.passes.errors import Refusal
@@ -73,14 +74,22 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     return found
 
 
-def of_inspection(found: Facts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
+def of_inspection(
+    found: Facts, held: Contents, of: Fates, reach: Mapping[int, Result], read: Readers | None = None
+) -> dict[str, Any]:
     """What a model consists of, and which opsets it can reach, as far as they were tried."""
     reached = {
         str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}
         for opset, result in reach.items()
     }
     vendors = {op: asdict(fate) for op, fate in of.items()}
-    return {**asdict(found), "contents": asdict(held), "vendors": vendors, "reach": reached}
+    return {
+        **asdict(found),
+        "contents": asdict(held),
+        "vendors": vendors,
+        "reach": reached,
+        "readers": read and asdict(read),
+    }
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:

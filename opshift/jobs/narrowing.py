@@ -47,8 +47,9 @@ def narrow(
     base = attempt(replace(goal, types=None), None)
     if base.model is None:
         return base, None
-    if not goal.types.narrows:
-        return attempt(goal, None), Narrowed(base.model, goal.types)
+    if goal.types.of_integers or not goal.types.narrows:
+        types = replace(goal.types, given=wanted.ranges)
+        return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
     measured = measure(Side(base.model, folder), goal.types, checked(wanted, base.model))
     result = attempt(replace(goal, types=measured.types), None)
     if result.model is not None and (refusal := _too_little(result, measured)):
@@ -72,12 +73,16 @@ def _too_little(result: Result, measured: Measured) -> Refusal | None:
     return Refusal("", "types", "", 0, False, why)
 
 
-def verify(source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification]) -> Verification:
+def verify(
+    source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
+) -> Verification:
     """Prove that nothing but types differs, and tell whether outputs moved further than allowed.
 
     `prove` compares a model with the source.
     """
     assert result.model is not None, "what is refused is not proved"
+    if narrowed.types.of_integers and narrowed.types.narrows:
+        return _of_integers(source, result, narrowed, prove, wanted)
     if not narrowed.types.narrows:
         return _widened(source, result.model, narrowed.types)
     lost = _changed_constant(narrowed.base, result, narrowed.types, source.folder)
@@ -94,6 +99,28 @@ def verify(source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Si
         why = missed.why or f"it moves by {missed.error:.2g}, and {missed.allowed:.2g} is allowed"
         return replace(found, status=DIFFERENT, tensor=missed.output, why=why)
     return found
+
+
+def _of_integers(
+    source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
+) -> Verification:
+    """Prove that nothing but types differs, that nodes compute the same at the ends of their ranges, and run both."""
+    from opshift.passes.types.ends import probes
+    from opshift.verification.ends import compare_runs, run_ends
+
+    assert result.model is not None, "it was made"
+    found = prove(Side(restored(result.model, narrowed.base, narrowed.types), source.folder))
+    if not found.equal:
+        return found
+    ends = run_ends(probes(narrowed.base, narrowed.types, source.folder))
+    if ends.why:
+        return replace(found, status=DIFFERENT if ends.node else UNVERIFIED, tensor=ends.node, why=ends.why)
+    runs = compare_runs(source, Side(result.model, source.folder), wanted)
+    said = f"{ends.kinds} kinds of nodes compute the same at the ends of their ranges" if ends.kinds else ""
+    remarks = (*found.remarks, *filter(None, [said]))
+    if runs.status == DIFFERENT:
+        return replace(runs, remarks=remarks)
+    return replace(found, remarks=remarks if runs.equal else (*remarks, f"outputs were not compared: {runs.why}"))
 
 
 def _widened(source: Side, model: ModelProto, types: Types) -> Verification:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opshift.passes.changes import Change, StageReport, TypesReport
 from opshift.passes.errors import Refusal
@@ -12,6 +12,10 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
 from opshift.passes.records import dataclass
+from opshift.verification.verdict import measured as measured
+from opshift.verification.verdict import several as several
+from opshift.verification.verdict import text as text
+from opshift.verification.verdict import verdict as verdict
 
 if TYPE_CHECKING:
     from opshift.jobs.measuring import Deviation
@@ -137,56 +141,6 @@ def stage_lines(stages: Iterable[StageReport]) -> list[str]:
     return lines
 
 
-def text(name: str | bytes) -> str:
-    """A name in a model: protobuf yields bytes where a file holds what is not UTF-8."""
-    return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
-
-
-def several(count: int, noun: str) -> str:
-    """So many of something: `1 run`, `3 runs`."""
-    return f"{count} {noun}{'s' if count != 1 else ''}"
-
-
-_SHOWN = 8  # inputs of a run
-
-
-def verdict(found: Verification) -> str:
-    """The first line of a report: whether the models are equal, and where they differ if not."""
-    if found.status == "unverified":
-        return f"not proved: {found.why}"
-    if found.equal and not found.engine:
-        return f"every changed part is equal; outputs were not compared{f' ({found.why})' if found.why else ''}"
-    if found.equal:
-        return f"equal: {'the same values' if found.is_same else 'the same function, other rounding'}"
-    place = f' at "{found.tensor}"' if found.tensor else ""
-    maker = f", made by {found.op} {found.node!r}" if found.node else ""
-    said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
-    said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
-    return "; ".join([f"DIFFERENT{place}{maker}: {found.why}", *said])
-
-
-def measured(found: Verification) -> list[str]:
-    """The lines behind the first one: how far apart, on which inputs, and what was not covered."""
-    lines = []
-    worst = found.worst
-    if worst is not None and not found.is_same:
-        whose = f' (output "{worst.output}")' if len(found.outputs) > 1 else ""
-        lines.append(f"largest difference {worst.difference:.1g}, allowed {worst.allowed:.1g}{whose}")
-    elif found.equal and not found.engine and found.regions:
-        worst_region = max(found.regions, key=lambda region: region.difference)
-        if worst_region.difference:
-            said = f"{worst_region.difference:.1g}, allowed {worst_region.allowed:.1g}"
-            lines.append(f"largest difference of a changed part {said}")
-    if found.inputs:
-        shown = dict.fromkeys(_shapes(run) for run in found.inputs)
-        lines.append(f"tested on {several(len(found.inputs), 'input')}: {'; '.join(filter(None, shown))}".rstrip(": "))
-    if found.drawn:
-        lines.append(f"random outputs, compared by type and shape: {', '.join(found.drawn)}")
-    if found.cast:
-        lines.append(f"compared in the narrower type: {', '.join(found.cast)}")
-    return [*lines, *(f"remark: {remark}" for remark in found.remarks)]
-
-
 def proof_details(found: Verification) -> list[str]:
     """What `-v` says of each kind of changed part."""
     rows = []
@@ -204,21 +158,6 @@ def _operators(ops: Sequence[str]) -> str:
     if not ops:
         return "constant"
     return "+".join(ops) if len(ops) <= 3 else f"{len(ops)} nodes"
-
-
-def _shapes(run: Mapping[str, Any]) -> str:
-    """The inputs of a run: `x 1x3x64x64, length 7`."""
-    shown = [f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN]]
-    return ", ".join(shown) + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
-
-
-def _sizes(held: Any) -> str:
-    """A shape, those of a sequence, or a single number."""
-    if isinstance(held, int):
-        return f"= {held}"
-    if any(isinstance(size, list) for size in held):
-        return f"[{', '.join(map(_sizes, held))}]"
-    return "x".join(map(str, held)) or "scalar"
 
 
 def unproved(found: Verification) -> str:

@@ -14,7 +14,7 @@ from opshift.files.writing import followed
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
-from opshift.passes.analysis.blocks import taken_as
+from opshift.passes.analysis.blocks import assume_width
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal
 from opshift.passes.inputs.wanted import resolved
@@ -26,6 +26,7 @@ from opshift.verification.side import Side
 
 if TYPE_CHECKING:
     from opshift.jobs.narrowing import Narrowed
+    from opshift.jobs.preparing import Preparation, Prepared
     from opshift.jobs.yielding import TakenBack
     from opshift.trying.door import Manner as Trying
     from opshift.trying.door import Tried
@@ -37,17 +38,19 @@ class Manner:
     """How a result is proved and written; `together` says that other models' data go to the same folder.
 
     `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend,
+    `preparation` what is done before the stages,
     `nchwc_width` how wide blocks of channels are where the model does not tell.
     """
 
     external_data: str | None = None
-    threshold: int = external.THRESHOLD
+    packing: external.Packing = external.WHOLE_FILE
     verify: bool = True
     dry_run: bool = False
     together: bool = False
     wanted: Asked = DRAWN
     trying: Trying | None = None
     nchwc_width: int | None = None
+    preparation: Preparation | None = None
 
 
 Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None]]
@@ -62,7 +65,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
     Raises:
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
-    with taken_as(manner.nchwc_width):
+    with assume_width(manner.nchwc_width):
         started, output = perf_counter(), followed(output)
         progress.tell(f"read {model.name}")
         network = formats.read(model) if formats.is_foreign(model) else None
@@ -70,12 +73,23 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         source = model_file.read(model, imported=imported) if network is None else network.model
         source = goal.put_in_order(source)
         read = network.changes if network is not None else tuple(map(_imported, imported))
-        compared = goal.make_tensors(source)
+        folder, seconds = str(model.resolve().parent), {"read": perf_counter() - started}
+        prepared = _prepared(source, model, manner)
+        if prepared is not None:
+            first, source, folder = source, prepared.model, prepared.folder
+            read, manner = (*read, *prepared.changes), replace(manner, wanted=_given(prepared, goal))
+            seconds["prepare"] = perf_counter() - started - seconds["read"]
+            if prepared.stop is not None:
+                one, other = facts(first, os.path.getsize(model)), facts(source, model_file.size(source))
+                failed = Outcome(str(model), "", one, other, read, (), "exact", seconds, verification=prepared.stop)
+                return code_of(prepared.stop), failed
+        else:
+            first = source
+        compared = goal.with_ends(source)
         manner, values = _asked(manner, goal, compared)
-        folder = str(model.resolve().parent)
-        seconds = {"read": perf_counter() - started}
-        side = Side(source, folder, str(model) if network is not None else None)
+        side = Side(source, folder, str(model) if network is not None and prepared is None else None)
         job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
+        job = replace(job, remark=prepared.remark) if prepared is not None else job
         started = perf_counter()
         if manner.trying is None and goal.types is not None and manner.verify and not manner.dry_run:
             from opshift.jobs.narrowing import narrow  # as below
@@ -91,7 +105,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         result = replace(result, changes=(*read, *result.changes))
         seconds["convert" if tried is None else "try"] = perf_counter() - started
         # a refusal looks for opsets near the targets, for which every operator has been counted
-        before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
+        calls = result.before if goal.targets and first is source else None
+        before = facts(first, os.path.getsize(model), calls)
         needs = goal.find_open_dimensions(source)
         outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
         outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
@@ -119,6 +134,21 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
             if part is not None:
                 return job.written(part.result, unproved, part.taken_back)
         return code, found
+
+
+def _prepared(source: ModelProto, model: Path, manner: Manner) -> Prepared | None:
+    """What was done before the stages; None where nothing is."""
+    if manner.preparation is None:
+        return None
+    progress.tell(manner.preparation.name)
+    return manner.preparation.prepare(source, model, manner.wanted, verify=manner.verify and not manner.dry_run)
+
+
+def _given(prepared: Prepared, goal: Goal) -> Asked:
+    """What the model that was made runs on: inputs that were seen fit its own sizes and names alone."""
+    if goal.fixed or goal.rebatch is not None or goal.ends.renamed:
+        return replace(prepared.wanted, inputs=None)
+    return prepared.wanted
 
 
 def _of(result: Result, outcome: Outcome) -> Outcome:
@@ -185,6 +215,8 @@ class _Job:
     values: Mapping[str, Any]
     """What the source is fed where it is run once a sample."""
     report: Report | None
+    remark: str = ""
+    """How the source was compared with the files that it was made of."""
     narrowed: Narrowed | None = None
 
     def made(self, goal: Goal, allowance: Allowance | None = None) -> Result:
@@ -211,8 +243,8 @@ class _Job:
             result.model,
             self.output,
             self.source.folder,
-            manner.external_data,
-            manner.threshold,
+            manner.external_data or (external.PACK if manner.preparation is not None else None),
+            manner.packing,
             together=manner.together,
         )
         progress.tell("write")
@@ -276,15 +308,17 @@ class _Job:
         grade = "close" if result.grade == "narrowed" else result.grade
 
         def prove(after: Side) -> Verification:
-            return verify_apart(before, after, grade=grade, wanted=wanted, plain=plain, promise=True)
+            return verify_apart(
+                before, after, grade=grade, wanted=wanted, plain=plain, promise=True, rounded_to=result.computed_in
+            )
 
         if self.narrowed is not None and result.types is not None:
             from opshift.jobs.narrowing import verify
 
-            found = verify(self.compared, result, self.narrowed, prove)
+            found = verify(self.compared, result, self.narrowed, prove, wanted)
         else:
             found = prove(after)
-        found = replace(found, remarks=(*found.remarks, *remarks))
+        found = replace(found, remarks=(*found.remarks, *remarks, *filter(None, [self.remark])))
         cast = [name for name in found.cast if name not in result.retyped]
         if cast:  # two models may differ in that; one and what becomes of it only where it is asked for
             return replace(found, status="different", why=f"of another type: {', '.join(cast)}")

@@ -9,13 +9,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from opshift.passes import process, progress
-from opshift.passes.analysis.scope import Scope, inferred
+from opshift.passes.analysis.scope import Scope, open_main_graph
 from opshift.passes.changes import Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.stages.operator_names import operator
+from opshift.passes.stages.operator_names import parse_operator
 from opshift.probing import installed
 from opshift.trying import learning, smallest
 from opshift.trying.remedies import (
@@ -72,7 +72,7 @@ def attempt(
     backend = backend or Backend(manner.backend)
     try:
         progress.tell("run the source")
-        held = expected(replace(source, model=goal.make_tensors(source.model)), wanted)
+        held = expected(replace(source, model=goal.with_ends(source.model)), wanted)
         return _Trying(source, goal, manner, backend, held).run()
     except EngineError as error:
         return goal.run(source.model, source.folder), Tried(backend.said, IMPOSSIBLE, f"no source to compare: {error}")
@@ -281,7 +281,7 @@ class _Trying:
         source = self._remedies.sized
         scope = self._scope
         for node in source.graph.node:
-            if (default_domain(node.domain), node.op_type) == operator(op) and node.input:
+            if (default_domain(node.domain), node.op_type) == parse_operator(op) and node.input:
                 dims = scope.shape(node.input[0])
                 if dims is None:
                     return "with input of unknown rank", True
@@ -291,7 +291,7 @@ class _Trying:
 
     @cached_property
     def _scope(self) -> Scope:
-        return inferred(self._remedies.sized, self._source.folder)
+        return open_main_graph(self._remedies.sized, self._source.folder)
 
 
 def _calls(model: ModelProto, op: str) -> Iterator[object]:
@@ -299,5 +299,5 @@ def _calls(model: ModelProto, op: str) -> Iterator[object]:
         node
         for body in bodies(model)
         for node in body.node
-        if (default_domain(node.domain), node.op_type) == operator(op)
+        if (default_domain(node.domain), node.op_type) == parse_operator(op)
     )

@@ -107,7 +107,7 @@ def try_in(
     backend = None if run is None else Given(run)
     name = attempt.backend_of(goal) if backend is None else backend.name
     with heard(progress), lent(model) as (proto, folder, back):
-        convert.checked(proto)
+        convert.check_model(proto)
         wanted = at(asked(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)
         result, tried = attempt.attempt(side, goal, Manner(name, Bound(tries, seconds)), wanted, backend)

@@ -97,9 +97,7 @@ class Runs:
         before, after: in their own precision.
         wide_before, wide_after: in float64; None where nothing ran so.
         moved: by runs of the first form on inputs that were moved by a rounding.
-        narrow: the narrowest float that either computes in, where the value is wider.
         step: the size of a step, where the value is made of integers that either form quantizes to.
-        floor: a difference that engines' approximations of functions explain, whatever the scale.
         magnitude: of the inputs: what is far smaller is what is left of sums that cancel.
         drawn: whether the inputs were drawn, many of them on the very lines at which operators decide.
     """
@@ -109,9 +107,7 @@ class Runs:
     wide_before: Any = None
     wide_after: Any = None
     moved: tuple[Any, ...] = ()
-    narrow: Any = None
     step: float = 0.0
-    floor: float = 0.0
     magnitude: float = 0.0
     drawn: bool = False
 
@@ -228,7 +224,7 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
             noise = max(noise, float(near[~decided].max(initial=0.0)))
         units = UNITS["exact" if runs.moved and not known else grade]
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
-        allowed = np.maximum(np.maximum(allowed, ANYWAY * noise), runs.floor)
+        allowed = np.maximum(allowed, ANYWAY * noise)
         if runs.drawn and grade == "close":
             allowed = np.maximum(allowed, half_unit(narrow) * runs.magnitude)
         if runs.step:
@@ -253,7 +249,7 @@ def _flipped(runs: Runs) -> float:
 def _is_near_everywhere(runs: Runs, grade: str) -> Closeness | None:
     """Large values whose largest difference is allowed of any element: one pass instead of many; else None."""
     a, b = runs.before, runs.after
-    if a.size < _LARGE or a.dtype.kind != "f" or a.dtype.itemsize < 4 or runs.narrow not in (None, a.dtype):
+    if a.size < _LARGE or a.dtype.kind != "f" or a.dtype.itemsize < 4:
         return None
     with np.errstate(all="ignore"):
         gap = float(np.abs(a - b).max())
@@ -327,8 +323,7 @@ def _is_numbers(value: Any) -> bool:
 
 
 def _narrowest(runs: Runs) -> Any:
-    kinds = [kind for kind in (runs.before.dtype, runs.after.dtype, runs.narrow) if kind is not None]
-    return max(kinds, key=half_unit)
+    return max(runs.before.dtype, runs.after.dtype, key=half_unit)
 
 
 def half_unit(dtype: Any) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
@@ -10,12 +9,11 @@ from time import perf_counter
 from opshift.files import external
 from opshift.passes import progress
 from opshift.passes.analysis.scope import of_model
-from opshift.passes.errors import InvalidModel
-from opshift.passes.model import imports, tensor_data
+from opshift.passes.model import imports
 from opshift.passes.model.formats import FORMATS
-from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.named_types import named_types
 from opshift.passes.model.traversal import bodies
+from opshift.passes.model.types import element_name
 from opshift.passes.records import replace
 from opshift.verification import interfaces
 from opshift.verification.bounds import FLIPS
@@ -40,6 +38,7 @@ def verify_sides(
     plain: bool = True,
     promise: bool = False,
     sought: bool = False,
+    rounded_to: int = 0,
 ) -> Verification:
     """Compare two models; `grade` sets how far apart they may be (see `opshift.verification.bounds`).
 
@@ -50,6 +49,7 @@ def verify_sides(
         plain: whether nothing was folded or optimized, so that NaN and infinities decide where the grade is exact.
         promise: whether values of one name are the same value, as in what opshift made; else names are proposals.
         sought: whether inputs are looked for in other processes, as some end the one that runs them.
+        rounded_to: the type in which the first model computes, and that a wider one carries in the second; else 0.
     """
     before, after = (replace(side, model=bound_loops(side.model)) for side in (before, after))
     before, after, why, remarks = interfaces.match(before, after, wanted)
@@ -59,13 +59,15 @@ def verify_sides(
     if missing:
         return Verification(UNVERIFIED, why=missing)
     started = perf_counter()
-    whole = run_whole(before, after, grade, wanted, sought=sought)
+    whole = run_whole(before, after, grade, wanted, sought=sought, rounded_to=rounded_to)
     if wanted.sets and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
     fails = whole.is_different and whole.why.startswith("the second model")
     if before.network is not None and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
-    if wanted.engines or wanted.tolerances or whole.cast or (fails and not promise):
+    if rounded_to:
+        remarks.append(f"compared in {element_name(rounded_to)}, in which the first model computes")
+    if wanted.engines or wanted.tolerances or whole.cast or rounded_to or (fails and not promise):
         return _without_regions(whole, remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
     manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges)
@@ -143,10 +145,15 @@ def _say_widened(names: Sequence[str]) -> list[str]:
     return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
 
 
+def _gone_types(before: Side, after: Side) -> set[int]:
+    """The types with numbers that the first model names, and the second one does not."""
+    return set(named_types(before.model)).difference(named_types(after.model)) & FORMATS.keys()
+
+
 def _find_retyped(before: Side, after: Side) -> set[str]:
     """Find values of types that the second model does not have: they are other ones there, whatever their names are."""
-    gone = set(named_types(before.model)).difference(named_types(after.model), [TensorProto.UNDEFINED])
-    if not gone & FORMATS.keys():
+    gone = _gone_types(before, after)
+    if not gone:
         return set()
     scope = of_model(before.model, imports.opsets(before.model).get("", 1))
     names = (name for node in before.model.graph.node for name in node.output if name)
@@ -242,8 +249,6 @@ def _placed(
 def _missing_weights(*sides: Side) -> str:
     """Which file of weights is not there, so that nothing can run the model; empty where that is not so."""
     for side in sides:
-        for location in external.locations(side.model) if side.folder is not None else ():
-            with suppress(InvalidModel):  # of what is no file
-                if not os.path.exists(tensor_data.path(side.folder or "", location)):
-                    return f"external data {location!r} are not there; that file belongs beside the model"
+        if side.folder is not None and (why := external.lost(side.model, side.folder)):
+            return why
     return ""

@@ -81,6 +81,7 @@ def draw(
         made = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
         made |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
         made |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
+        made = {name: np.asarray(value) for name, value in made.items()}  # of a scalar, numpy makes no array
         return {**base, **made, **{name: _shuffled(base[name]) for name in indices}}
 
     def _shuffled(value: Array) -> Array:

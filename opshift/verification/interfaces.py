@@ -28,7 +28,14 @@ def casts(before: ModelProto, after: ModelProto) -> Types:
 
     second = {value.name: value.type.tensor_type.elem_type for value in values(after)}
     pairs = {v.name: (v.type.tensor_type.elem_type, second.get(v.name, 0)) for v in values(before)}
-    return {n: (a, b) for n, (a, b) in pairs.items() if a != b and ((a in _FLOATS and b in _FLOATS) or _carries(b, a))}
+    return {n: (a, b) for n, (a, b) in pairs.items() if a != b and _stand_for_each_other(a, b)}
+
+
+_INTEGERS = (TensorProto.INT64, TensorProto.INT32)
+
+
+def _stand_for_each_other(a: int, b: int) -> bool:
+    return (a in _FLOATS and b in _FLOATS) or _carries(b, a) or (a, b) == _INTEGERS
 
 
 def _carries(wide: int, narrow: int) -> bool:
@@ -55,7 +62,7 @@ def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
     from opshift.verification.bounds import half_unit, is_float
 
     if not (is_float(a) and is_float(b)):
-        return a.astype(b.dtype), b
+        return (a, b.astype(a.dtype)) if a.dtype == np.int64 else (a.astype(b.dtype), b)
     narrow = max((a.dtype, b.dtype), key=half_unit)
     if narrow.name in ("float16", "bfloat16", "float32", "float64"):
         return a.astype(narrow), b.astype(narrow)
@@ -63,6 +70,13 @@ def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
         rounded = b.astype(narrow)
     same = np.array_equal(rounded.astype(b.dtype), b, equal_nan=True)
     return (a, rounded) if same else (a.astype(b.dtype), b)
+
+
+def in_type(value: Any, to: int) -> Any:
+    """Floats in another type; any other value as it is."""
+    from opshift.verification.bounds import is_float
+
+    return _cast(value, to) if is_float(value) else value
 
 
 def _cast(value: Any, to: int) -> Any:

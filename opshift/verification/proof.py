@@ -22,7 +22,7 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import inner, random_operators
-from opshift.verification.bounds import SAME, Closeness, Runs, half_unit, is_float, judge, move_by_rounding
+from opshift.verification.bounds import SAME, Closeness, Runs, is_float, judge
 from opshift.verification.compare import identical
 from opshift.verification.drawing import ORDINARY, SPECIAL, WHOLE_TABLES, Draw, draw
 from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
@@ -318,10 +318,6 @@ class Prover:
         failure = self._first_difference(kind.pair, kind, small, seconds)
         if not kind.runs and small is not base:
             failure = self._first_difference(kind.pair, kind, base, seconds)
-        for other in _of_other_sizes(base) if not kind.runs else ():
-            failure = self._first_difference(kind.pair, kind, other, seconds)
-            if kind.runs:
-                break
         if failure is not None and kind.base is None and failure[1].startswith("shape"):
             kind.why, kind.runs = "sizes of what it reads are not known", 0
             return
@@ -520,30 +516,22 @@ class Prover:
         if all(map(identical, expected, actual)):
             return found
         doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
-        moved: list[Sequence[Any]] | None = None
         step = _step(pair, feeds)
         grade = self._grade(kind)
         names = [value.name for value in pair.before.model.graph.output]
         scores = find_scores(pair.before.model) if grade == "close" else {}
         for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
             x, y = (run[place] if run is not None else None for run in doubles)
-            if how != ORDINARY and self._manner.grade != "exact":
-                a, b, x, y = _where_finite(a, b, x, y)
             runs = Runs(
                 a,
                 b,
                 x,
                 y,
                 step=step,
-                floor=_floor(pair),
                 magnitude=_magnitude(values),
                 drawn=label != CAPTURED,
-                narrow=_narrowest(values),
             )
-            one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
-            if one.why and label == CAPTURED:
-                moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
-                one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
+            one = judge(runs, grade)
             if one.why and names[place] in scores:
                 ties = count_ties(a, b, expected[names.index(scores[names[place]])])
                 one = Closeness(is_same=False) if ties else one
@@ -580,15 +568,6 @@ class Prover:
 
     def _grade(self, kind: _Kind) -> str:
         return self._manner.grade if len(kind.engines) < 2 else "close"
-
-    def _moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
-        """What the first part makes of inputs and weights that are moved by a rounding."""
-        found: list[Sequence[Any]] = []
-        for seed in range(2):
-            moved = {name: move_by_rounding(value, seed) for name, value in feeds.items()}
-            with suppress(EngineError):
-                found.append(self._run(pair, kind, 0, moved))
-        return found
 
     def _judge_samples(self, pair: Pair, kind: _Kind, feeds: Sequence[Mapping[str, Any]]) -> Closeness:
         """Whether random numbers are drawn alike: the same types and shapes, the same distribution."""
@@ -772,19 +751,6 @@ def _cropped(base: dict[str, Any]) -> dict[str, Any]:
     return {**base, **{name: value[:2, :, :48, :64] for name, value in images.items()}}
 
 
-def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Inputs with one element along some dimension, as a branch may ask for; then of other ranks."""
-    import numpy as np
-
-    tensors = {name: value for name, value in base.items() if getattr(value, "ndim", 0) and value.size}
-    for name, value in tensors.items():
-        for axis in range(value.ndim):
-            yield {**base, name: value.take([0], axis)}
-    yield {**base, **{name: value[(slice(1),) * value.ndim] for name, value in tensors.items()}}
-    for rank in range(1, 5):
-        yield {**base, **{name: np.resize(value, (2,) * rank) for name, value in tensors.items()}}
-
-
 def _types(pair: Pair, which: int, feeds: Feeds) -> dict[str, TypeProto]:
     part = (pair.before, pair.after)[which]
     try:
@@ -827,15 +793,6 @@ def _draws_numbers(pair: Pair) -> bool:
     )
 
 
-_APPROXIMATED = frozenset(["Erf", "Gelu", "GRU", "LSTM", "QuickGelu", "Sigmoid", "Swish", "Tanh"])
-
-
-def _floor(pair: Pair) -> float:
-    """What kernels are off in functions that they compute to an absolute error."""
-    parts = (pair.before.model, pair.after.model)
-    return 2.0**-24 if any(node.op_type in _APPROXIMATED for part in parts for node in part.graph.node) else 0.0
-
-
 def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
     """The step of integers that a region quantizes to, if its forms quantize at different places."""
     import numpy as np
@@ -861,12 +818,6 @@ def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
     return max(found, default=0.0)
 
 
-def _narrowest(values: Mapping[str, Any]) -> Any:
-    """The narrowest float among what a region is given; None where there is none."""
-    kinds = [value.dtype for value in values.values() if is_float(value) and value.dtype.kind != "c"]
-    return max(kinds, key=half_unit, default=None)
-
-
 def _magnitude(values: Mapping[str, Any]) -> float:
     """The spread of the largest of a region's inputs."""
     import numpy as np
@@ -875,20 +826,6 @@ def _magnitude(values: Mapping[str, Any]) -> float:
     with np.errstate(all="ignore"):
         spreads = [float(np.sqrt(np.mean(np.square(value, dtype=np.float64)))) for value in floats]
     return max((spread for spread in spreads if math.isfinite(spread)), default=0.0)
-
-
-def _where_finite(*values: Any) -> tuple[Any, ...]:
-    """The values with 0 wherever the first one is not finite: beyond its range another form may be better."""
-    import numpy as np
-
-    first = values[0]
-    if not is_float(first):
-        return values
-    finite = np.isfinite(first.astype(np.float64))
-    return tuple(
-        np.where(finite, value, value.dtype.type(0)) if getattr(value, "shape", None) == first.shape else value
-        for value in values
-    )
 
 
 def _is_blind(kind: _Kind) -> bool:

@@ -13,9 +13,9 @@ from functools import cached_property
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import imports, schemas, tensor_data, tensors
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.records import dataclass
-from opshift.verification.pieces import Pieces
 from opshift.verification.random_operators import GENERATORS
 from opshift.verification.side import Side
 

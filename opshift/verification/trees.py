@@ -60,8 +60,8 @@ def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generat
         if is_large:
             reached = _reach(trees, np.array(found, dtype).reshape(-1, features))
             missing = rng.permutation(np.flatnonzero(_leaves(trees) & ~reached))[: MOST_ROWS - len(found)]
-            boxes = [_box_of(trees, int(leaf), dtype) for leaf in missing]
-            found += [next(_rows_in(box, trees, features, rng)) for box in boxes if box]
+            near = [_box_of(trees, int(leaf), dtype) for leaf in missing]
+            found += [next(_rows_in(box, trees, features, rng)) for box in near if box]
     except (IndexError, KeyError, TypeError, ValueError):
         found = []
     rows = np.array(found, dtype).reshape(-1, features)

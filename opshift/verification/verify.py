@@ -22,6 +22,7 @@ def verify_apart(
     wanted: Asked = DRAWN,
     plain: bool = True,
     promise: bool = False,
+    rounded_to: int = 0,
 ) -> Verification:
     """`combined.verify_sides` in a process of its own: a model that ends it on all inputs is unverified."""
 
@@ -35,6 +36,7 @@ def verify_apart(
             plain=plain,
             promise=promise,
             sought=sought,
+            rounded_to=rounded_to,
         )
 
     try:

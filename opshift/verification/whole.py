@@ -83,10 +83,13 @@ class WholeRun:
     first: Any = OnnxRuntime
 
 
-def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool = False) -> WholeRun:
+def run_whole(
+    before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool = False, rounded_to: int = 0
+) -> WholeRun:
     """Run both models on the same inputs and compare, in the first pair of engines that runs both.
 
-    Inputs are `sought` in other processes where some are known to end the one that runs them.
+    Inputs are `sought` in other processes where some are known to end the one that runs them. Outputs are compared as
+    numbers of the type that they are `rounded_to`, if one is told.
     """
     size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in (before, after))
     if size > MOST and not (wanted.runs or wanted.sets or wanted.engines):
@@ -100,7 +103,7 @@ def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: b
         try:
             slow = Reference in (first, second)
             with time_limit(_PATIENCE if slow and not wanted.engines else math.inf):
-                found = _run(one, other, grade if same else "close", wanted, sought=sought)
+                found = _run(one, other, grade if same else "close", wanted, sought=sought, rounded_to=rounded_to)
         except EngineError as error:
             reasons.append(str(error))
             if TOO_LONG in reasons[-1]:  # another pair with that engine takes as long
@@ -119,7 +122,7 @@ def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: b
     return replace(best, why="; ".join(dict.fromkeys(filter(None, reasons))))
 
 
-def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) -> WholeRun:
+def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, rounded_to: int = 0) -> WholeRun:
     started = perf_counter()
     cast = interfaces.casts(before.model, after.model)
     found = WholeRun(cast=tuple(cast), first=before.engine)
@@ -166,6 +169,8 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
         for name, a, b in zip(names, values, actual, strict=True):
             if name in cast:
                 a, b = interfaces.in_narrower(a, b)
+            if rounded_to:
+                a, b = interfaces.in_type(a, rounded_to), interfaces.in_type(b, rounded_to)
             report = judge.output(name, given, a, b, values)
             found.outputs[name] = found.outputs[name].worse(report) if name in found.outputs else report
             if not report.is_random and name not in judge.ties:
@@ -185,7 +190,8 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
     ]
     found.remarks += responding.remarks(before.model, expected)
     found.remarks += _unfilled(before, found.feeds)
-    if not (wanted.sets or wanted.runs or found.cast) and before.engine is after.engine is OnnxRuntime:
+    is_plain = not (wanted.sets or wanted.runs or found.cast or rounded_to)
+    if is_plain and before.engine is after.engine is OnnxRuntime:
         _try_small_sizes((before.model, after.model), first, second, found, judge)
     found.seconds = perf_counter() - started
     return found

@@ -36,7 +36,7 @@ _asked: ContextVar[int | None] = ContextVar("asked", default=None)
 
 
 @contextmanager
-def taken_as(width: int | None) -> Iterator[None]:
+def assume_width(width: int | None) -> Iterator[None]:
     """Take blocks to be so wide meanwhile where a model does not tell; None leaves it to the model."""
     token = _asked.set(width if width is not None else _asked.get())
     try:
@@ -76,9 +76,12 @@ def blocks(model: ModelProto, folder: str | None) -> Blocks:
         return Blocks(0, f"its sizes are not those of blocks that are {asked} wide")
     if asked is None and len(possible) != 1:
         return Blocks(0, _OPEN if possible else "its sizes are those of no blocks")
+    width = possible[0] if asked is None else asked
+    for body in found:
+        body.count_by_weights(width)
     channels = {name: count for body in found for name, count in body.real.items()}
     taken = {name: count for body in found for name, count in body.taken()}
-    return Blocks(possible[0] if asked is None else asked, channels=channels, taken=taken)
+    return Blocks(width, channels=channels, taken=taken)
 
 
 _OPEN = (
@@ -87,7 +90,7 @@ _OPEN = (
 )
 
 
-def renamed(model: ModelProto, folder: str | None) -> ModelProto:
+def rename_values_in_blocks(model: ModelProto, folder: str | None) -> ModelProto:
     """A copy in which values in blocks have other names: what becomes of them holds its numbers in another order."""
     made, found = (
         ModelProto(),
@@ -168,6 +171,19 @@ class _Body:
                 self.real[name] = next(iter(stated))
         if any(self.real.get(name, 0) % WIDTHS[0] for name in self._whole):
             self.why = "blocks are joined that are filled up with zeros"
+
+    def count_by_weights(self, width: int) -> None:
+        """Channels that nothing else tells, as behind a Resize: they are all real if the last one has a weight."""
+        for node in self._convolutions:
+            name, weights = node.input[0], self._held[node.input[1]]
+            outer, inner = weights.dims[:2]
+            group = self._attribute(node, "group", 1)
+            if name in self.real or group > 1 or not takes_blocks(inner, outer, group, width)[1]:
+                continue
+            values = self._array(weights)
+            if values is not None and undone(values, width, inputs=True)[:, -1].any():
+                root = self._find(name)
+                self.real.update({other: inner for other in self.blocked if self._find(other) == root})
 
     def taken(self) -> Iterator[tuple[str, int]]:
         """How many channels are real in what convolutions take, where that is known, by what they make."""

@@ -92,7 +92,7 @@ def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) 
     result = Resolved(source)
     for key, of in calls.functions.items():
         if key in variants and not variants[key] and key[:2] not in inlined:
-            result.refusals += _unjudged(key, calls, of)
+            result.refusals += _refuse_unjudged(key, calls, of)
     result.stuck = {key[:2] for key, found in variants.items() if len(found) > 1 and schemas.known_domain(key[0])}
     result.stuck = {op for op in result.stuck if op not in inlined}
     if result.refusals or result.stuck or not any(any(variant) for found in variants.values() for variant in found):
@@ -114,7 +114,7 @@ def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
     return found
 
 
-def _unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
+def _refuse_unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
     """A refusal for each node of a function that nobody calls whose answer hangs on calls."""
     where = function_place(*key[:2])
     handed = [
@@ -142,7 +142,7 @@ class _Writing:
         self._names: dict[Callee, dict[Omitted, str]] = {}
         fresh = Names(source).fresh
         for key, (_, *others) in ((key, found) for key, found in variants.items() if len(found) > 1):
-            self._names[key] = {variant: fresh(_named(key[1], variant)) for variant in others}
+            self._names[key] = {variant: fresh(_name_variant(key[1], variant)) for variant in others}
         self._renamed = {key[:2] for key in self._names}
         self.result = Resolved(ModelProto())
         model = self.result.model
@@ -198,5 +198,5 @@ class _Writing:
         )
 
 
-def _named(name: str, variant: Omitted) -> str:
+def _name_variant(name: str, variant: Omitted) -> str:
     return "_without_".join([name, *sorted(variant.inputs | variant.attributes)])

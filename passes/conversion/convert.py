@@ -60,9 +60,8 @@ def convert_model(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if the source was `checked`, is used up. Model-local functions are
-    converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
-    all are.
+    `folder` is where external data lie; a `survey` of the source is used up. Model-local functions are converted where
+    they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8 all are.
     """
     first = plan_attempt(source, targets, ops, ir_version, folder, survey)
     return choose(try_attempts(first, convert_once, REPAIRS)).result
@@ -90,7 +89,7 @@ def convert_once(attempt: Attempt) -> Conversion:
                 from opshift.passes.analysis import blocks  # slow to import, and not wanted elsewhere
 
                 expanded |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
-                source = blocks.renamed(source, attempt.folder)
+                source = blocks.rename_values_in_blocks(source, attempt.folder)
                 channel_blocks = blocks.blocks(source, attempt.folder)
                 source = blocks.without_views(source, attempt.folder)
 
@@ -259,7 +258,7 @@ def _refuse_training_graphs(
 
 
 @collector_paused()
-def checked(source: ModelProto) -> Survey:
+def check_model(source: ModelProto) -> Survey:
     """Check a model and list its nodes by kind; raises `InvalidModel` for one that ONNX does not allow."""
     check_opsets(source)
     survey = Survey(source, checked=True)

@@ -63,7 +63,7 @@ def carry_narrow_integers(source: ModelProto, target: int, ledger: Ledger, folde
     What is done and what cannot be goes to `ledger`. Graph inputs and outputs are not looked at: their types stay.
     """
     missing = {kind: n for kind, n in NARROW.items() if 0 < target < n.since <= _opset(source)}
-    if not missing or not any(kind in missing for kind in _written(source)):
+    if not missing or not any(kind in missing for kind in _find_held_types(source)):
         return source
     return _Retyping(source, missing, ledger, folder).model
 
@@ -72,7 +72,7 @@ def _opset(holder: ModelProto | FunctionProto) -> int:
     return next((i.version for i in holder.opset_import if not default_domain(i.domain)), 0)
 
 
-def _written(model: ModelProto) -> Iterator[int]:
+def _find_held_types(model: ModelProto) -> Iterator[int]:
     """The types that initializers have and that attributes hold or name."""
     for body in bodies(model):
         if isinstance(body, GraphProto):
@@ -198,7 +198,7 @@ def _constant(node: Node, question: Node, model: _Retyping) -> None:
     model.constants_of(node)
 
 
-def _quantized(node: Node, question: Node, model: _Retyping) -> str | None:
+def _clip_twice(node: Node, question: Node, model: _Retyping) -> str | None:
     """Cut off at the ends of the byte first, then at those of the narrow type, which lie inside."""
     kind = question.attributes.get("output_dtype", 0)
     if question.input(2):
@@ -216,12 +216,12 @@ def _quantized(node: Node, question: Node, model: _Retyping) -> str | None:
 def _cast(node: Node, question: Node, model: _Retyping) -> str | None:
     """Of an integer that does not fit, the low bits are kept: by the byte first, and of that by the narrow type."""
     narrow = model.missing(question.attributes["to"])
-    return None if narrow is None else _wrapped(node, question, narrow, to=narrow.carrier)
+    return None if narrow is None else _wrap_around(node, question, narrow, to=narrow.carrier)
 
 
 def _cast_like(node: Node, question: Node, model: _Retyping) -> str | None:
     narrow = model.missing(question.elem_type(1))
-    return None if narrow is None else _wrapped(node, question, narrow)
+    return None if narrow is None else _wrap_around(node, question, narrow)
 
 
 def _bits_cast(node: Node, question: Node, model: _Retyping) -> str | None:
@@ -236,7 +236,7 @@ def _bits_cast(node: Node, question: Node, model: _Retyping) -> str | None:
     return _low_bits(node, wide, narrow)
 
 
-def _wrapped(node: Node, question: Node, narrow: Narrow, **attributes: int) -> str:
+def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) -> str:
     kind = question.elem_type(0)
     fits = kind == T.BOOL
     if kind in NARROW:
@@ -263,5 +263,5 @@ MAKERS: dict[str, Callable[[Node, Node, _Retyping], str | None]] = {
     "CastLike": _cast_like,
     "Constant": _constant,
     "ConstantOfShape": _constant,
-    "QuantizeLinear": _quantized,
+    "QuantizeLinear": _clip_twice,
 }

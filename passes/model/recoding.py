@@ -15,14 +15,23 @@ if TYPE_CHECKING:
 
 T = TensorProto
 
-DTYPES: Mapping[int, str] = {T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.BFLOAT16: "<u2"}
+DTYPES: Mapping[int, str] = {
+    **{T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.BFLOAT16: "<u2"},
+    **{T.INT32: "<i4", T.INT64: "<i8"},
+}
 """How numpy reads the bytes of each type; bfloat16 as its bits."""
 
 
 def rounded(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
-    """The numbers of an array rounded once to a type, as an array of that type; bfloat16 as its bits."""
+    """The numbers of an array rounded once to a type, as an array of that type; bfloat16 as its bits.
+
+    Integers beyond the range become the ends of it.
+    """
     import numpy as np
 
+    if target in (T.INT32, T.INT64):
+        ends = np.iinfo(DTYPES[target])
+        array = np.clip(array, ends.min, ends.max)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return _bfloat16_bits(array) if target == T.BFLOAT16 else array.astype(DTYPES[target])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opshift.passes.analysis import polynomial
-from opshift.passes.analysis.moving import bounded
+from opshift.passes.analysis.moving import bound_slice
 from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.simplification import dimensions
@@ -173,7 +173,7 @@ def _slice(call: Call) -> Numbers | None:
         return None
     if axes[0] not in (0, -1) or not steps[0]:
         return None
-    return Numbers(False, held.values[bounded(starts[0], ends[0], steps[0], len(held.values))])
+    return Numbers(False, held.values[bound_slice(starts[0], ends[0], steps[0], len(held.values))])
 
 
 def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], Numbers | None]:

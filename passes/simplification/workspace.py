@@ -134,7 +134,7 @@ class Workspace:
             found = self.whole.context.inference.type(scope.path, name)
             if found is not None:
                 return found
-        return scope.declared(name)
+        return scope.source.declared_type(name)
 
     def _owner(self, name: str) -> Scope:
         """The scope of the body whose value a name is."""
@@ -178,7 +178,7 @@ class Workspace:
             found = self.type(name)
             if found is None or not has_shape(found):
                 return None
-            sizes = shapes.read(found)
+            sizes = shapes.read_sizes(found)
         return tuple(
             [
                 size if isinstance(size, int) and size >= 0 else _symbol(size, name, axis)

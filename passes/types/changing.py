@@ -14,6 +14,7 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
 from opshift.passes.process import collector_paused
 from opshift.passes.types.casting import Casting
+from opshift.passes.types.fitting import Fitting
 from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.problem import Problem, Value
 from opshift.passes.types.solving import solve
@@ -38,23 +39,29 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     model = copy_model(source)
     whole = _elements(model, wanted.mapping)
     problem = Problem(model, wanted)
-    staying = Staying(problem, folder)
+    staying = Fitting(problem, folder, wanted.given) if wanted.of_integers else Staying(problem, folder)
     staying.find()
-    narrow = solve(problem, _sizes(staying))
+    narrow = solve(problem, _sizes(staying), staying.pulling)
     if refusal := _lacked(problem):
         return Result(None, (), (refusal,))
     kept = tuple(_kept(problem, narrow))
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()
     if not (written.retyped or written.converted or written.casts or written.outside or written.dropped):
-        return Result(source, (), ())
+        report = TypesReport(wanted.label, 0, (), (), 0, kept)
+        return Result(source, (), (), types=report if wanted.of_integers and kept else None)
     opset = problem.main.opsets.get("", 0)
     grade = "narrowed" if wanted.narrows else "close"
+    assumed = [each for variable, held in staying.assumed.items() if narrow[variable] for each in sorted(held)]
+    if wanted.of_integers and wanted.narrows and not assumed:
+        grade = "exact"
     changes = [
         Change(node.name or next(iter(node.output), ""), node.op_type, node.domain, opset, opset, RETYPED, grade)
         for node, _ in written.retyped
     ]
-    if wanted.narrows:
+    if wanted.of_integers:
+        pass  # what stays does so by the model alone
+    elif wanted.narrows:
         _note(model, wanted, kept)
     else:
         _forget(model)
@@ -69,6 +76,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
         lost=staying.lost,
         ranges=("given" if wanted.seen.real else "drawn") if wanted.seen is not None else "",
         share=1 - _elements(model, wanted.mapping) / whole if whole else 1.0,
+        assumed=tuple(dict.fromkeys(assumed)),
     )
     return Result(model, tuple(changes), (), types=report)
 

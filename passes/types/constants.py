@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.records import dataclass
-from opshift.passes.types.formats import FORMATS, Format, as_floats, rounded
+from opshift.passes.types.formats import FORMATS, INTEGERS, Format, as_floats, rounded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +49,7 @@ def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | N
     form = FORMATS[target]
     if not held.size:
         return Numbers(0, 0.0, float("inf"), False, 0, False)
-    most = float(max(held.max(), -held.min()))
+    most = max(float(held.max()), -float(held.min()))
     if not np.isfinite(most):
         held = np.where(np.isfinite(held), held, 0)
         most = float(np.abs(held).max())
@@ -109,6 +109,7 @@ def read(tensor: TensorProto, folder: str | None) -> np.ndarray[Any, Any] | None
         return None
     if held.HasField("raw_data"):
         kinds: dict[int, str] = {T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.BFLOAT16: "<u2"}
+        kinds |= {T.INT64: "<i8", T.INT32: "<i4"}
         if held.data_type not in kinds:
             return None
         found = np.frombuffer(held.raw_data, dtype=kinds[held.data_type])
@@ -139,7 +140,7 @@ def converted(
         return None
     import numpy as np
 
-    if limit is not None:
+    if limit is not None and target not in INTEGERS:  # which are cut off
         form = FORMATS[target]
         beyond = np.isfinite(held) & (np.abs(held) >= overflow(form))
         held = np.where(beyond, np.copysign(np.asarray(limit, held.dtype), held), held)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from opshift.passes.types.cutting import INFINITE, Network
 from opshift.passes.types.masks import HEAVY, MOVING
@@ -20,8 +20,12 @@ _LAUNCH = 1024
 Sizes = Callable[[Value], int]
 
 
-def solve(problem: Problem, size: Sizes) -> list[bool]:
-    """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed."""
+def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = ()) -> list[bool]:
+    """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed.
+
+    Nodes that are `pulling` become narrow for their own sake, as `HEAVY` ones do: by the identity of their body, and
+    their index.
+    """
     root = _roots(problem)
     count = len(problem.kinds)
     wide, heavy = [False] * count, [False] * count
@@ -32,8 +36,11 @@ def solve(problem: Problem, size: Sizes) -> list[bool]:
         owner = problem.owners[variable]
         if owner is None:
             continue
-        asked = owner.node < 0 and owner.place is problem.main  # of inputs and outputs of the model
-        if asked or (owner.node >= 0 and owner.place.ops[owner.node].rpartition("::")[2] in HEAVY):
+        if owner.node < 0:  # inputs and outputs of the model that are to change, and those of functions, which may
+            heavy[root[variable]] |= owner.place is problem.main
+            continue
+        op = owner.place.ops[owner.node].rpartition("::")[2]
+        if op in HEAVY or (id(owner.place), owner.node) in pulling:
             heavy[root[variable]] = True
     made, links = _links(problem, root)
     narrow = [not wide[root[variable]] for variable in range(count)]

@@ -41,12 +41,16 @@ class Staying:
     Attributes:
         limits: the magnitude that takes the place of numbers beyond the range, for each reading of a constant: by
             the identity of the body, the node and the input.
+        assumed: what was taken for granted of a variable, for it to become narrow.
+        pulling: the nodes that become narrow for their own sake, by the identity of the body and their index.
         lost: how many numbers of constants become 0, by the name of the constant.
     """
 
     def __init__(self, problem: Problem, folder: str | None):
         self.problem = problem
         self.limits: dict[tuple[int, int, int], float] = {}
+        self.assumed: dict[int, frozenset[str]] = {}
+        self.pulling: set[tuple[int, int]] = set()
         self.lost: dict[str, int] = {}
         self._folder = folder
         self._scope: Scope | None = None
@@ -174,7 +178,7 @@ class Staying:
     def sizes(self, name: str) -> list[int | str | None] | None:
         """The sizes of a value of the main graph."""
         if self._scope is None:
-            self._scope = scopes.inferred(self.problem.model, self._folder)
+            self._scope = scopes.open_main_graph(self.problem.model, self._folder)
         found = self._scope.shape(name)
         return None if found is None else list(found)
 

@@ -1,4 +1,4 @@
-"""`python -m tests.conformance [--op NAME] [--family NAME] [--sample N] [--json PATH]`: every case to every opset.
+"""`python -m tests.lab conformance [--op NAME] [--family NAME] [--sample N] [--json PATH]`: every case to every opset.
 
 With `--inline` every case stays at its opset, and each of its operators that has a definition is expanded.
 With `--carry` only those go on whose inputs or outputs are of a type that older opsets lack, carried in a wider one.
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance")
+    parser = argparse.ArgumentParser(prog="python -m tests.lab conformance")
     parser.add_argument("--op", action="append", help="only cases with this operator")
     parser.add_argument("--family", help="only cases with an operator of this folder of onnx/defs")
     parser.add_argument("--name", help="only cases whose name matches this pattern")

@@ -1,4 +1,4 @@
-"""`python -m tests.conformance.report VERDICTS.json [--sweep NAME SWEPT.json] > docs/conformance.md`: what runs found, as a page.
+"""`python -m tests.lab conformance-page VERDICTS.json [--sweep NAME SWEPT.json] > docs/conformance.md`: what runs found, as a page.
 
 `--into docs/conformance.md --sweep NAME SWEPT.json` writes the section of a sweep anew, and leaves the others as they are.
 """
@@ -38,7 +38,7 @@ OPSET = re.compile(r"opset \d+")
 HEAD = """\
 # Conformance
 
-Written by `python -m tests.conformance.report` from the verdicts of `python -m tests.conformance --json`; do not edit.
+Written by `python -m tests.lab conformance-page` from the verdicts of `python -m tests.lab conformance --json`; do not edit.
 
 Every node test that ONNX publishes, of {releases}, is converted to every opset from {low} to {high}, and the
 result is run on the published inputs. Tests with run-time parameters (axes, shapes, pads, ...) are also taken with these
@@ -230,7 +230,7 @@ def _table(head: list[str], rows: Iterable[Iterable[object]]) -> list[str]:
 
 def main() -> None:
     """Print the page, or write sections of it anew."""
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance.report")
+    parser = argparse.ArgumentParser(prog="python -m tests.lab conformance-page")
     from_where = parser.add_mutually_exclusive_group(required=True)
     from_where.add_argument("verdicts", nargs="?")
     from_where.add_argument("--into", type=Path, metavar="PAGE", help="write the sections of sweeps alone")

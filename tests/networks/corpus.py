@@ -176,7 +176,7 @@ def show(tally: Tally) -> None:
 
 
 def main() -> int:
-    """`python -m tests.networks [published|exported]`."""
+    """`python -m tests.lab networks [published|exported]`."""
     wanted = sys.argv[1:] or ["published", "exported"]
     sources = {"published": published, "exported": exported}
     code = 0

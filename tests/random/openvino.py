@@ -1,6 +1,6 @@
 """Networks of OpenVINO's own operators, drawn at random, and what becomes of them.
 
-python -m tests.random.openvino [seconds] [seed] [recipe]
+python -m tests.lab random-networks [seconds] [seed] [recipe]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A part of `python -m tests.random.openvino`: the first networks of a seed."""
+"""A part of `python -m tests.lab random-networks`: the first networks of a seed."""
 
 import numpy as np
 import pytest

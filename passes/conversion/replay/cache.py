@@ -17,7 +17,7 @@ from opshift.passes.changes import Change
 from opshift.passes.conversion.replay import bulk, template
 from opshift.passes.conversion.replay.bulk import Patch
 from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
-from opshift.passes.conversion.replay.switch import first_replayed
+from opshift.passes.conversion.replay.switch import first_call_to_replay
 from opshift.passes.conversion.replay.template import Script
 from opshift.passes.model.kinds import Kind
 from opshift.passes.model.messages import NodeProto
@@ -55,7 +55,7 @@ class Replays:
         self._heads: dict[tuple[Any, ...], _Question | _Learned | None] = {}
         self._once: set[tuple[Any, ...]] = set()
         self._seen: Counter[Kind] = Counter()
-        self._from = first_replayed()
+        self._from = first_call_to_replay()
 
     def replayed(
         self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
@@ -93,7 +93,7 @@ class Replays:
                 return None
             else:
                 at = self._learn(key, proto, names, scope, rehearse)
-        return None if at is None else _played(at, proto, read, names, scope, changes)
+        return None if at is None else _play(at, proto, read, names, scope, changes)
 
     def _may_learn(self, proto: NodeProto, kind: Kind) -> bool:
         """Whether there were enough calls of the kind, and this is one that a script can be written of."""
@@ -135,7 +135,7 @@ class Replays:
         try:
             rewritten = rehearse(stand_in, stage)
             if rewritten is not None and not stage.spoiled and len(rewritten[0]) <= _MOST_NODES:
-                end = _learned(stage, _stand_in(proto), *rewritten)
+                end = _make_learned(stage, _stand_in(proto), *rewritten)
         except Exception:  # whatever it is, the steps will meet it again at the call itself
             end = None
         if not stage.asked:
@@ -159,7 +159,7 @@ class Replays:
         return end
 
 
-def _played(
+def _play(
     learned: _Learned, call: NodeProto, read: Any, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
     patch = learned.patch
@@ -168,7 +168,7 @@ def _played(
     return template.play(learned.script, call, names, scope, changes)
 
 
-def _learned(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> _Learned:
+def _make_learned(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> _Learned:
     script = template.write(stage, call, done, changes)
     keys = [event.key for event in stage.events]
     return _Learned(script, bulk.find(script, keys, call, *done) if script.edits else None)

@@ -192,7 +192,7 @@ def play(
             names += found
             spelled += [sized(name.encode()) for name in found]
         else:
-            name, as_bytes = scope.spelled.get(ask.key) or _asked(ask, names, scope)
+            name, as_bytes = scope.spelled.get(ask.key) or _ask(ask, names, scope)
             names.append(name)
             spelled.append(as_bytes)
     if script.released:
@@ -225,13 +225,13 @@ def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Seque
         scope.later[name] = later
         if kind is not None:
             scope.typed[name] = kind
-        elif like is not None and scope.declared(name) is None:
+        elif like is not None and scope.source.declared_type(name) is None:
             elem_type = known.get(names[like], 0)
         if elem_type:
             known[name] = elem_type
 
 
-def _asked(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
+def _ask(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
     hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
     if ask.tensor is None:
         fresh = scope.context.names.fresh(hint)

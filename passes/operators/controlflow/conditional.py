@@ -47,8 +47,8 @@ def _shapes(node: Node, graph: GraphProto) -> list[list[Dim]]:
 def _shape(inside: Scope, name: str) -> list[Dim] | None:
     """A shape as the branch computes it: the name of a size that is declared alone stands for any other one, too."""
     declared = inside.shape(name)
-    if declared and any(isinstance(dim, str) for dim in declared) and (origin := inside.origin(name)) is not None:
-        inside.context.inference.node(*origin, inside)
+    if declared and any(isinstance(dim, str) for dim in declared) and (asked := inside.node_to_ask(name)) is not None:
+        inside.context.inference.node(*asked, inside)
         return inside.shape(name) if name in inside.typed else None
     return declared
 

@@ -120,7 +120,7 @@ def _in_a_batch(node: Node, index: int, axis: int) -> str:
     """An input as a batch of one, its elements along `axis`; steps below know no size that is merely declared."""
     build, scope, name = node.build, node.scope, node.input(index)
     turned = build.Transpose(name, perm=_axis_first(node, axis, node.rank(index))) if axis else name
-    made, dims = build.Unsqueeze(turned, axes=[0]), scope.inferred_shape(name)
+    made, dims = build.Unsqueeze(turned, axes=[0]), scope.shape_in_source(name)
     if dims is None and (rank := scope.rank(name)) is not None:
         dims = [None] * rank
     if dims is not None and not all(isinstance(dim, int) for dim in dims):
@@ -224,7 +224,7 @@ def _rows_of(build: Builder, name: str) -> tuple[str, int]:
 
 def _sizes(node: Node, name: str) -> list[Dim] | None:
     """What is inferred of a value of the source, which may declare other sizes, or known of one made here."""
-    return node.scope.shape(name) if node.scope.written(name) else node.scope.inferred_shape(name)
+    return node.scope.shape(name) if node.scope.node_made(name) else node.scope.shape_in_source(name)
 
 
 def _places(node: Node, batch: str, kind: int, *, backwards: bool = False) -> str:

@@ -15,6 +15,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.classical.classes import class_labels
+from opshift.passes.operators.shared.classical.forest import ONLY_TARGET
 from opshift.passes.operators.shared.classical.post_transforms import checked_transform, transformed
 from opshift.passes.operators.shared.classical.sums import Totals
 from opshift.passes.operators.shared.classical.trees import (
@@ -80,7 +81,7 @@ def classifier_to_ensemble(node: Node) -> list[str]:
             f"or opset {OPSET} of the default domain, could be expressed",
         )
     labels, transform = class_labels(node, "classlabels_int64s", "classlabels_strings"), checked_transform(node)
-    trees = _read(node, "class")
+    trees = _read(node, "class", len(labels.values))
     targets = sorted({target for tree in trees for target in tree.targets()})
     if not targets or targets[-1] >= len(labels.values) or targets[0] < 0:
         raise CannotConvert(node, f"votes for classes {targets} of {len(labels.values)}; others could be expressed")
@@ -141,7 +142,7 @@ def regressor_to_ensemble(node: Node) -> str:
     aggregate, transform = given.get("aggregate_function", "SUM"), checked_transform(node)
     count, base = given.get("n_targets", 0), _parameter(node, "base_values")
     transform = transform if count > 1 or transform == "PROBIT" else "NONE"  # of one score runtimes make nothing else
-    trees = _read(node)
+    trees = _read(node, "target", count)
     single = all(len(votes) == 1 for tree in trees for votes in tree.votes.values())
     averaged = aggregate == "AVERAGE" and not single
     if not single and aggregate not in ("SUM", "AVERAGE"):
@@ -202,7 +203,7 @@ def _parameter(node: Node, name: str) -> list[float]:
     return numbers(node, name) or numbers(node, f"{name}_as_tensor")
 
 
-def _read(node: Node, side: str = "target") -> list[_Tree]:
+def _read(node: Node, side: str, count: int) -> list[_Tree]:
     given = node.attributes
     trees = given.get("nodes_treeids", [])
     columns: dict[str, Sequence[Any]] = {
@@ -228,7 +229,10 @@ def _read(node: Node, side: str = "target") -> list[_Tree]:
     )  # fmt: skip
     cast: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for tree, leaf, target, weight in votes:
-        cast.setdefault((tree, leaf), []).append((target, weight))
+        if count > 1 or (tree, leaf) not in cast:
+            cast.setdefault((tree, leaf), []).append((target, weight))
+        elif ONLY_TARGET not in node.remarks:
+            node.remarks.append(ONLY_TARGET)
     return [_tree(node, rows, lambda leaf, tree=tree: cast.get((tree, leaf), [])) for tree, rows in found.items()]
 
 

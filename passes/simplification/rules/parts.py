@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.analysis.moving import bounded
+from opshift.passes.analysis.moving import bound_slice
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto
@@ -69,7 +69,7 @@ def _cut(call: Call) -> tuple[int, int, int, int] | None:
             if start == 0 and step == 1 and end >= 2**31 - 1:
                 continue
             return None
-        piece = bounded(start, end, 1, size)
+        piece = bound_slice(start, end, 1, size)
         if (piece.start, piece.stop) == (0, size):
             continue
         if found is not None or piece.stop is None or piece.start >= piece.stop:

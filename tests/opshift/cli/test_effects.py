@@ -68,7 +68,7 @@ def test_other_names_are_the_users(here, capsys, name):
     assert onnx.load(here / name, format="protobuf").opset_import[0].version == 13
 
 
-VERBS = "convert, inline, fold, optimize, verify, inspect, ledger, targets, schema, probe"
+VERBS = "convert, inline, fold, optimize, extract, merge, strip, fill, verify, diff, inspect, ledger, targets, schema, probe"
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,21 @@ def test_completion_knows_verbs_options_and_files(capsys, shell):
     assert "inspect" in printed
 
 
+def test_completion_in_fish_needs_no_library(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--print-completion", "fish"])
+    assert stopped.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = "'show what a model consists of and which opsets it can reach'"
+    assert f"complete -c opshift -n __fish_use_subcommand -a inspect -d {told}" in lines
+    seen = "complete -c opshift -n '__fish_seen_subcommand_from verify' "
+    assert seen + "-F" in lines
+    assert seen + "-l format -r -f -a 'text json' -d 'json is for pipelines'" in lines
+    assert any(line.startswith(seen + "-l report -r -F -d") for line in lines)
+    assert all(line.startswith("complete -c opshift ") for line in lines)
+
+
 def test_completion_without_its_library_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert cli.main(["--print-completion", "bash"]) == 2

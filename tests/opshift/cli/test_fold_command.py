@@ -5,7 +5,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from opshift.passes.fusion import fold
+from opshift.passes.stages import fold
 
 from opshift.cli import main as cli
 from opshift.jobs import exit_codes
@@ -215,7 +215,7 @@ def test_a_defect_of_the_engine_is_no_usage_error(spelled, monkeypatch, capsys):
     def broken(*_, **__):
         raise ValueError("not enough values")
 
-    monkeypatch.setattr(fold, "attempt", broken)
+    monkeypatch.setattr(fold, "fold", broken)
     assert cli.main(["fold", spelled]) == exit_codes.DEFECT
     assert "a defect of opshift: RuntimeError: not enough values" in capsys.readouterr().err
 

@@ -38,9 +38,11 @@ def here(tmp_path, monkeypatch):
 
 MISSPELT = [
     ("inline in.onnx --op ReduceL22", "unknown operator 'ReduceL22'; did you mean ReduceL2?"),
+    ("inline in.onnx --op Silu", "unknown operator 'Silu'; did you mean Swish?"),
+    ("inline in.onnx --op layer_norm", "did you mean LayerNormalization?"),
+    ("fold in.onnx --op SDPA", "did you mean Attention?"),
     ("inline in.onnx --op reducel2", "did you mean ReduceL2?"),
     ("inline in.onnx --op ReduceL2,Gemm", "unknown operator 'ReduceL2,Gemm': name one at a time"),
-    ("inspect in.onnx calls.onnx", "'calls.onnx' is one argument too many"),
     ("targets rknn", "'rknn' is one argument too many"),
     ("inline in.onnx --op ReduceMax --op RELU6X", "unknown operator 'RELU6X'"),
     ("inline in.onnx --deny deny.txt", "did you mean ReduceL2?"),
@@ -62,7 +64,7 @@ MISSPELT = [
     ("inline in.onnx --op ai.onnx::ReduceL22", "did you mean ReduceL2?"),
     (
         "optimize in.onnx --opset 13",
-        "--opset is an option of convert, inline, fold, inspect, ledger, and not of optimize",
+        "--opset is an option of convert, inline, fold, extract, merge, inspect, ledger, and not of optimize",
     ),
     ("convert - in.onnx --out-dir out --opset 13", "'-' names no file"),
     ("inline in.onnx --deny in.toml", "in.toml: it is no text in UTF-8"),
@@ -90,6 +92,16 @@ MISSPELT = [
     ("convert in.onnx --opset 13 --external-data kep", "did you mean keep?"),
     ("convert in.onnx -o out.onnx --opset 13", "'-o': the output is named behind the model, without an option"),
     ("convert in.onnx --target_opset=13", "'--target_opset': the opset is named by --opset"),
+    ("convert in.onnx --target_opset=13", "\ntype: opshift convert in.onnx --opset 13\n"),
+    (
+        "optimize in.onnx out.onnx --overwrite-input-shape x:1,3",
+        "'--overwrite-input-shape': sizes are fixed by --fix-shape\n"
+        "type: opshift optimize in.onnx out.onnx --fix-shape x:1,3\n",
+    ),
+    ("optimize in.onnx --input-shapes x:1,3", "type: opshift optimize in.onnx --fix-shape x:1,3\n"),
+    ("optimize in.onnx out.onnx --skip-optimization", "type: opshift optimize in.onnx out.onnx\n"),
+    ("optimize in.onnx --model-check-inputs x:1,3", "sizes to run on are named by --input-shape\n"),
+    ("convert in.onnx -o out.onnx --opset 13", "type: opshift convert in.onnx out.onnx --opset 13\n"),
     (
         "convert in.onnx --opset 13 --overwrite",
         "'--overwrite': what stands where a model is written is replaced without it",
@@ -109,7 +121,10 @@ MISSPELT = [
     ("convert in.onnx --opset 13 --runs 1.5", "--runs is a whole number, not '1.5'"),
     ("convert in.onnx --opset onnx-1.13", "did you mean onnx-tf-1.10?"),
     ("--versoin", "unknown argument '--versoin'; did you mean --version?"),
-    ("-v convert in.onnx", "-v is an option of convert, inline, fold, optimize, verify, inspect, and not of opshift"),
+    (
+        "-v convert in.onnx",
+        "-v is an option of convert, inline, fold, optimize, extract, merge, verify, inspect, and not of opshift",
+    ),
     ("convert in.onnx --opset 13 out.onnx more.onnx", "one model and its output, or --out-dir for several models"),
     ("convert in.onnx --in-place --opset 13 out.onnx", "give no output"),
     ("convert in.onnx --opset 13 --fast out.onnx", "unknown argument '--fast'"),

@@ -5,10 +5,11 @@ from html.parser import HTMLParser
 
 import onnx
 import pytest
+from opshift.passes.model.pieces import Pieces
 
 from opshift.cli import main as cli
 from opshift.cli.drawing import Box, drawing
-from opshift.verification.pieces import Pieces, find_counterparts
+from opshift.verification.pieces import find_counterparts
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

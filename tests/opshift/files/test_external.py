@@ -419,3 +419,61 @@ def test_numbers_that_are_no_numbers_are_no_places():
         tensor.external_data.add(key="length", value=value)
         with pytest.raises(InvalidModel, match="no number of bytes"):
             tensor_data.place(tensor)
+
+
+# --- several data files, and equal weights -------------------------------------------------------------------
+
+
+def twins(folder, count=4):
+    """Weights of 4 kB each, every other of which is the same."""
+    held = model("y = Sum(x, w0, w1, w2, w3)", 13, inputs="float[1024] x", outputs="float[1024] y")
+    for number in range(count):
+        values = np.full(1024, number % 2, np.float32)
+        held.graph.initializer.append(onnx.numpy_helper.from_array(values, f"w{number}"))
+    onnx.save(held, folder / "in.onnx")
+    return folder / "in.onnx"
+
+
+@pytest.mark.parametrize(("shard", "files"), [("1kB", 4), ("8kB", 4), ("9kB", 2), ("13KiB", 2), ("1MB", 1)])
+def test_data_go_into_files_of_a_size(here, shard, files):
+    typed = ["--external-data", "all", "--shard", shard]
+    assert convert(twins(here), here / "out.onnx", *typed) == 0
+    found = sorted(path.name for path in here.glob("out.onnx.*"))
+    assert len(found) == files
+    assert found[0] == ("out.onnx.2.data" if files > 1 else "out.onnx.data")
+    evaluated = evaluate(onnx.load(here / "out.onnx"), {"x": np.zeros(1024, np.float32)})
+    np.testing.assert_array_equal(evaluated[0], np.full(1024, 2))
+
+
+def test_equal_weights_are_written_once(here):
+    source = twins(here)
+    assert convert(source, here / "out.onnx", "--external-data", "all", "--dedupe") == 0
+    assert (here / "out.onnx.data").stat().st_size == 2 * 4096
+    assert convert(here / "out.onnx", here / "again.onnx", "--external-data", "all") == 0
+    assert (here / "again.onnx.data").stat().st_size == 4 * 4096
+    assert convert(here / "again.onnx", here / "last.onnx", "--external-data", "all", "--dedupe") == 0
+    assert (here / "last.onnx.data").stat().st_size == 2 * 4096
+    np.testing.assert_array_equal(
+        evaluate(onnx.load(here / "last.onnx"), {"x": np.zeros(1024, np.float32)})[0], np.full(1024, 2)
+    )
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "many", "2TB", "GB", ""])
+def test_what_is_no_size(size):
+    with pytest.raises(ValueError, match="no size"):
+        external.size_of(size)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GB", 2 * 10**9), ("1.5 kb", 1500), ("1GiB", 1 << 30), (12, 12), ("7", 7)]
+)
+def test_sizes(text, size):
+    assert external.size_of(text) == size
+
+
+@pytest.mark.parametrize(
+    "typed", ["--shard 2GB", "--dedupe", "--dedupe --external-data copy", "--shard x --external-data all"]
+)
+def test_options_of_data_files_without_any(here, typed):
+    assert convert(twins(here), here / "out.onnx", *typed.split()) == 2
+    assert not (here / "out.onnx").exists()

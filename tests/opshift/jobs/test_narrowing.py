@@ -23,7 +23,7 @@ def proved(source, result, held):
     def prove(after):
         return verify_apart(Side(source), after, grade="close", promise=True)
 
-    return verify(Side(source), result, held, prove)
+    return verify(Side(source), result, held, prove, DRAWN)
 
 
 @pytest.fixture

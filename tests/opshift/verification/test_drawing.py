@@ -48,6 +48,14 @@ def test_what_is_drawn_is_seeded_and_leaves_what_was_captured_alone():
     np.testing.assert_array_equal(X, kept)
 
 
+def test_scalars_stay_arrays():
+    """onnxruntime takes nothing else."""
+    base = {"x": np.array(1.5, np.float32), "k": np.array(3), "b": np.array(True)}
+    found = drawn("c = Cast<to = 1>(k) m = Mul(x, c) y = Where(b, m, x)", base=base,
+                  inputs="float x, int64 k, bool b", outputs="float y")  # fmt: skip
+    assert {type(value) for one in found for value in one.feeds.values()} == {np.ndarray}
+
+
 def numbers(found, name="x"):
     return np.concatenate([one.feeds[name].reshape(-1) for one in found if one.how == ORDINARY])
 

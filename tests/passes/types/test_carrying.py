@@ -20,6 +20,7 @@ from opshift.passes.types.carriers import read_carriers
 from tests.support import evaluate, model
 
 T = TensorProto
+pytestmark = pytest.mark.newest
 X = np.array([[-9.0, -2.75, -0.5, -0.0, 0.3], [0.5, 1.26, 3.0, 100.0, 700.0]], np.float32)
 IO = {"inputs": "float[2,5] x", "outputs": "float[2,5] y"}
 

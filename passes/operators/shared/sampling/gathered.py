@@ -119,7 +119,7 @@ def _results(node: Node, axes: list[int], rank: int) -> list[Any]:
     held = node.scope.ints(node.input(SIZES))
     if held is not None:
         return list(held)
-    dims = node.scope.inferred_shape(node.outputs[0])
+    dims = node.scope.shape_in_source(node.outputs[0])
     if dims is None or len(dims) != rank or node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Unknown("sizes")
     return [dims[axis] for axis in axes]
@@ -325,7 +325,7 @@ def _kept(node: Node) -> set[int]:
     if not has_sizes(node):
         held = node.scope.array(node.input(SCALES))
         return set() if held is None else {a for a, s in zip(axes_of(node, rank), held, strict=True) if s == 1.0}
-    before, after = node.scope.shape(node.input(X)), node.scope.inferred_shape(node.outputs[0])
+    before, after = node.scope.shape(node.input(X)), node.scope.shape_in_source(node.outputs[0])
     if before is None or after is None or len(after) != rank:
         return set()
     return {k for k in range(rank) if before[k] is not None and before[k] == after[k]}

@@ -238,13 +238,13 @@ def test_without_evidence_the_option_is_named(width):
     before, after = one(width, 32, 3, direct=True)
     assert blocks.blocks(after, None).width == 0
     assert "--nchwc-width 8 (AVX2) or 16 (AVX-512, NEON)" in refusal(after)
-    with blocks.taken_as(width):
+    with blocks.assume_width(width):
         same(before, undone(after))
 
 
 def test_a_width_that_sizes_contradict_is_refused(width):
     _, after = one(width, 8, 3, direct=True)
-    with blocks.taken_as(24 - width):
+    with blocks.assume_width(24 - width):
         assert "its sizes are not those of blocks" in refusal(after)
 
 
@@ -316,3 +316,39 @@ def test_the_option(tmp_path, width, capsys):
     assert "--nchwc-width" in capsys.readouterr().out
     assert cli.main([*command, "--nchwc-width", str(width)]) == 0
     same(before, onnx.load(tmp_path / "out.onnx"))
+
+
+RESIZED = """
+    s = Shape<start=2>(x) h = Concat<axis=0>(few, s)
+    t = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , , h)
+    i = Concat<axis=1>(t, x)
+"""
+
+
+def behind_a_resize(width, weights):
+    """Channels that no inference tells: sizes are computed, and the first two of them unknown."""
+    count = weights.shape[1]
+    body = f"""{RESIZED} r = nchwc.ReorderInput(i) a = nchwc.Conv<kernel_shape=[1,1]>(r, w)
+        b = nchwc.Conv<kernel_shape=[1,1]>(a, v) y = nchwc.ReorderOutput<channels={evident(width)}>(b)"""
+    plain = f"{RESIZED} a = Conv(i, w) y = Conv(a, v)"
+    held = {"w": (weights, True), "v": (random(evident(width), weights.shape[0], 1, 1), True)}
+    before, after = saved(width, body, plain, held, inputs=f"float[2,{count // 2},6,6] x, int64[2] few")
+    return before, after
+
+
+def test_the_last_channel_has_a_weight_where_all_are_real(width):
+    before, after = behind_a_resize(width, random(32, 32, 1, 1))
+    made = undone(after)
+    x, few = random(2, 16, 6, 6), np.array([2, 16])
+    for a, b in zip(
+        OnnxRuntime(before).run({"x": x, "few": few}), OnnxRuntime(made).run({"x": x, "few": few}), strict=True
+    ):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
+
+
+def test_a_last_channel_without_a_weight_tells_nothing(width):
+    weights = random(32, 32, 1, 1)
+    weights[:, -1] = 0
+    _, after = behind_a_resize(width, weights)
+    (refusal,) = convert.attempt(after, {"": 18}, ops=OPS).refusals
+    assert "the number of its channels is not known" in refusal.why

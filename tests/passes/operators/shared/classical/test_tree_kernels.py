@@ -164,11 +164,25 @@ def test_nan_is_unequal_whether_it_is_tracked_or_not():
         check(source, rows)
 
 
-def test_two_votes_of_a_leaf_for_the_only_target_are_added():
-    """As the text says; the kernel takes one of them."""
-    trees = [stump([(0, 1.0), (0, 4.0)], [(0, 2.0)])]
-    source = model("TreeEnsembleRegressor", np.float32, 2, {"n_targets": 1, **listed(trees, "target")}, 3)
-    assert np.ravel(run(lowered(source))[0]).tolist() == [5, 5, 2, 2]
+@pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
+@pytest.mark.parametrize("votes", [[(0, 1.0), (0, 4.0)], [(0, 4.0), (0, 1.0), (0, 9.0)]])
+def test_of_several_votes_of_a_leaf_for_the_only_target_the_first_counts(aggregate, votes):
+    """skl2onnx numbers leaves so, where a leaf votes for its number once for each class."""
+    trees = [stump(votes, [(0, 2.0)]), stump([(0, 0.5)], [(0, 0.25)])]
+    attributes = {"n_targets": 1, "aggregate_function": aggregate, **listed(trees, "target")}
+    source = model("TreeEnsembleRegressor", np.float32, 2, attributes, 3)
+    check(source, ROWS)
+    assert "the first counts" in remarks(source)
+    newer = convert.attempt(source, {"ai.onnx.ml": 5}).model
+    assert run(newer) == run(source)
+
+
+def test_several_votes_of_a_leaf_for_one_of_several_targets_are_added():
+    trees = [stump([(1, 1.0), (1, 4.0)], [(0, 2.0)])]
+    source = model("TreeEnsembleRegressor", np.float32, 2, {"n_targets": 2, **listed(trees, "target")}, 3)
+    assert run(source)[0][0] == [0, 5]
+    check(source, ROWS)
+    assert "the first counts" not in remarks(source)
 
 
 def test_members_lose_their_fraction_in_the_kernel():
