@@ -165,11 +165,9 @@ def _types(options: argparse.Namespace) -> None:
     chosen = list(types.subjects(options.models, options.name))
     with progress() as advance:
         rows = types.measure(chosen, types.pythons_of(options.peer), options.kind, options.rows, advance)
-    if options.markdown:
-        print(types.as_markdown(rows), end="")
-    else:
+    if not options.markdown:
         _say(f"{row.contender} | {row.model} | {row.kind} | {'; '.join(row.wrong)}" for row in rows if row.wrong)
-        print(types.as_markdown(rows).split("### Each")[0], end="")
+    print(types.as_markdown(rows), end="")
 
 
 def _checks(options: argparse.Namespace) -> None:

@@ -160,24 +160,21 @@ def _row(subject: Subject, contender: str, made: peers.Converted, wanted: int) -
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """A page: a table for each group, and what is wrong with each small model."""
+    """A section of docs/benchmarks.md: a table for each group."""
     lines = [*HEAD.splitlines(), ""]
     for group, title in GROUPS.items():
         here = [row for row in rows if row.group == group]
         if here:
             count = len({row.model for row in here})
             lines += [f"### {count} {title}", "", *_table(here), ""]
-    small = [row for row in rows if row.group == "small"]
-    if small:
-        lines += ["### Each small model", "", *_matrix(small), ""]
     return "\n".join(lines)
 
 
 HEAD = """\
 Right: valid under `onnx.checker` with strict inference, nodes in order, the interface kept, and outputs within 2 % of
 float32 when every half value is rounded; of small models, no node float32 that could be half; of others, half of the
-weights or nodes half. Casts and nodes on the models that both opshift and onnxruntime do rightly. Seconds are medians without
-imports, of opshift without its proof."""
+weights or nodes half. Casts and nodes are of the models that both opshift and onnxruntime do rightly. Seconds are
+medians without imports, of opshift without its proof. `python -m benchmarks types --markdown` writes this anew."""
 COLUMNS = ("right", "float32 only", "other values", "not valid", "no result")
 
 
@@ -201,15 +198,6 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
         seconds = [row.seconds for row in own if row.kind != "no result"]
         spent = f"{statistics.median(seconds):.3f}" if seconds else ""
         yield f"| {contender} | {' | '.join(map(str, counts))} | {casts} | {half} | {spent} |"
-
-
-def _matrix(rows: Sequence[Row]) -> Iterator[str]:
-    contenders = list(dict.fromkeys(row.contender for row in rows))
-    found = {(row.model, row.contender): row.kind for row in rows}
-    yield f"| model | {' | '.join(contenders)} |"
-    yield "|---|" + "---|" * len(contenders)
-    for model in sorted({row.model for row in rows}):
-        yield f"| {model.replace('_', ' ')} | {' | '.join(found.get((model, one), '') for one in contenders)} |"
 
 
 def pythons_of(given: Sequence[str]) -> dict[str, str]:

@@ -84,10 +84,10 @@ def judge_model(
     worst = 0.0
     for one, other in zip(expected, actual, strict=True):
         for name, before, after in zip(names, one, other, strict=False):
-            error, allowed = difference(before, after, wanted)
-            worst = max(worst, error if allowed > CHOICES else 0.0)
-            if not error <= allowed:
-                wrong.append(f"{name} differs by {error:.2g}, allowed {allowed}")
+            gap, allowed = difference(before, after, wanted)
+            worst = max(worst, gap if allowed > CHOICES else 0.0)
+            if not gap <= allowed:
+                wrong.append(f"{name} differs by {gap:.2g}, allowed {allowed}")
     return Verdict(tuple(dict.fromkeys(wrong)), wide, casts, worst)
 
 
