@@ -198,7 +198,7 @@ def test_functions_are_looked_at_call_by_call():
 
 
 def test_floats_and_integers_are_changed_one_after_the_other():
-    with pytest.raises(ValueError, match="do one after the other"):
+    with pytest.raises(ValueError, match="use two commands"):
         types("float16,int64=int32")
     with pytest.raises(ValueError, match="integers stay integers"):
         types("float32=int32")
