@@ -174,7 +174,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
 def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     """How to try the result in the target's backend, if that is asked for."""
     if not getattr(options, "try_", False):
-        for option in ("tries", "seconds", "learn"):
+        for option in ("tries", "seconds", "learn", "python", "adapter"):
             if getattr(options, option, None) is not None:
                 raise ValueError(f"--{option} is of no effect without --try")
         return None
@@ -188,7 +188,7 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     if options.learn is not None:
         learning.check(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
-    return tried.Manner(backend_of(goal), bound, options.repro, options.learn, file)
+    return tried.Manner(backend_of(goal, options.python, options.adapter), bound, options.repro, options.learn, file)
 
 
 def _report(
@@ -434,7 +434,8 @@ def probe(options: argparse.Namespace) -> int:
 
     outputs.look(options.output)
     with display.progress() as advance:
-        text = prober.probe(options.backend, options.op, advance, Path(options.models) if options.models else None)
+        models = Path(options.models) if options.models else None
+        text = prober.probe(options.backend, options.op, advance, models, options.python, options.adapter)
     if options.output:
         with writing(options.output):
             Path(options.output).write_text(text, encoding="utf-8", newline="\n")

@@ -136,6 +136,16 @@ def add_target(parser: Holder) -> None:
     )
 
 
+def add_interpreter(parser: Holder) -> None:
+    """Where a backend is that has an interpreter of its own."""
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="the interpreter that has the backend, as mnn-env/bin/python (default: OPSHIFT_PYTHON_MNN and the like)",
+    )
+    parser.add_argument("--adapter", metavar="FILE", help="a file of yours that opens models in a backend")
+
+
 def add_trying(parser: Holder) -> None:
     """How it is tried there."""
     parser.add_argument(
@@ -145,6 +155,7 @@ def add_trying(parser: Holder) -> None:
         help="run the result in the target's backend, which has to be installed, and replace what it does not run "
         "until it agrees with the source, or nothing is left to be tried",
     )
+    add_interpreter(parser)
     parser.add_argument("--tries", type=int, metavar="N", help="how often at most (default: 40)")
     parser.add_argument("--seconds", type=float, metavar="S", help="how long at most (default: 300)")
     parser.add_argument("--learn", metavar="FILE.toml", help="keep what was found, as a target file")

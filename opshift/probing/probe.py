@@ -32,6 +32,9 @@ _DERIVED = 12  # how many samples of other versions of an operator a version is 
 _REFERENCE = "opshift.verification.engines:Reference"
 _UNDEFINED = "tensor(undefined)"
 
+_SECONDS = 20.0
+"""How long a test may take in a backend that runs under this interpreter."""
+
 Progress = Callable[[str, int, int], None]
 
 
@@ -54,7 +57,14 @@ class Finding:
     called: Called | None = None
 
 
-def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = None, models: Path | None = None) -> str:
+def probe(
+    backend: str,
+    ops: Iterable[str] = (),
+    progress: Progress | None = None,
+    models: Path | None = None,
+    python: str | None = None,
+    adapter: str | None = None,
+) -> str:
     """What the installed `backend` reads, as the text of a target file; `ops` narrows the operators.
 
     Layers of usual sizes, and the calls in the `models` of a folder, are tried, too.
@@ -62,21 +72,20 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
     Raises:
         ValueError: an unknown backend or operator, or one that is not installed.
     """
-    installed.known(backend)
+    found = installed.find(backend, python, adapter)
     for op in ops:
         if not any(schemas.versions(domain, op) for domain in schemas.domains()):
             raise ValueError(f"unknown operator {op!r}{hint(op, schemas.operators(''))}")
-    release = installed.release(backend)
-    worker, runtime = Worker(adapters.KNOWN[backend]), Worker(adapters.KNOWN["onnxruntime"])
+    worker, runtime = found.open(_SECONDS), Worker(adapters.KNOWN["onnxruntime"].session)
     reference = Worker(_REFERENCE)
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
             raise ValueError(f"{backend} does not run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
-        found = measure(worker, set(ops), progress, Oracle(runtime, reference))
+        seen = measure(worker, set(ops), progress, Oracle(runtime, reference))
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:
-                add(found.findings.setdefault(case.op, Finding()), case, worker)
-        return text(backend, release, found, set(ops))
+                add(seen.findings.setdefault(case.op, Finding()), case, worker)
+        return text(backend, found.release, seen, set(ops))
     finally:
         for each in (worker, runtime, reference):
             each.stop()

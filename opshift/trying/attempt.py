@@ -50,15 +50,17 @@ from opshift.verification.side import Side
 _OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL, LEADING, CROP, FLOAT, SCALAR)
 
 
-def backend_of(goal: Goal) -> str:
-    """The backend that is tried for a goal; raises `ValueError` if it is none that can be, or is not installed."""
+def backend_of(goal: Goal, python: str | None = None, adapter: str | None = None) -> installed.Installed:
+    """The backend that is tried for a goal; raises `ValueError` if it is none that can be, or is not installed.
+
+    `python` is the interpreter that has it, `adapter` a file of a user's own that opens models in it.
+    """
     if goal.backend is None:
         raise ValueError("--try runs the result in a backend; name it: --target")
     stem = goal.backend.name.rpartition("-")[0]
-    if stem not in adapters.KNOWN:
+    if adapter is None and stem not in adapters.KNOWN:
         raise ValueError(f"{goal.backend.name} cannot be tried; {', '.join(adapters.KNOWN)} can be")
-    installed.release(stem)
-    return stem
+    return installed.find(stem, python, adapter)
 
 
 def attempt(

@@ -38,7 +38,7 @@ class Picky(OnnxRuntime):
 
 @pytest.fixture(scope="module")
 def oracle():
-    workers = Worker(adapters.KNOWN["onnxruntime"]), Worker("opshift.verification.engines:Reference")
+    workers = Worker(adapters.KNOWN["onnxruntime"].session), Worker("opshift.verification.engines:Reference")
     yield retyped.Oracle(*workers)
     for each in workers:
         each.stop()

@@ -23,7 +23,7 @@ def case(body, feeds, inputs):
 
 @pytest.fixture(scope="module")
 def runtime():
-    made = Worker(adapters.KNOWN["onnxruntime"])
+    made = Worker(adapters.KNOWN["onnxruntime"].session)
     yield made
     made.stop()
 
