@@ -435,7 +435,9 @@ def probe(options: argparse.Namespace) -> int:
     outputs.look(options.output)
     with display.progress() as advance:
         models = Path(options.models) if options.models else None
-        text = prober.probe(options.backend, options.op, advance, models, options.python, options.adapter)
+        keep = Path(options.keep) if options.keep else None
+        where = options.python, options.adapter, keep
+        text = prober.probe(options.backend, options.op, advance, models, *where, quick=options.quick)
     if options.output:
         with writing(options.output):
             Path(options.output).write_text(text, encoding="utf-8", newline="\n")

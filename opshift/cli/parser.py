@@ -19,7 +19,7 @@ _CODES = (
 _MODELS = ("model", "before", "after")
 _PATHS = (
     *_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models",
-    "adapter",
+    "adapter", "keep",
 )  # fmt: skip
 _SHORT = 200
 """Characters of a path that every system opens as it is."""
@@ -223,6 +223,8 @@ def _probe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", required=True, help="its name, as openvino or mnn")
     options.add_interpreter(parser)
     parser.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
+    parser.add_argument("--keep", metavar="FILE", help="keep what is found of each operator, and go on from there")
+    parser.add_argument("--quick", action="store_true", help="few samples of each operator, no other shapes and types")
     parser.add_argument("--models", metavar="FOLDER", help="also try the calls in the models of this folder")
     parser.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
 

@@ -35,7 +35,7 @@ class Installed:
         """What runs models in it, each in so many seconds at most."""
         if self.adapter.session:
             return Worker(self.adapter.session, self.adapter.seconds if seconds is None else seconds)
-        return proxy.Proxy(self.adapter.file, self.python, self.adapter.seconds)
+        return proxy.Proxy(self.adapter.file, self.python, self.adapter.seconds if seconds is None else seconds)
 
 
 def known(backend: str) -> str:

@@ -6,12 +6,13 @@ import importlib.metadata
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
 from opshift.passes.backends import measurements, target_files
 from opshift.passes.backends.backend import Measured as Called
+from opshift.passes.backends.backend import Value
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
@@ -20,7 +21,9 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, de
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
-from opshift.probing import installed, shapes, tasks
+from opshift.probing import findings as kept
+from opshift.probing import forms, installed, shapes, tasks
+from opshift.probing.findings import Finding
 from opshift.probing.models import calls
 from opshift.probing.network_calls import layers
 from opshift.probing.retyped import Kinds, Oracle, based, noted
@@ -29,6 +32,8 @@ from opshift.probing.worker import Verdict, Worker
 from opshift.verification import adapters
 
 _DERIVED = 12  # how many samples of other versions of an operator a version is tried with
+_QUICK = 8  # how many samples of an operator there are in a quick measurement
+_OLDER = 4  # how many samples an older version is tried with
 _REFERENCE = "opshift.verification.engines:Reference"
 _UNDEFINED = "tensor(undefined)"
 
@@ -38,25 +43,6 @@ _SECONDS = 20.0
 Progress = Callable[[str, int, int], None]
 
 
-@dataclass
-class Finding:
-    """What a backend makes of one operator.
-
-    Attributes:
-        newest: the newest version that agrees with a published sample; 0 if none does.
-        missing: the oldest version above it that was tried and does not; 0 if there is none.
-        verdicts: how the samples at the newest version that it reads came out.
-        constant: the inputs, by formal name, that had to be constants.
-        called: the ranks that it was seen to agree with, and whether open sizes, too.
-    """
-
-    newest: int = 0
-    missing: int = 0
-    verdicts: Counter[str] = field(default_factory=Counter)
-    constant: frozenset[str] = frozenset()
-    called: Called | None = None
-
-
 def probe(
     backend: str,
     ops: Iterable[str] = (),
@@ -64,10 +50,15 @@ def probe(
     models: Path | None = None,
     python: str | None = None,
     adapter: str | None = None,
+    keep: Path | None = None,
+    *,
+    quick: bool = False,
 ) -> str:
     """What the installed `backend` reads, as the text of a target file; `ops` narrows the operators.
 
-    Layers of usual sizes, and the calls in the `models` of a folder, are tried, too.
+    Layers of usual sizes, and the calls in the `models` of a folder, are tried, too. What is found of each operator is
+    kept in a file, `keep`, and not measured again. With `quick`, operators are tried with few samples, and not with
+    other shapes and types: compilers take a second for each.
 
     Raises:
         ValueError: an unknown backend or operator, or one that is not installed.
@@ -81,7 +72,7 @@ def probe(
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
             raise ValueError(f"{backend} does not run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
-        seen = measure(worker, set(ops), progress, Oracle(runtime, reference))
+        seen = measure(worker, set(ops), progress, Oracle(runtime, reference), keep, quick=quick)
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:
                 add(seen.findings.setdefault(case.op, Finding()), case, worker)
@@ -105,7 +96,15 @@ class Measured:
     findings: dict[Op, Finding]
 
 
-def measure(worker: Worker, ops: set[str], progress: Progress | None = None, oracle: Oracle | None = None) -> Measured:
+def measure(
+    worker: Worker,
+    ops: set[str],
+    progress: Progress | None = None,
+    oracle: Oracle | None = None,
+    keep: Path | None = None,
+    *,
+    quick: bool = False,
+) -> Measured:
     """Try versions, types and shapes with models of one Relu or Identity, operators with their published samples."""
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(tasks.simple(v, 3)))
     ir = _newest(range(schemas.ir_version("", schemas.latest()), 2, -1), lambda v: worker.run(tasks.simple(7, v)))
@@ -116,7 +115,7 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None, ora
         for kind in ELEMENT_TYPES
         if kind != _UNDEFINED and not any(worker.run(t).agrees for t in tasks.holding(kind))
     ]
-    kinds = Kinds(worker, oracle, types, _castable(worker, types)) if oracle is not None else None
+    kinds = Kinds(worker, oracle, types, _castable(worker, types)) if oracle is not None and not quick else None
     dynamic = all(worker.run(tasks.simple(7, 3, size)).agrees for size in (2, 3))
     functions = worker.run(tasks.function()).agrees
     folds_sizes = worker.run(tasks.reshaped("N" if dynamic else "2")).agrees
@@ -124,16 +123,20 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None, ora
     for sample in published():
         if not ops or sample.op[1] in ops:
             groups.setdefault(sample.op, []).append(sample)
+    if quick:
+        groups = {op: spread(samples, _QUICK) for op, samples in groups.items()}
     witnesses: dict[Op, list[Sample]] = {}
     for sample in exported("pytorch-converted", "pytorch-operator", "simple"):
         for op in {(default_domain(node.domain), node.op_type) for node in sample.model.graph.node}:
             witnesses.setdefault(op, []).append(sample)
-    findings: dict[Op, Finding] = {}
+    findings = kept.read(keep)
     for place, (op, samples) in enumerate(sorted(groups.items())):
         if progress is not None:
             progress(op[1], place, len(groups))
         limit = (ml or schemas.latest(op[0])) if op[0] else opset
-        findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), kinds)
+        if op not in findings:
+            findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), oracle, kinds)
+            kept.add(keep, op, findings[op])
     return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
 
 
@@ -143,13 +146,14 @@ def judge(
     samples: list[Sample],
     newest: int,
     witnesses: Iterable[Sample] = (),
+    oracle: Oracle | None = None,
     kinds: Kinds | None = None,
 ) -> Finding:
     """From the newest version on downwards, until one agrees with a sample.
 
     A version is tried with the samples that are published for it; if none agrees, with some of other versions,
-    converted to it, and with exported models that use the operator, `witnesses`. What it agrees with is tried in other
-    shapes and types, as onnxruntime and onnx.reference take them, if they are at hand (`kinds`).
+    converted to it, and with exported models that use the operator, `witnesses`. What it agrees with is tried with
+    other attributes, as onnxruntime takes them (`oracle`), and with other shapes and types (`kinds`).
     """
     found = Finding()
     for version in reversed([v for v in schemas.versions(*op) if v <= newest]):
@@ -166,16 +170,39 @@ def judge(
             found.newest = version
             found.verdicts = Counter(verdict.status for verdict, _, _ in outcomes)
             found.constant = _needed(outcomes)
-            if kinds is not None:
-                pairs = zip(tried, outcomes, strict=True)
+            if oracle is not None:
+                pairs = list(zip(tried, outcomes, strict=True))
                 agreed = [based(sample, bound) for sample, (verdict, bound, _) in pairs if verdict.agrees]
-                agrees = lambda sample: _outcome(worker, sample)[0].agrees  # noqa: E731
-                called = shapes.measured([base.sample for base in agreed], agrees, kinds.oracle.runtime)
-                found.called = replace(called, types=kinds.measured(agreed))
+                failing = [sample for sample, (verdict, _, _) in pairs if not verdict.agrees]
+                agrees = lambda sample: worker.run(sample.task()).agrees  # noqa: E731
+                seen = forms.measured(agreed, failing, agrees, oracle)
+                found.refused, found.unused = seen.refused, seen.unused
+                bound = [bind(base.sample, base.bound) for base in agreed]
+                found.oldest = _oldest(op, version, bound, agrees)
+                if kinds is not None:
+                    called = shapes.measured(bound, agrees, oracle.runtime)
+                    found.called = replace(called, types=kinds.measured(agreed))
             return found
         if outcomes:
             found.missing = version
     return found
+
+
+def spread(samples: list[Sample], count: int) -> list[Sample]:
+    """So many samples, evenly from the first to the last, as published ones are sorted by what they show."""
+    step = max(len(samples) / count, 1)
+    return [samples[int(place * step)] for place in range(min(count, len(samples)))]
+
+
+def _oldest(op: Op, newest: int, samples: list[Sample], agrees: Callable[[Sample], bool]) -> int:
+    """The version of an operator above the newest one at which no sample agrees any more; 0 if there is none."""
+    above = newest
+    for version in reversed([v for v in schemas.versions(*op) if v < newest]):
+        made = list(islice(_converted(op, samples, above - 1), _OLDER))
+        if made and not any(map(agrees, made)):
+            return above
+        above = version
+    return 0
 
 
 def add(found: Finding, sample: Sample, worker: Worker) -> None:
@@ -189,7 +216,9 @@ def add(found: Finding, sample: Sample, worker: Worker) -> None:
     first = next(iter(sample.feeds.values()), None)
     held = found.called or Called()
     ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
-    found.called = Called(tuple(sorted(ranks)), held.symbolic, noted(held.types, sample, found.newest))
+    types = noted(held.types, sample, found.newest)
+    failed = tuple(rank for rank in held.failed if rank not in ranks)
+    found.called = Called(tuple(sorted(ranks)), held.symbolic, types, failed)
 
 
 def _castable(worker: Worker, missing: Iterable[str]) -> list[str]:
@@ -300,7 +329,8 @@ def _newest(candidates: Iterable[int], attempt: Callable[[int], Verdict]) -> int
 
 def text(backend: str, release: str, found: Measured, ops: Collection[str] = ()) -> str:
     """The target file that says what was measured, of `ops` alone if there are any."""
-    lacks, limits, partly = [], [], []
+    lacks, since, partly = [], [], []
+    limits: list[dict[str, object]] = []
     for (domain, op), finding in sorted(found.findings.items()):
         name = _name(domain, op)
         if finding.missing:
@@ -309,6 +339,13 @@ def text(backend: str, release: str, found: Measured, ops: Collection[str] = ())
             continue
         if finding.constant:
             limits.append({"ops": [name], "constant": sorted(finding.constant), "why": "no test agrees otherwise"})
+        if finding.oldest:
+            since.append(f"{name}-{finding.oldest}")
+        for attribute, values in sorted(finding.refused.items()):
+            refused: list[Value] = list(values)
+            limits.append({"ops": [name], "attribute": attribute, "refuses": refused, "why": "no test agrees"})
+        if finding.unused:
+            limits.append({"ops": [name], "unused": list(finding.unused), "why": "no test agrees otherwise"})
         agreed, total = finding.verdicts["agrees"], sum(finding.verdicts.values())
         if agreed < total:
             partly.append(f"{name} {agreed}/{total}")
@@ -338,6 +375,8 @@ def text(backend: str, release: str, found: Measured, ops: Collection[str] = ())
     ]
     facts["lacks_types"] = [kind.removeprefix("tensor(").removesuffix(")") for kind in found.lacks_types]
     facts["lacks"] = lacks
+    if since:
+        facts["since"] = since
     facts["measured"] = {
         _name(*op): measurements.spelled(finding.called)
         for op, finding in sorted(found.findings.items())

@@ -252,7 +252,8 @@ def _declared(array: Any, kind: str) -> Any:
     if wanted.kind in "biu" and array.dtype.kind in "biu":
         made = array.astype(wanted)
         return made if np.array_equal(made.astype(array.dtype), array) else array
-    return array.astype(wanted) if wanted.kind == array.dtype.kind == "f" else array
+    with np.errstate(over="ignore"):
+        return array.astype(wanted) if wanted.kind == array.dtype.kind == "f" else array
 
 
 def variable(backend: str) -> str:

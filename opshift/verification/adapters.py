@@ -44,12 +44,19 @@ class Adapter:
     within: float = 0.0
 
 
+_WITHIN = 0.01
+
 KNOWN = {
     "onnxruntime": Adapter("opshift.verification.engines:OnnxRuntime", packages=("onnxruntime",)),
     "openvino": Adapter("opshift.verification.adapters:OpenVino", packages=("openvino",)),
     "opencv": Adapter("opshift.verification.adapters:OpenCv", packages=("opencv-python-headless", "opencv-python")),
     "tract": Adapter("opshift.verification.adapters:Tract", packages=("tract",)),
-    "mnn": Adapter(file="mnn.py", packages=("MNN",), seconds=120, within=0.01),
+    "mnn": Adapter(file="mnn.py", packages=("MNN",), seconds=120, within=_WITHIN),
+    "iree": Adapter(
+        file="iree.py", packages=("iree-base-compiler", "iree-base-runtime", "onnx"), seconds=300, within=_WITHIN
+    ),
+    "tvm": Adapter(file="tvm.py", packages=("apache-tvm", "onnx"), seconds=300, within=_WITHIN),
+    "onnx2torch": Adapter(file="onnx2torch.py", packages=("onnx2torch",), seconds=120, within=_WITHIN),
 }
 """Every backend that can be probed and tried. Compilers compute in an order and a precision of their own: `within`."""
 

@@ -20,8 +20,9 @@ class Limit:
         ops: the operators, as (domain, name).
         since, before: holds from this version of an operator on, and no more from that one on, if there is one.
         attribute, takes: the attribute that may hold only these values; left out, it has its default.
+        refuses: the values that the attribute may not hold.
         constant: the inputs, by their formal names, that must be constants.
-        unused: the outputs, by their formal names, that must not be used.
+        unused: the outputs and optional inputs, by their formal names, that must not be used.
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
         ranks: the ranks that its first input may have; empty for all.
         numbers: whether every size of its inputs must be a number.
@@ -34,6 +35,7 @@ class Limit:
     before: int = 0
     attribute: str = ""
     takes: tuple[Value, ...] = ()
+    refuses: tuple[Value, ...] = ()
     constant: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     types: frozenset[str] = frozenset()
@@ -62,11 +64,13 @@ class Measured:
         ranks: those of its first input.
         symbolic: whether sizes of it were open.
         types: by the type variables of its schema.
+        failed: the ranks of its first input with which no call ran that was tried.
     """
 
     ranks: tuple[int, ...] = ()
     symbolic: bool = False
     types: Mapping[str, Types] = field(default_factory=dict)
+    failed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class Backend:
         measured = dict(self.measured)
         for op in measured.keys() & set(ops):
             types = {variable: Types(found.ran) for variable, found in measured[op].types.items()}
-            measured[op] = replace(measured[op], types=types)
+            measured[op] = replace(measured[op], types=types, failed=())
         return replace(self, measured=measured) if ops else self
 
     def has(self, domain: str, op: str, opset: int) -> bool:

@@ -36,8 +36,8 @@ _FACTS = ("static_shapes", "functions", "folds_sizes")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
-    "ops", "before", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first",
-    "last",
+    "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "why",
+    "source", "first", "last",
 }  # fmt: skip
 
 
@@ -219,6 +219,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
         int(row.get("before", 0)),
         attribute,
         tuple(row.get("takes", ())),
+        tuple(row.get("refuses", ())),
         tuple(constant),
         tuple(unused),
         _types(row.get("types", ())),
