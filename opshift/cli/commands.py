@@ -25,12 +25,14 @@ from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes.backends import resolving
 from opshift.passes.backends.backend import Backend
+from opshift.passes.changes import Result
 from opshift.passes.conversion import convert as engine
 from opshift.passes.goals import Goal, Refinement, with_tensors
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
 from opshift.passes.specialization.sizes import batch as rebatched
+from opshift.passes.specialization.wanted import Wanted
 from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.verification.feeding.asked import Asked, asked, checked
 from opshift.verification.side import Side
@@ -336,14 +338,20 @@ def inspect(options: argparse.Namespace) -> int:
 
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
-    backend = _backend(options)
+    everywhere = options.target == "all"
+    backend = None if everywhere else _backend(options)
     targets = resolving.resolve(options.opset)[0] if options.opset is not None else {}
+    sizes = fixed(options.fix_shape, options.set)
+    if sizes and not (everywhere or backend is not None or targets):
+        raise ValueError("--fix-shape and --set are of no effect here without --target or --opset")
     source = model_file.read(options.model)
     engine.checked(source)
     size, folder = os.path.getsize(options.model), _folder(options.model)
     found = outcome_.facts(source, size)
+    if everywhere:
+        return _everywhere(options, source, found, sizes)
     if backend is not None or targets:
-        return _prospect(options, source, found, Goal(targets, backend=backend))
+        return _prospect(options, source, found, Goal(targets, backend=backend, fixed=sizes))
     held, of = contents(source, size, folder), fates(source, folder)
     tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
     reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
@@ -357,30 +365,54 @@ def inspect(options: argparse.Namespace) -> int:
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
     from opshift.jobs.advice import advice
-    from opshift.passes.backends.knowledge import known as known_calls
-    from opshift.passes.backends.obstacles import obstacles
 
-    folder, backend = _folder(options.model), goal.backend
+    folder = _folder(options.model)
     result = goal.run(source, folder)
-    in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
     tries = (
         advice(source, goal, result, goal.find_nearest_opset(source, result, folder), folder) if result.refusals else ()
     )
-    prospect = outcome_.Prospect(
+    prospect = replace(_thought(source, goal, result, folder), tries=tries)
+    if options.format == "json":
+        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
+    else:
+        display.prospect(found, prospect, _console(), verbose=options.verbose)
+    return REFUSED if result.refusals else DONE
+
+
+def _thought(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> outcome_.Prospect:
+    """What a target thinks of a model, without what could be tried where it is refused."""
+    from opshift.passes.backends.knowledge import known as known_calls
+    from opshift.passes.backends.obstacles import obstacles
+
+    backend, sized = goal.backend, goal.fix_sizes(source)
+    in_the_way = tuple(obstacles(sized, backend, folder)) if backend is not None else ()
+    return outcome_.Prospect(
         backend.name if backend is not None else goal.description.removeprefix("at "),
         in_the_way,
         result.changes,
         result.refusals,
         goal.find_open_dimensions(source),
         backend is None,
-        outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
-        tries,
+        outcome_.knowledge(known_calls(sized, backend, folder, in_the_way)) if backend is not None else (),
     )
+
+
+def _everywhere(options: argparse.Namespace, source: ModelProto, found: Facts, held: Wanted) -> int:
+    """What the newest version of each measured target thinks of a model."""
+    from opshift.passes.backends.target_files import newest
+
+    folder, prospects = _folder(options.model), []
+    with process.ours():
+        for backend in newest():
+            if backend.measured:
+                goal = Goal(backend=backend, fixed=held)
+                prospects.append(_thought(source, goal, goal.run(source, folder), folder))
     if options.format == "json":
-        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
+        everywhere = {prospect.target: documents.as_facts(prospect) for prospect in prospects}
+        print(documents.written(options.command, {**asdict(found), "targets": everywhere}))
     else:
-        display.prospect(found, prospect, _console(), verbose=options.verbose)
-    return REFUSED if result.refusals else DONE
+        display.everywhere(found, prospects, _console())
+    return DONE
 
 
 def ledger(options: argparse.Namespace) -> int:

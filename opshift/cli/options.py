@@ -90,8 +90,8 @@ def add_writing(parser: Holder) -> None:
     )
 
 
-def add_fixing(parser: Holder) -> None:
-    """What is fixed before anything else."""
+def add_sizes(parser: Holder) -> None:
+    """Sizes and inputs that are fixed."""
     parser.add_argument(
         "--fix-shape",
         action="append",
@@ -99,6 +99,11 @@ def add_fixing(parser: Holder) -> None:
         help="fix the sizes of an input or of symbolic dimensions in the file, and compute what follows. Repeatable",
     )
     add_set(parser, "make a constant of an input, which is asked for no more, and compute what follows")
+
+
+def add_fixing(parser: Holder) -> None:
+    """What is fixed before anything else."""
+    add_sizes(parser)
     parser.add_argument(
         "--rebatch",
         metavar="N|dynamic",

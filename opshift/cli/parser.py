@@ -199,7 +199,11 @@ def _verify(parser: argparse.ArgumentParser) -> None:
 
 def _inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="the model to look at")
-    parser.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
+    parser.add_argument(
+        "--target",
+        help="show what this target would refuse, and what be rewritten for it; `all` are those that were measured",
+    )
+    options.add_sizes(parser)
     parser.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
     parser.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
     options.add_format(parser)

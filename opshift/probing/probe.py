@@ -26,12 +26,13 @@ from opshift.probing import forms, installed, shapes, tasks
 from opshift.probing.findings import Finding
 from opshift.probing.models import calls
 from opshift.probing.network_calls import layers
-from opshift.probing.retyped import Kinds, Oracle, based, noted
+from opshift.probing.retyped import Kinds, Oracle, based, exchanged, noted
 from opshift.probing.samples import Sample, bind, exported, parameters, published
-from opshift.probing.worker import Verdict, Worker
+from opshift.probing.worker import Impatient, Task, Verdict, Worker
 from opshift.verification import adapters
 
 _DERIVED = 12  # how many samples of other versions of an operator a version is tried with
+_HANGS = 3  # how often a backend may hang with one operator, until nothing more is tried
 _QUICK = 8  # how many samples of an operator there are in a quick measurement
 _OLDER = 4  # how many samples an older version is tried with
 _REFERENCE = "opshift.verification.engines:Reference"
@@ -106,6 +107,7 @@ def measure(
     quick: bool = False,
 ) -> Measured:
     """Try versions, types and shapes with models of one Relu or Identity, operators with their published samples."""
+    worker = Impatient(worker, _HANGS)
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(tasks.simple(v, 3)))
     ir = _newest(range(schemas.ir_version("", schemas.latest()), 2, -1), lambda v: worker.run(tasks.simple(7, v)))
     classical = range(schemas.latest("ai.onnx.ml"), 0, -1)
@@ -115,6 +117,7 @@ def measure(
         for kind in ELEMENT_TYPES
         if kind != _UNDEFINED and not any(worker.run(t).agrees for t in tasks.holding(kind))
     ]
+    worker.begin()
     kinds = Kinds(worker, oracle, types, _castable(worker, types)) if oracle is not None and not quick else None
     dynamic = all(worker.run(tasks.simple(7, 3, size)).agrees for size in (2, 3))
     functions = worker.run(tasks.function()).agrees
@@ -124,7 +127,8 @@ def measure(
         if not ops or sample.op[1] in ops:
             groups.setdefault(sample.op, []).append(sample)
     if quick:
-        groups = {op: spread(samples, _QUICK) for op, samples in groups.items()}
+        plain = {op: [sample for sample in samples if exchanged(sample)] for op, samples in groups.items()}
+        groups = {op: spread(plain[op] or samples, _QUICK) for op, samples in groups.items()}
     witnesses: dict[Op, list[Sample]] = {}
     for sample in exported("pytorch-converted", "pytorch-operator", "simple"):
         for op in {(default_domain(node.domain), node.op_type) for node in sample.model.graph.node}:
@@ -135,6 +139,7 @@ def measure(
             progress(op[1], place, len(groups))
         limit = (ml or schemas.latest(op[0])) if op[0] else opset
         if op not in findings:
+            worker.begin()
             findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), oracle, kinds)
             kept.add(keep, op, findings[op])
     return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
@@ -224,7 +229,12 @@ def add(found: Finding, sample: Sample, worker: Worker) -> None:
 def _castable(worker: Worker, missing: Iterable[str]) -> list[str]:
     """The types that survive a cast there and back."""
     found = (kind for kind in ELEMENT_TYPES if kind != _UNDEFINED and kind not in missing)
-    return [kind for kind in found if worker.run(next(tasks.holding(kind))).agrees]
+    return [kind for kind in found if any(worker.run(task).agrees for task in _casts(kind))]
+
+
+def _casts(kind: str) -> Iterator[Task]:
+    """The models of `tasks.holding` in which a type is cast to."""
+    return (task for task in tasks.holding(kind) if b"DequantizeLinear" not in task.model)
 
 
 def _converted(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[Sample]:

@@ -59,6 +59,11 @@ def targets() -> dict[str, Backend]:
     return found
 
 
+def newest() -> list[Backend]:
+    """The newest version of each known target."""
+    return list({name.rpartition("-")[0]: backend for name, backend in targets().items()}.values())
+
+
 def find(name: str) -> Backend:
     """The target of a name, such as `onnxruntime-1.8`, or `onnxruntime` for its newest version; or of a TOML file.
 

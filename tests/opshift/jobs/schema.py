@@ -69,6 +69,7 @@ def schema() -> Schema:
             {**facts, "contents": made.of(Contents), "vendors": _map(made.of(Fate)), "reach": _map(reached)},
         ),
         "prospect": ("inspect --target or --opset", {**facts, "target": made.of(Prospect)}),
+        "prospects": ("inspect --target all", {**facts, "targets": _map(made.of(Prospect))}),
         "targets": ("targets", {"targets": _map(made.target())}),
         "error": (
             "any command that came to no result",

@@ -11,7 +11,7 @@ import pytest
 
 from opshift.probing import installed
 from opshift.probing.proxy import Absent, Proxy
-from opshift.probing.worker import Run, Task, Verdict, Yield
+from opshift.probing.worker import Impatient, Run, Task, Verdict, Yield
 from tests.support import model
 
 NPU = str(Path(__file__).parents[1] / "adapters" / "npu.py")
@@ -126,3 +126,20 @@ def test_an_interpreter_is_named_or_set(monkeypatch, tmp_path):
         installed.find("npu", None, str(tmp_path / "npu.py"))
     with pytest.raises(ValueError, match="give no --python"):
         installed.find("onnxruntime", sys.executable)
+
+
+def test_after_some_hangs_nothing_more_is_waited_for():
+    class Hanging:
+        asked = 0
+
+        def ask(self, question, seconds=0):
+            self.asked += 1
+            return Verdict("hung")
+
+    hanging = Hanging()
+    held = Impatient(hanging, 2)
+    assert [held.run(None).status for _ in range(4)] == ["hung"] * 4
+    assert hanging.asked == 2
+    held.begin()
+    assert held.run(None).why == ""
+    assert hanging.asked == 3
