@@ -2,8 +2,8 @@
 
 import os
 
-import _tools
-import MNN
+import MNN  # isort: skip - first, so that it is what is said to be missing
+import _tools  # isort: skip
 import numpy as np
 
 PACKAGE = "MNN"
@@ -27,23 +27,26 @@ class Session:
         _tools.mnnconvert(["mnnconvert", "-f", "ONNX", *arguments])
         if not os.path.exists(compiled):  # the converter tells of no failure
             raise RuntimeError("the converter wrote no file")
-        runtime = MNN.nn.create_runtime_manager(_HIGH)
+        self._runtime = MNN.nn.create_runtime_manager(_HIGH)  # which has to outlive the net
         self._inputs = list(inputs)
-        self._net = MNN.nn.load_module_from_file(compiled, self._inputs, list(outputs), runtime_manager=runtime)
+        self._net = MNN.nn.load_module_from_file(compiled, self._inputs, list(outputs), runtime_manager=self._runtime)
 
     def run(self, feeds):
-        given = [self._variable(feeds[name]) for name in self._inputs]
+        held = [self._held(feeds[name]) for name in self._inputs]  # while MNN reads them: it may not copy
+        given = [
+            MNN.expr.const(flat, list(feeds[name].shape), MNN.expr.NCHW, _KINDS[str(flat.dtype)])
+            for name, flat in zip(self._inputs, held)  # noqa: B905
+        ]
         found = self._net.forward(given)
         return [self._array(value) for value in (found if isinstance(found, (list, tuple)) else [found])]
 
-    def _variable(self, value):
+    def _held(self, value):
         kind = np.dtype(_GIVEN.get(str(value.dtype), value.dtype))
         if kind.kind == "i" and value.size and abs(value.astype(np.int64)).max() >= 1 << 31:
             raise ValueError("MNN holds int64 as int32, which is too narrow for an input")
         if str(kind) not in _KINDS:
             raise TypeError(f"MNN has no {value.dtype}")
-        held = np.ascontiguousarray(value.reshape(-1), kind)
-        return MNN.expr.const(held, list(value.shape), MNN.expr.NCHW, _KINDS[str(kind)])
+        return np.ascontiguousarray(value.reshape(-1), kind)
 
     def _array(self, value):
         if value.data_format == MNN.expr.NC4HW4:

@@ -180,9 +180,10 @@ def judge(
                 agreed = [based(sample, bound) for sample, (verdict, bound, _) in pairs if verdict.agrees]
                 failing = [sample for sample, (verdict, _, _) in pairs if not verdict.agrees]
                 agrees = lambda sample: worker.run(sample.task()).agrees  # noqa: E731
-                seen = forms.measured(agreed, failing, agrees, oracle)
+                plain = [base for base in agreed if agrees(bind(base.sample, base.bound))]  # without casts of results
+                seen = forms.measured(plain, failing, agrees, oracle)
                 found.refused, found.unused = seen.refused, seen.unused
-                bound = [bind(base.sample, base.bound) for base in agreed]
+                bound = [bind(base.sample, base.bound) for base in plain]
                 found.oldest = _oldest(op, version, bound, agrees)
                 if kinds is not None:
                     called = shapes.measured(bound, agrees, oracle.runtime)
@@ -193,6 +194,10 @@ def judge(
     return found
 
 
+def _is_float(value: object) -> bool:
+    return str(getattr(value, "dtype", "")) == "float32"
+
+
 def spread(samples: list[Sample], count: int) -> list[Sample]:
     """So many samples, evenly from the first to the last, as published ones are sorted by what they show."""
     step = max(len(samples) / count, 1)
@@ -200,7 +205,11 @@ def spread(samples: list[Sample], count: int) -> list[Sample]:
 
 
 def _oldest(op: Op, newest: int, samples: list[Sample], agrees: Callable[[Sample], bool]) -> int:
-    """The version of an operator above the newest one at which no sample agrees any more; 0 if there is none."""
+    """The version of an operator above the newest one at which no sample agrees any more; 0 if there is none.
+
+    Samples of floats tell: others may be converted to calls that nobody makes.
+    """
+    samples = [sample for sample in samples if any(_is_float(value) for value in sample.feeds.values())]
     above = newest
     for version in reversed([v for v in schemas.versions(*op) if v < newest]):
         made = list(islice(_converted(op, samples, above - 1), _OLDER))
