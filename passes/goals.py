@@ -236,8 +236,8 @@ class Goal:
         return f"at {' and '.join(reached)}" if reached else ""
 
     def find_unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
-        """Calls in the result that the backend was measured not to read; for a backend named for its opset."""
-        if self.backend is not None or self.reader is None or not self.reader.measured:
+        """Calls in the result that the backend was measured not to read."""
+        if self.reader is None or not self.reader.measured:
             return ()
         from opshift.passes.backends.obstacles import obstacles
 

@@ -85,8 +85,6 @@ class Remedies:
     goal: Goal
     folder: str | None
     feeds: Mapping[str, Any] = field(default_factory=dict)
-    _untyped: set[Op] = field(default_factory=set)
-    """The operators that nothing takes the place of, whatever types the backend was seen to fail with."""
 
     def helps(self, kind: str) -> Iterator[Remedy]:
         """What may help where an operator (`Name` or `domain::Name`) is at fault."""
@@ -240,16 +238,9 @@ class Remedies:
         return [f"{domain}::{name}" if domain else name for domain, name in sorted(found)]
 
     def _attempt(self, model: ModelProto, goal: Goal) -> Result:
-        """What a goal makes; calls of types that the backend was seen to fail with are left to be tried."""
+        """What a goal makes."""
         try:
-            while True:
-                backend = goal.backend.untyped(self._untyped) if goal.backend is not None else None
-                made = replace(goal, backend=backend).run(model, self.folder)
-                refused = {(refusal.domain, refusal.op) for refusal in made.refusals} - self._untyped
-                failed = refused & backend.measured.keys() if backend is not None else set()
-                if made.model is not None or not failed:
-                    return made
-                self._untyped.update({op for op in failed if not definable.is_defined(*op)} or failed)
+            return goal.run(model, self.folder)
         except (InvalidModel, ValueError) as error:
             return Result(None, (), (Refusal("", "model", "", 0, False, str(error)),))
 

@@ -118,6 +118,13 @@ class Backend:
             measured[op] = replace(measured[op], types=types, failed=())
         return replace(self, measured=measured) if ops else self
 
+    def trusted(self, ops: Collection[Op]) -> Backend:
+        """The same as if nobody had seen it fail with calls of some operators that it has; `value` is any result."""
+        found = self.untyped(ops)
+        limits = tuple(replace(limit, ops=limit.ops - frozenset(ops)) for limit in self.limits)
+        types = frozenset[str]() if ("", "value") in ops else self.types
+        return replace(found, limits=tuple(limit for limit in limits if limit.ops), types=types)
+
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether it has the version of the operator that is in force at `opset` of its domain.
 

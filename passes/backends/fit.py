@@ -38,9 +38,23 @@ def convert_for_backend(
 
     All that the backend lacks is expanded, and `ops`, to any depth. An operator of which it does not take some call is
     expanded, too, wherever it occurs. Where that fails, other opsets are tried, at which the backend has other
-    operators.
+    operators. A call with which only tests were seen to fail stays where nothing can take its place: the model may run.
     """
     ops = frozenset(ops)
+    found = first = _convert_for_backend(source, backend, ops, ir_version, folder)
+    doubted = set[Op]()
+    while found.model is None and backend.measured:
+        more = {(refusal.domain, refusal.op) for refusal in found.refusals} - doubted
+        if not more:
+            return first
+        doubted |= more
+        found = _convert_for_backend(source, backend.trusted(doubted), ops, ir_version, folder)
+    return found
+
+
+def _convert_for_backend(
+    source: ModelProto, backend: Backend, ops: frozenset[Op], ir_version: int | None, folder: str | None
+) -> Result:
     if ir_version is None and _is_read(source, backend, ops, folder):
         return Result(source, (), ())
     own = imports.opsets(source).get("", schemas.latest())
