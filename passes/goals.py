@@ -131,7 +131,7 @@ class Goal:
 
             optional = [Readable(asked.backend, optional, self._optional_stages(optimize=False))]
         stages += optional
-        if self.fixed or self.rebatch is not None:
+        if self.fixed or self.rebatch is not None or (self.backend is not None and self.backend.folded):
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))

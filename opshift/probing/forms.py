@@ -18,6 +18,7 @@ from opshift.probing.samples import Sample, bind
 _FLAG = (0, 1)
 _CHOICES: dict[str, tuple[Value, ...]] = {
     "align_corners": _FLAG,
+    "allowzero": _FLAG,
     "antialias": _FLAG,
     "approximate": ("none", "tanh"),
     "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),

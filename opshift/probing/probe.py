@@ -77,7 +77,7 @@ def probe(
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:
                 add(seen.findings.setdefault(case.op, Finding()), case, worker)
-        return text(backend, found.release, seen, set(ops))
+        return text(backend, found.release, seen, set(ops), compiler=not found.adapter.session)
     finally:
         for each in (worker, runtime, reference):
             each.stop()
@@ -179,7 +179,7 @@ def judge(
                 pairs = list(zip(tried, outcomes, strict=True))
                 agreed = [based(sample, bound) for sample, (verdict, bound, _) in pairs if verdict.agrees]
                 failing = [sample for sample, (verdict, _, _) in pairs if not verdict.agrees]
-                agrees = lambda sample: worker.run(sample.task()).agrees  # noqa: E731
+                agrees: Callable[[Sample], bool] = lambda sample: worker.run(sample.task()).agrees  # noqa: E731
                 plain = [base for base in agreed if agrees(bind(base.sample, base.bound))]  # without casts of results
                 seen = forms.measured(plain, failing, agrees, oracle)
                 found.refused, found.unused = seen.refused, seen.unused
@@ -346,8 +346,11 @@ def _newest(candidates: Iterable[int], attempt: Callable[[int], Verdict]) -> int
     return next((version for version in candidates if attempt(version).agrees), 0)
 
 
-def text(backend: str, release: str, found: Measured, ops: Collection[str] = ()) -> str:
-    """The target file that says what was measured, of `ops` alone if there are any."""
+def text(backend: str, release: str, found: Measured, ops: Collection[str] = (), *, compiler: bool = False) -> str:
+    """The target file that says what was measured, of `ops` alone if there are any.
+
+    For a `compiler` all is computed that constants decide: some read weights and bounds as initializers only.
+    """
     lacks, since, partly = [], [], []
     limits: list[dict[str, object]] = []
     for (domain, op), finding in sorted(found.findings.items()):
@@ -377,6 +380,8 @@ def text(backend: str, release: str, found: Measured, ops: Collection[str] = ())
         facts["functions"] = True
     if found.folds_sizes:
         facts["folds_sizes"] = True
+    if compiler:
+        facts["folded"] = True
     tried = {op for op, finding in found.findings.items() if finding.newest or finding.missing}
     newest = {"": found.opset, "ai.onnx.ml": found.ml_opset}
     known = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from opshift.passes.model import schemas
@@ -90,6 +90,7 @@ class Backend:
         static_shapes: whether every dimension of every input must be a number.
         functions: whether it is known to read model-local functions.
         folds_sizes: whether what is computed from sizes and constants alone counts as a constant.
+        folded: whether what sizes and constants alone decide has to be computed before it reads the model.
         limits: what it does not take of the operators that it has.
         measured: how operators were called when they were seen to run; of others nobody has seen it.
     """
@@ -107,6 +108,7 @@ class Backend:
     static_shapes: bool = False
     functions: bool = False
     folds_sizes: bool = False
+    folded: bool = False
     limits: tuple[Limit, ...] = ()
     measured: Mapping[Op, Measured] = field(default_factory=dict)
 
@@ -155,5 +157,13 @@ class Backend:
         reached = min(own, newest)
         edges = {version - 1 for version in (*self.lacks.values(), *(limit.since for limit in self.limits))}
         edges |= {*self.oldest.values(), *(limit.before for limit in self.limits)}
+        edges |= {version - 1 for limit in self.limits for version in _with_attribute(limit)}
         others = {newest, *(opset for opset in edges if 1 <= opset < newest)} - {reached}
         return [reached, *sorted(others, key=lambda opset: (abs(opset - reached), opset))]
+
+
+def _with_attribute(limit: Limit) -> Iterator[int]:
+    """The versions of operators from which on they have the attribute of a limit: before, it is of no concern."""
+    for domain, op in limit.ops if limit.attribute else ():
+        held = ((version, schemas.schema(domain, op, version)) for version in schemas.versions(domain, op))
+        yield from [version for version, schema in held if schema and limit.attribute in schema.attributes][:1]

@@ -18,6 +18,7 @@ from opshift.passes.conversion.attempts import (
 )
 from opshift.passes.conversion.convert import convert_once
 from opshift.passes.errors import Refusal
+from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, default_domain
@@ -44,10 +45,10 @@ def convert_for_backend(
     found = first = _convert_for_backend(source, backend, ops, ir_version, folder)
     doubted = set[Op]()
     while found.model is None and backend.measured:
-        more = {(refusal.domain, refusal.op) for refusal in found.refusals} - doubted
-        if not more:
+        refused = {(refusal.domain, refusal.op) for refusal in found.refusals} - doubted
+        if not refused:
             return first
-        doubted |= more
+        doubted |= {op for op in refused if not definable.is_defined(*op)} or refused
         found = _convert_for_backend(source, backend.trusted(doubted), ops, ir_version, folder)
     return found
 

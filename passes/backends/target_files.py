@@ -32,7 +32,7 @@ else:
 
 _FILE = {"name", "title", "source", "base", "versions", "limits"}
 _LISTS = ("supports", "adds", "lacks", "since", "vendors")
-_FACTS = ("static_shapes", "functions", "folds_sizes")
+_FACTS = ("static_shapes", "functions", "folds_sizes", "folded")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {

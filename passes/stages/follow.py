@@ -1,4 +1,4 @@
-"""Compute what follows of fixed sizes in nodes that came in after the sizes were fixed."""
+"""Compute what follows of sizes and constants in nodes that came in after sizes were fixed, or for a backend."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Follow:
-    """Fix sizes once more in a model that has changed since."""
+    """Fix sizes once more in a model that has changed since; without any, compute what constants alone decide."""
 
     fixed: Wanted
     optional = False
     settles = "sizes"
-    name = "compute what follows of fixed sizes"
+    name = "compute what follows of sizes and constants"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         copy = copy_model(model)

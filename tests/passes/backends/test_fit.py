@@ -205,6 +205,20 @@ def test_for_a_backend_what_fails_for_its_types_is_expanded_or_stays():
     assert [r.why for r in fit.convert_for_backend(product, backend).refusals] != []
 
 
+def test_an_opset_is_tried_below_which_an_attribute_is_of_no_concern():
+    limit = Limit(frozenset({("", "Reshape")}), attribute="allowzero", refuses=(1,))
+    source = model(
+        "y = Reshape<allowzero = 1>(x, s)",
+        18,
+        inputs="float[2,2] x",
+        outputs="float[4] y",
+        constants="int64[1] s = {4}",
+    )
+    made = fit.convert_for_backend(source, Backend("npu-1", opset=22, limits=(limit,)))
+    assert opsets(made.model)[""] == 13
+    assert not made.model.graph.node[0].attribute
+
+
 SAVED = {"inputs": "float[2,2] x", "outputs": "float[2,2] y", "domains": '"com.microsoft" : 1'}
 GELU = ["Abs", "Add", "Div", "Erf", "Exp", "Mul", "Neg", "Constant", "Sqrt", "Tanh"]
 
