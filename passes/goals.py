@@ -125,13 +125,15 @@ class Goal:
             from opshift.passes.stages.dequantize import Dequantize
 
             stages.append(Dequantize())
-        optional = self._optional_stages(optimize=asked.optimize)
-        if optional and asked.backend is not None:
+        compiled = self.backend is not None and self.backend.folded
+        optional = self._optional_stages(optimize=asked.optimize or compiled)
+        reader = self.backend if compiled else asked.backend
+        if optional and reader is not None:
             from opshift.passes.stages.readable import Readable
 
-            optional = [Readable(asked.backend, optional, self._optional_stages(optimize=False))]
+            optional = [Readable(reader, optional, self._optional_stages(optimize=False))]
         stages += optional
-        if self.fixed or self.rebatch is not None or (self.backend is not None and self.backend.folded):
+        if self.fixed or self.rebatch is not None or compiled:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))

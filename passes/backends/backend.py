@@ -90,7 +90,8 @@ class Backend:
         static_shapes: whether every dimension of every input must be a number.
         functions: whether it is known to read model-local functions.
         folds_sizes: whether what is computed from sizes and constants alone counts as a constant.
-        folded: whether what sizes and constants alone decide has to be computed before it reads the model.
+        folded: whether what sizes and constants alone decide has to be computed before it reads the model, which is
+            optimized for it.
         limits: what it does not take of the operators that it has.
         measured: how operators were called when they were seen to run; of others nobody has seen it.
     """
