@@ -35,8 +35,10 @@ from opshift.trying.remedies import (
     SCALAR,
     SPLIT,
     SYMBOLS,
+    TELL,
     UNROLL,
     Remedies,
+    told,
 )
 from opshift.trying.search import AGREES, DIFFERS, IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
 from opshift.trying.smallest import Piece
@@ -85,7 +87,7 @@ def attempt(
 class _Trying:
     def __init__(self, source: Side, goal: Goal, manner: Manner, backend: Backend, held: Expected):
         self._source, self._manner, self._backend, self._held = source, manner, backend, held
-        self._remedies = Remedies(source.model, goal, source.folder, held.feeds[0])
+        self._remedies = Remedies(source.model, goal, source.folder, held.feeds[0], backend.options)
         self._meter = Meter(manner.bound)
         self._pieces: dict[Plan, Piece | None] = {}
         self._results: dict[Plan, Result] = {}
@@ -147,14 +149,17 @@ class _Trying:
             return Answer(IMPOSSIBLE, str(result.refusals[0]) if result.refusals else "")
         progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
         held = self._held.alike() if any(remedy.kind == FIX for remedy in plan) else self._held
-        answer = self._backend.answer(result.model, self._source.folder, held, seconds=self._meter.left())
+        answer = self._backend.answer(
+            result.model, self._source.folder, held, seconds=self._meter.left(), options=told(plan)
+        )
         self._answers[self._made(plan)] = answer
         return answer
 
     def _made(self, plan: Plan) -> Hashable:
         """What a plan makes; of what is refused, the plan itself."""
         model = self._result(plan).model
-        return plan if model is None else sha256(model.SerializeToString(deterministic=True)).digest()
+        made: Hashable = plan if model is None else sha256(model.SerializeToString(deterministic=True)).digest()
+        return (made, told(plan)) if told(plan) else made
 
     def _mends(self, plan: Plan, remedy: Remedy) -> bool:
         piece = self._piece(plan)
@@ -254,6 +259,7 @@ class _Trying:
             how = {
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
+                TELL: f"gave its compiler {remedy.what}, which the file cannot hold",
                 DEFAULTS: "left out the attributes that say what holds without them",
                 UNROLL: "written out turn by turn",
                 CROP: "cut off by a Slice what is padded by less than 0",

@@ -36,6 +36,8 @@ EXPAND = "expand"
 SPLIT = "split"
 BOUND = "bound"
 OPSET = "opset"
+TELL = "tell"
+"""The compiler is given an option, which no model can hold."""
 OPTIMIZE = "optimize"
 SYMBOLS = "symbols"
 CLAIMS = "claims"
@@ -85,6 +87,7 @@ class Remedies:
     goal: Goal
     folder: str | None
     feeds: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
     def helps(self, kind: str) -> Iterator[Remedy]:
         """What may help where an operator (`Name` or `domain::Name`) is at fault."""
@@ -113,6 +116,7 @@ class Remedies:
 
     def general(self) -> Iterator[Remedy]:
         """What may help anywhere."""
+        yield from (Remedy(0, TELL, option) for option in self.options)
         yield from self._lacked()
         yield from self._renaming()
         if any(body.value_info for body in bodies(self.source)):
@@ -251,6 +255,11 @@ def _keeping(goal: Goal, ops: set[str]) -> Goal:
         return goal
     lacks = {op: since for op, since in goal.backend.lacks.items() if op[0] or op[1] not in ops}
     return replace(goal, backend=replace(goal.backend, lacks=lacks))
+
+
+def told(plan: Plan) -> tuple[str, ...]:
+    """The options that the compiler is given by a plan."""
+    return tuple(sorted(remedy.what for remedy in plan if remedy.kind == TELL))
 
 
 def _expanding(cost: int, op: str) -> Remedy:

@@ -13,7 +13,8 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import ModelProto
 from opshift.probing import installed
 from opshift.probing.installed import Installed
-from opshift.probing.worker import Run, Verdict, Yield
+from opshift.probing.proxy import Proxy
+from opshift.probing.worker import Run, Verdict, Worker, Yield
 from opshift.trying.blame import blamed
 from opshift.trying.search import AGREES, DIED, DIFFERS, HUNG, REFUSED, Answer
 from opshift.verification import isolation
@@ -80,6 +81,8 @@ def _expected(source: Side, wanted: Asked) -> Expected:
 class Backend:
     """An installed backend; `seconds` is how long a run may take, loading included."""
 
+    options: tuple[str, ...] = ()
+    """What its compiler may be told besides a model."""
     within = 0.0
     """How far an output may be off, as a part of its largest element; 0 for the rules of the proof."""
 
@@ -87,6 +90,7 @@ class Backend:
         found = installed.find(found) if isinstance(found, str) else found
         self.name, self.release, self.within = found.name, found.release, found.adapter.within
         self._worker = found.open(seconds)
+        self.options = found.options if isinstance(self._worker, Proxy) else ()
 
     @property
     def said(self) -> str:
@@ -101,12 +105,15 @@ class Backend:
         *,
         plainly: bool = False,
         seconds: float = math.inf,
+        options: Sequence[str] = (),
     ) -> Answer:
         """Whether it runs a model, and yields what is expected by the rules of the proof.
 
         `plainly`, what rounding does to the model is not measured. Neither the run nor the comparison takes
-        longer than `seconds`.
+        longer than `seconds`. Its compiler is told `options`.
         """
+        if isinstance(self._worker, Proxy):
+            self._worker.options = tuple(options)
         found = self.outputs(model, folder, held.feeds, seconds)
         if isinstance(found, Verdict):
             return Answer(DIED if found.status == "died" else HUNG, found.why)
@@ -150,6 +157,7 @@ class Given(Backend):
     def __init__(self, run: Runs):
         self.name = getattr(run, "__name__", type(run).__name__)
         self.release = ""
+        self._worker = Worker("")
         self._run = run
 
     def _ask(self, serialized: bytes, feeds: Sequence[Any], seconds: float) -> Yield | Verdict:
