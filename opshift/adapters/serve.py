@@ -139,7 +139,8 @@ class Server:
         with open(os.path.join(self._folder, "log"), "rb") as log:
             log.seek(begin)
             lines = f"{said}\n{log.read().decode(errors='replace')}"
-        return reason(lines, getattr(self._adapter, "REASONS", []), said or type(error).__name__)
+        last = next((line for line in reversed(said.splitlines()) if line.strip()), type(error).__name__)
+        return reason(lines, getattr(self._adapter, "REASONS", []), " ".join(last.split()))
 
     def _load(self, asked: dict[str, Any]) -> None:
         self._session = None

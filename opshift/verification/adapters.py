@@ -56,6 +56,9 @@ KNOWN = {
         file="iree.py", packages=("iree-base-compiler", "iree-base-runtime", "onnx"), seconds=300, within=_WITHIN
     ),
     "tvm": Adapter(file="tvm.py", packages=("apache-tvm", "onnx"), seconds=300, within=_WITHIN),
+    "rknn": Adapter(
+        file="rknn.py", packages=("rknn-toolkit2",), seconds=300, device="simulator, rk3588", within=_WITHIN
+    ),
     "onnx2torch": Adapter(file="onnx2torch.py", packages=("onnx2torch",), seconds=120, within=_WITHIN),
 }
 """Every backend that can be probed and tried. Compilers compute in an order and a precision of their own: `within`."""
