@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import asked, at
 from opshift.verification.side import Side
 
+BACKENDS = ["mnn", "iree", "tvm", "rknn", "onnx2torch"]
 BOUND = Bound(40, 180)
 _NEW = {
     "Attention", "Celu", "GroupNormalization", "Gelu", "HardSwish", "IsInf", "IsNaN", "LayerNormalization",
@@ -141,7 +143,7 @@ def rows(
     keep: Path | None,
     *,
     tries: bool = True,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> list[Row]:
     """All rows of a backend, those that are kept already first."""
     kept = [Row(**json.loads(line)) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
@@ -161,3 +163,27 @@ def rows(
     finally:
         backend.stop()
     return kept
+
+
+def document(found: list[Row]) -> str:
+    """The rows as docs/backends.md holds them: counts, then each model that runs in some form, and not by the table."""
+    lines = [
+        "| backend | models | number | as they are | by the table | by hand | lost | with --try |",
+        "|---" * 8 + "|",
+    ]
+    kinds = {"exported": lambda row: row.kind != "trained", "trained": lambda row: row.kind == "trained"}
+    for backend in dict.fromkeys(row.backend for row in found):
+        for kind, belongs in kinds.items():
+            own = [row for row in found if row.backend == backend and belongs(row) and row.before != "no source"]
+            before, table = (sum(getattr(row, name) == "agrees" for row in own) for name in ("before", "table"))
+            lost = sum(row.before == "agrees" and row.table != "agrees" for row in own)
+            tried = sum(row.tried == "agrees" for row in own) if any(row.tried for row in own) else "not measured"
+            cells = backend, kind, len(own), before, table, sum(bool(row.hand) for row in own), lost, tried
+            lines += [f"| {' | '.join(map(str, cells))} |"] if own else []
+    lines += ["", "| model | backend | by the table | by hand | with --try |", "|---" * 5 + "|"]
+    for row in found:
+        if row.table != "agrees" and row.before != "no source":
+            tried = f"{row.tried} {row.done}".strip()
+            cells = f"{row.kind}: {row.model}", row.backend, f"{row.table}: {row.why_table[:120]}", row.hand, tried
+            lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    return "\n".join([*lines, ""])

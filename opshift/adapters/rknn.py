@@ -4,7 +4,10 @@ import numpy as np
 from rknn.api import RKNN
 
 PACKAGE = "rknn-toolkit2"
-REASONS = [r"Unsupport\w* onnx opset", r"E (?:load_onnx|build|RKNN|init_runtime|inference): (?!.*(?:Catch|Please|#|=====))"]
+REASONS = [
+    r"Unsupport\w* onnx opset",
+    r"E (?:load_onnx|build|init_runtime|inference): (?!.*(?:Catch|Please|#|=====))",
+]
 
 
 class Session:
