@@ -14,7 +14,9 @@
 `python -m benchmarks waits [--models FOLDER] [--beside PYTHON]` measures where people wait, see `benchmarks.waits`;
 `python -m benchmarks memory [--layers N]` measures the memory that proofs of large models take;
 `python -m benchmarks.trees [FILE ...]` measures tree models as tables beside onnxruntime's kernels;
-`python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`.
+`python -m benchmarks optimizers [--models FOLDER] [--name REGEX]` compares optimizers, see `benchmarks.optimizers`;
+`python -m benchmarks types [--models FOLDER] [--peer NAME=PYTHON ...]` compares converters to half precision, see
+`benchmarks.types`.
 """
 
 from __future__ import annotations
@@ -42,15 +44,21 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("what", nargs="?", choices=list(SUBJECTS), default="conversions")
     parser.add_argument("--op", action="append", default=[], help="only these operators, of the definitions")
     parser.add_argument("--backend", action="append", default=[], help="only these backends")
-    parser.add_argument("--markdown", action="store_true", help="definitions and optimizers as a page of docs/")
+    parser.add_argument("--markdown", action="store_true", help="definitions, optimizers and types as a page of docs/")
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="NAME=PYTHON", help="types: a peer beside opshift"
+    )
+    parser.add_argument("--kind", choices=["float16", "bfloat16"], default="float16", help="types: the type")
     parser.add_argument(
         "--models",
         type=Path,
-        help="optimizers: this folder instead of the committed exports; checks, tried, waits: these models as well",
+        help="optimizers: this folder, not the committed exports; checks, tried, types, waits: these models as well",
     )
     parser.add_argument("--beside", default="", help="waits: another Python, whose opshift is measured beside")
     parser.add_argument("--name", default="", help="only the models that this expression finds")
-    parser.add_argument("--rows", type=Path, help="tried: keep rows in this file, and do not measure those again")
+    parser.add_argument(
+        "--rows", type=Path, help="tried, types: keep rows in this file, and do not measure those again"
+    )
     parser.add_argument("--untried", action="store_true", help="deployed: by the table and by hand alone")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--steps", action="store_true", help="scaling: every frozen case instead of whole models")
@@ -166,6 +174,20 @@ def _optimizers(options: argparse.Namespace) -> None:
         Console(width=120).print(*optimizers.as_table(rows))
 
 
+def _types(options: argparse.Namespace) -> None:
+    from benchmarks import types
+    from opshift.cli.display import progress
+
+    chosen = list(types.subjects(options.models, options.name))
+    with progress() as advance:
+        rows = types.measure(chosen, types.pythons_of(options.peer), options.kind, options.rows, advance)
+    if options.markdown:
+        print(types.as_markdown(rows), end="")
+    else:
+        _say(f"{row.contender} | {row.model} | {row.kind} | {'; '.join(row.wrong)}" for row in rows if row.wrong)
+        print(types.as_markdown(rows).split("### Each")[0], end="")
+
+
 def _checks(options: argparse.Namespace) -> None:
     from benchmarks import checks
 
@@ -209,6 +231,7 @@ SUBJECTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "memory": _memory,
     "proofs": _proofs,
     "waits": _waits,
+    "types": _types,
 }
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`python -m benchmarks optimizers [--models FOLDER] [--name REGEX] [--runs N] [--markdown]`.
 
 This project and its peers on models that exporters wrote: those of `tests/exported`, or a folder that one of its
-makers filled with larger ones (`python -m tests.exported.make_torch --large FOLDER`). Each round runs every contender
+makers filled with larger ones (`python -m tests.lab make-torch --large FOLDER`). Each round runs every contender
 once, as a whole process, in turn; seconds are those of the processor. Then the original and all results run in turn in
 one process, with onnxruntime's graph optimizations off and on. A result must compute what the original computes.
 """

@@ -1,12 +1,15 @@
 """What tree models take as tables, beside onnxruntime's kernels: `python -m benchmarks.trees [FILE.onnx ...]`.
 
 Without files: the tree models of `tests/classical`, and ensembles of random trees in the sizes that people train.
+Where Hummingbird is installed (`pip install hummingbird-ml onnxscript`, torch), what it makes of them stands beside.
 `--constants` measures what the cost model of `passes/operators/shared/classical/traversal.py` is made of.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib.util
 import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,8 +26,9 @@ from tests.passes.operators.shared.classical.ensembles import listed, model, ran
 TREES = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
 MANY = 2000
 HEAD = """
-| model | trees | nodes | 1 row: kernel, tables | times | 2,000 rows: kernel, tables | times | size |
-|---|---|---|---|---|---|---|---|""".strip()
+| model | trees | nodes | 1 row: kernel, tables | times | 2,000 rows: kernel, tables | times | size | Hummingbird |
+|---|---|---|---|---|---|---|---|---|""".strip()
+BESIDE = importlib.util.find_spec("hummingbird") is not None
 
 
 def models(files: list[Path]) -> Iterator[tuple[str, ModelProto, Mapping[str, np.ndarray]]]:
@@ -61,7 +65,7 @@ def measured(files: list[Path], runs: int) -> Iterator[str]:
     ratios: list[tuple[float, float]] = []
     for name, held, feeds in models(files):
         goal = Goal(portable=True, zipmap=True)
-        source, made = goal.make_tensors(held), goal.run(held).model
+        source, made = goal.with_ends(held), goal.run(held).model
         assert made is not None, name
         (given, x), rng, seconds = next(iter(feeds.items())), np.random.default_rng(1), []
         for count in (1, MANY):
@@ -70,15 +74,41 @@ def measured(files: list[Path], runs: int) -> Iterator[str]:
                 rows = (rows + rng.normal(size=rows.shape)).astype(x.dtype)
             seconds.append(list(latencies([source, made], {given: rows}, ON, runs * 10 if count == 1 else runs)))
         ratios.append((seconds[0][1] / seconds[0][0], seconds[1][1] / seconds[1][0]))
+        beside = by_hummingbird(held, source, x, runs) if BESIDE else ""
         cells = [f"{a * 1e6:.0f}, {b * 1e6:.0f} us" for a, b in seconds]
         trees = sum(len(set(a.ints)) for node in source.graph.node for a in node.attribute if a.name == "nodes_treeids")
         size = made.ByteSize() / source.ByteSize()
         yield (
             f"| {name} | {trees} | {len(made.graph.node)} | {cells[0]} | {ratios[-1][0]:.1f} "
-            f"| {cells[1]} | {ratios[-1][1]:.1f} | {size:.2f} |"
+            f"| {cells[1]} | {ratios[-1][1]:.1f} | {size:.2f} | {beside} |"
         )
     one, many = (statistics.median(column) for column in zip(*ratios, strict=True))
     yield f"\nmedian of {len(ratios)} models: {one:.1f} times the kernel at 1 row, {many:.1f} times at {MANY} rows"
+
+
+def by_hummingbird(held: ModelProto, source: ModelProto, x: np.ndarray, runs: int) -> str:
+    """What Hummingbird makes of a model: nodes, and times the kernel at 1 row and many; or why there is nothing."""
+    import hummingbird.ml
+    import torch.onnx
+
+    torch.onnx.export, export = functools.partial(torch.onnx.export, dynamo=False), torch.onnx.export
+    try:
+        made = hummingbird.ml.convert(held, "onnx", x).model
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:60] if str(error).strip() else ''}"
+    finally:
+        torch.onnx.export = export
+    given, own, times = made.graph.input[0].name, source.graph.input[0].name, []
+    for count in (1, MANY):
+        rows, often = np.concatenate([x] * (count // len(x) + 1))[:count], runs * 10 if count == 1 else runs
+        try:
+            (kernel,), (theirs,) = (
+                latencies([model], {name: rows}, ON, often) for model, name in ((source, own), (made, given))
+            )
+        except Exception as error:
+            return f"{len(made.graph.node)} nodes, fails at {count} rows: {str(error).splitlines()[0][:60]}"
+        times.append(theirs / kernel)
+    return f"{len(made.graph.node)} nodes, {times[0]:.1f}, {times[1]:.1f}"
 
 
 def constants(runs: int) -> Iterator[str]:

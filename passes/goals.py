@@ -1,36 +1,42 @@
-"""What a model is to become, and the stages that make it so."""
+"""Goals: what a user asked for, and the list of stages that does it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from opshift.passes.backends.backend import Backend
-from opshift.passes.backends.resolving import Target, backend_of, known_ir, resolve
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
+from opshift.passes.inputs import sizes
+from opshift.passes.inputs.ends import AS_IT_IS, Ends
+from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
-from opshift.passes.specialization import sizes
-from opshift.passes.specialization.wanted import NOTHING as ALL_FREE
-from opshift.passes.specialization.wanted import Wanted
+from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
+from opshift.passes.targets import Target, check_ir_version, find_backend, resolve_target
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
+    from opshift.passes.types.door import Types
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """What is asked for beyond a conversion.
+    """What is asked for beyond a conversion: folding, optimizing, a form of quantized operators.
 
     Attributes:
-        fold: put operators in the place of the nodes that compute them.
-        ops: these alone; None for all that exporters write.
-        optimize: compute no more what is constant, computed already, or of no effect.
-        quantization: how quantized operators are written, `qdq` or `qoperator`; empty where they stay as they are.
-        backend: what has to read the result; nothing is done that it would not read.
+        fold: fold nodes into the operators that they compute.
+        ops: only these; None for all that exporters write.
+        optimize: fold constants, and remove nodes that are unused, repeated or without effect.
+        quantization: the form of quantized operators, `qdq` or `qoperator`; empty to keep it.
+        backend: the backend that has to support the result.
     """
 
     fold: bool = False
@@ -41,33 +47,47 @@ class Refinement:
 
     @property
     def dequantizes(self) -> bool:
-        """Whether no operator is to be left that computes in integers between scales."""
+        """Whether quantized operators become float operators (`qdq`)."""
         return self.quantization == "qdq"
 
     @property
     def demanded(self) -> Refinement:
-        """What of it is not optional: the proof does not take it back."""
+        """The part that the user demands, which the proof does not take back."""
         return Refinement(backend=self.backend, quantization="qdq" if self.dequantizes else "")
 
 
 NOTHING = Refinement()
 
+QUANTIZATIONS = ("qdq", "qoperator")
+"""How quantized operators may be written: on floats between DequantizeLinear and QuantizeLinear, or on integers."""
+
+
+def check_quantization(form: str | None) -> str:
+    """The form of quantized operators that a user names, empty for none; raises `ValueError` for an unknown one."""
+    if form is not None and form not in QUANTIZATIONS:
+        likely = hint(form, QUANTIZATIONS) or f"; supported: {' and '.join(QUANTIZATIONS)}"
+        raise ValueError(f"unknown quantization {form!r}{likely}")
+    return form or ""
+
 
 @dataclass(frozen=True)
 class Goal:
-    """What a model is to become.
+    """What a user asked for. `stages` is the list that does it.
 
     Attributes:
         targets: the opsets to reach, by domain; without any, the model keeps its own.
         ir_version: the IR version to write.
         names, domain: operators to replace by their definitions, one by one and by their domain.
-        backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
-        portable: leave operators of the default domain alone, and functions of the model that call nothing else.
-        refinement: what is done then.
-        fixed: sizes and inputs that are fixed before anything else.
-        annotate: declare what follows of types of the values between, at last.
-        rebatch: how many samples the result takes, or `dynamic` for any number.
-        zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        backend: the backend to convert for: an opset that it reads, without operators that it lacks.
+        portable: replace all operators outside the default domain.
+        refinement: what to do after the conversion.
+        fixed: sizes and inputs to fix first.
+        annotate: write inferred types into the model, at the end.
+        rebatch: the batch size of the result, or `dynamic`.
+        ends: outputs to add and drop, and other names, before anything else.
+        zipmap, maps: replace maps by tensors: those of ZipMap, and those of CastMap and DictVectorizer.
+        types: which element types become which.
+        carriers: the types whose values are carried in other ones, by the numbers of both.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -82,23 +102,30 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    ends: Ends = AS_IT_IS
+    types: Types | None = None
+    carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
-            raise ValueError(f"{self.reader.name} has operators of its own; give it, or --portable")
+            raise ValueError(f"give --target or --portable, not both: {self.reader.name} has its own operators")
 
     @property
     def reader(self) -> Backend | None:
-        """The backend that has to read the result: one to convert for, or one that is named for its opset."""
+        """The backend that has to read the result: the target, or the one that names the opset."""
         return self.backend or self.refinement.backend
 
     def stages(self) -> list[Stage]:
-        """The stages that make a model what is asked, in order.
+        """List the stages that do what is asked, in order.
 
         A new stage is a file in `passes/stages` and an entry here. The file is imported only where the stage is asked
         for, so that other commands do not wait for it.
         """
         asked, stages = self.refinement, list[Stage]()
+        if self.ends:
+            from opshift.passes.stages.set_ends import SetEnds
+
+            stages.append(SetEnds(self.ends))
         if self.zipmap or self.maps:
             from opshift.passes.stages.make_tensors import MakeTensors
 
@@ -107,6 +134,17 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        retyped: list[Stage] = []
+        if self.types is not None:
+            from opshift.passes.stages.change_types import ChangeTypes
+
+            retyped.append(ChangeTypes(self.types))
+            if not self.types.narrows:  # an older opset may lack the narrower types
+                stages += retyped
+        if self.carriers:
+            from opshift.passes.stages.carry import Carry
+
+            stages.append(Carry(self.carriers))
         if self._reaches:
             from opshift.passes.stages.reach import Reach
 
@@ -137,6 +175,8 @@ class Goal:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))
+        if self.types is not None and self.types.narrows:
+            stages += retyped
         if self.annotate:
             from opshift.passes.stages.annotate import Annotate
 
@@ -144,7 +184,7 @@ class Goal:
         return stages
 
     def _optional_stages(self, *, optimize: bool) -> list[Stage]:
-        """Fold, optimize, fold, optimize: what is optimized may be an operator that was hidden before."""
+        """List the optional stages: fold, optimize, fold, optimize, as each finds more after the other."""
         asked, stages = self.refinement, list[Stage]()
         avoided: frozenset[Op] = frozenset()
         if asked.fold or asked.quantization == "qoperator":
@@ -168,12 +208,12 @@ class Goal:
 
     @property
     def _reaches(self) -> bool:
-        """Whether an opset, an IR version or a backend is asked for, or operators are to be replaced."""
+        """Whether a `Reach` stage is needed: an opset, an IR version, a backend, or operators to replace."""
         named = bool(self.names) or self.domain is not None or self.portable or self.refinement.dequantizes
         return named or bool(self.targets) or self.ir_version is not None or self.reader is not None
 
     def run(self, source: ModelProto, folder: str | None = None, allowance: Allowance | None = None) -> Result:
-        """Apply the stages to a copy of `source`; the result holds the model, or the reasons why there is none.
+        """Apply the stages to a copy of the model; the result holds the new model, or the refusals.
 
         `folder` is where external data lie. Optional stages make no change that `allowance` withholds.
 
@@ -182,24 +222,34 @@ class Goal:
             ValueError: an operator to replace or to fold is not known, or the model's opset does not have it.
         """
         allowance = allowance or Allowance()
+        given, source = source, self.put_in_order(source)
         try:
-            facts = Facts(folder, convert.checked(source))
+            facts = Facts(folder, convert.check_model(source))
             check_available(self.refinement, {**imports.opsets(source), **self.targets})
             result = apply_stages(self.stages(), source, facts, allowance)
         except Lacking as lacking:
             return Result(None, (), (lacking.refusal,))
-        if result.model is source:
+        if result.model is given:
             result = replace(result, model=copy_model(source))
         if any("unknown" in refusal.why for refusal in result.refusals) and (doubt := installed.doubt()) is not None:
             result = replace(result, refusals=(*result.refusals, doubt))
         idle = self.refinement.dequantizes and not result.refusals and not result.changes
-        absent = (*result.absent, "operator on integers") if idle else result.absent
+        absent = (*result.absent, "QLinear operator") if idle else result.absent
         return replace(result, optional=tuple(allowance.made), absent=absent)
+
+    def put_in_order(self, source: ModelProto) -> ModelProto:
+        """The source with its nodes in order, where types are asked for: other converters of types write such files."""
+        if self.types is None:
+            return source
+        from opshift.passes.model.editing.order import put_in_order
+
+        return put_in_order(source)
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, or annotated."""
-        return bool(self.fixed) or self.rebatch is not None or self.annotate
+        """Whether sizes, inputs, names or types are fixed, which is a goal by itself."""
+        done = bool(self.fixed) or self.rebatch is not None or self.annotate
+        return done or bool(self.carriers) or bool(self.ends) or self.types is not None
 
     @property
     def plain(self) -> Goal:
@@ -208,7 +258,7 @@ class Goal:
 
     @property
     def label(self) -> str:
-        """What the name of an output file says of the goal: `opset13`, `for-rknn-2.1`, `optimized`."""
+        """Name the goal for an output file: `opset13`, `for-rknn-2.1`, `optimized`."""
         if self.backend is not None:
             return f"for-{self.backend.name}"
         if self.portable:
@@ -219,17 +269,22 @@ class Goal:
         if not self.targets and self.ir_version is not None:
             reached = [f"ir{self.ir_version}"]
         reached += filter(None, [self.refinement.quantization])
+        reached += [self.types.label] if self.types is not None else []
         if self.refinement.fold or self.refinement.optimize:
             return "-".join(reached) or ("folded" if self.refinement.fold else "optimized")
         if self.rebatch is not None:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
+        if not reached and self.ends and not self.fixed:
+            return "renamed" if self.ends.renamed else "outputs"
+        if not reached and self.carriers and not self.fixed:
+            return "carried"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
     def description(self) -> str:
-        """What is to be reached, as it ends a sentence: `at opset 13`, `for rknn-2.1`."""
+        """Name what is to be reached, as the end of a sentence: `at opset 13`, `for rknn-2.1`."""
         if self.backend is not None:
             return f"for {self.backend.name}"
         reached = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
@@ -238,59 +293,71 @@ class Goal:
         return f"at {' and '.join(reached)}" if reached else ""
 
     def find_unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
-        """Calls in the result that the backend was measured not to read."""
+        """List calls in the result that failed when the backend was measured."""
         if self.reader is None or not self.reader.measured:
             return ()
-        from opshift.passes.backends.obstacles import obstacles
+        from opshift.passes.backends.door import obstacles
 
         return tuple(obstacles(made, self.reader, folder))
 
     def find_open_dimensions(self, source: ModelProto) -> tuple[Refusal, ...]:
-        """Dimensions that the user has to fix: the backend reads only numbers there."""
+        """List dynamic dimensions that the user has to fix, as the backend needs numbers."""
         if self.backend is None:
             return ()
-        from opshift.passes.backends.obstacles import open_dimensions
+        from opshift.passes.backends.door import open_dimensions
 
         return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
     def fix_sizes(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with the sizes and constants that are asked for; the source itself without any.
+        """Copy the model with sizes and inputs fixed; the model itself if nothing is fixed.
+
+        Its inputs and outputs are those of the result.
+        """
+        from opshift.passes.inputs.writing import write_into_copy
+
+        return write_into_copy(self.with_ends(source), self.fixed)
+
+    def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
+        """The source with types that are carried in others, as far as that is asked for and can be done."""
+        if not self.carriers:
+            return source
+        from opshift.passes.stages.carry import Carry
+
+        return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
+
+    def with_ends(self, source: ModelProto) -> ModelProto:
+        """Copy the model with the inputs and outputs of the result, to compare both; itself if they are the same.
 
         Maps are tensors in it where that is asked for.
         """
-        from opshift.passes.specialization import fixing
+        if self.ends:
+            from opshift.passes.surgery.door import change_ends
 
-        return fixing.sized(self.make_tensors(source), self.fixed)
-
-    def make_tensors(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
-
-        That is what a result is compared with: maps and tensors cannot be.
-        """
+            source, _ = change_ends(source, self.ends)
         if not (self.zipmap or self.maps):
             return source
-        from opshift.passes.specialization.maps import as_tensors
+        from opshift.passes.specialization.door import as_tensors
 
         return as_tensors(source, zipmap=self.zipmap, maps=self.maps)[0]
 
     def find_nearest_opset(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
-        """Where `result` is a refusal, the opset nearest to the target that the model does reach; None if unknown."""
+        """After a refusal, find the opset closest to the target that the model can reach; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
             return None  # another opset would not help, or was tried already
-        source = self.fix_sizes(source)
+        source = self.carry_types(self.fix_sizes(source), folder)
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
-        """Whether a refusal is about an operator that the reader lacks, or about a vendor's that has to go."""
+        """Whether a refusal is about an operator that the backend lacks, or a vendor operator that must go."""
         if self.reader is None:
             return False
         op = default_domain(refusal.domain), refusal.op
         return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
     def make_error(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
-        """The error to raise for a result without a model."""
+        """Make the exception for a refused model."""
         target = self.targets.get("") if self.backend is None else self.backend.name
         return Refused(result.refusals, target=target, nearest=self.find_nearest_opset(source, result, folder))
 
@@ -303,27 +370,73 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    ends: Ends = AS_IT_IS,
+    zipmap: str | None = None,
+    maps: str | None = None,
+    interface: Iterable[str] | str | None = None,
+    types: str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Mapping[str, float] | None = None,
 ) -> Goal:
-    """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization) or rebatch is not None
-    if target is None and ir_version is None and not done:
-        raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
-    return replace(conversion(target, ir_version, wanted), fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    """Make the goal of `convert_version`; raises `ValueError` for an unknown target, or if nothing is asked."""
+    done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface or types)
+    if target is None and ir_version is None and not done and rebatch is None:
+        raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
+    goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
+    goal = with_types(goal, types, interface, keep, only, budget)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, ends=ends)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
-    """The goal with what is to become of maps; raises `ValueError` for what they cannot become."""
+    """Add to a goal that maps become tensors; raises `ValueError` for any other wish."""
     for option, asked in (("zipmap", zipmap), ("map", maps)):
         if asked not in (None, "tensor"):
-            raise ValueError(f"--{option} {asked}: maps become tensors, or stay as they are")
+            raise ValueError(f"--{option} must be tensor, or left out, not {asked}")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
 
 
+def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
+    """The goal with types that are carried in others, as `float8e4m3fn=float`; raises `ValueError` for unfit ones."""
+    pairs = texts(interface, "give interface as pairs of types, such as float8e4m3fn=float")
+    if not pairs:
+        return goal
+    from opshift.passes.types.door import read_carriers
+
+    return replace(goal, carriers=read_carriers(pairs))
+
+
+def with_types(
+    goal: Goal,
+    types: str | None,
+    interface: Iterable[str] | str | None = None,
+    keep: Iterable[str] | str | None = None,
+    only: Iterable[str] | str | None = None,
+    budget: float | Iterable[str] | Mapping[str, float] | str | None = None,
+) -> Goal:
+    """The goal with other element types, and with types that are carried in others.
+
+    `interface` says both what types inputs and outputs have, and which types are carried. Raises `ValueError` for what
+    has no meaning.
+    """
+    held = [interface] if isinstance(interface, str) else list(interface or ())
+    own = [text for text in held if "=" not in text or text.startswith(("input:", "output:"))]
+    goal = with_carriers(goal, [text for text in held if text not in own])
+    if types is None:
+        for name, value in (("interface keep or narrow", own), ("keep", keep), ("only", only), ("budget", budget)):
+            if value:
+                raise ValueError(f"--{name} needs --types")
+        return goal
+    from opshift.passes.types.door import types as wanted
+
+    return replace(goal, types=wanted(types, own, keep, only, budget))
+
+
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
-    """To convert to a target, or to stay at the model's opset; raises `ValueError` for an unknown target."""
-    targets, ir = resolve(target) if target is not None else ({}, None)
-    wanted = replace(wanted, backend=backend_of(target))
-    return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
+    """Make the goal to convert to a target, or to keep the opset; raises `ValueError` for an unknown target."""
+    targets, ir = resolve_target(target) if target is not None else ({}, None)
+    wanted = replace(wanted, backend=find_backend(target))
+    return Goal(targets, check_ir_version(ir_version) or ir, refinement=wanted)
 
 
 def inlining(
@@ -335,35 +448,37 @@ def inlining(
     *,
     portable: bool = False,
 ) -> Goal:
-    """To replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown target."""
+    """Make the goal to replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown
+    target.
+    """
     from opshift.passes.stages.operator_names import as_names
 
-    backend = backend_of(target)
-    targets = resolve(target)[0] if target is not None and backend is None else {}
+    backend = find_backend(target)
+    targets = resolve_target(target)[0] if target is not None and backend is None else {}
     names, wanted = as_names(names), replace(wanted, backend=backend)
-    return Goal(targets, known_ir(ir_version), names, domain, backend, wanted, portable)
+    return Goal(targets, check_ir_version(ir_version), names, domain, backend, wanted, portable)
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
-    """To fold operators, or all that exporters write as several nodes if None.
+    """Make the wish to fold operators; None: all that exporters write as several nodes.
 
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
     """
-    from opshift.passes.stages.operator_names import as_names, recognisable
+    from opshift.passes.stages.operator_names import as_names, find_recognisable
 
-    wanted = None if ops is None else frozenset(map(recognisable, as_names(ops)))
+    wanted = None if ops is None else frozenset(map(find_recognisable, as_names(ops)))
     if wanted is not None and not wanted:
-        raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")
+        raise ValueError("give at least one operator, or leave the list out to fold all common ones")
     return Refinement(True, wanted, optimize)
 
 
 def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
-    """Raise `ValueError` for operators to fold that the opset, or who reads the result, does not have."""
+    """Raise `ValueError` for operators to fold that the opset or the backend does not have."""
     for domain, op in sorted(wanted.ops or ()):
         opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
         if opset < first:
             why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
             raise ValueError(f"{op} {why}")
         if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
-            raise ValueError(f"{wanted.backend.name} lacks {op}")
+            raise ValueError(f"{wanted.backend.name} does not support {op}")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
 from opshift.passes import bridge
-from opshift.passes.backends.resolving import Target
-from opshift.passes.goals import Goal, Refinement, conversion, folding, versions
+from opshift.passes.goals import Goal, Refinement, conversion, folding, versions, with_types
+from opshift.passes.inputs.sizes import BatchSize, Sizes, batch
+from opshift.passes.inputs.wanted import Values, wanted
 from opshift.passes.model.messages import ModelProto, default_domain
-from opshift.passes.specialization.sizes import BatchSize, Sizes, batch
-from opshift.passes.specialization.wanted import Values, wanted
-from opshift.passes.stages.operator_names import as_names, operator, unknown
+from opshift.passes.stages.operator_names import as_names, parse_operator, unknown
+from opshift.passes.targets import Target
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class InlineFunctionsPass(FunctionalPass):  # type: ignore[misc]
         known = {(default_domain(domain), name) for domain, name, _ in model.functions}
         if self.functions is not None:
             for name in as_names(self.functions):
-                if operator(name) not in known:
+                if parse_operator(name) not in known:
                     raise unknown("function", name, known)
-            known &= set(map(operator, as_names(self.functions)))
+            known &= set(map(parse_operator, as_names(self.functions)))
         names = tuple(f"{domain}::{name}" for domain, name in sorted(known))
         return _brought(model, Goal(ir_version=model.ir_version, names=names))
 
@@ -121,6 +121,30 @@ class FixPass(FunctionalPass):  # type: ignore[misc]
         """A model with these fixed, and whether it differs from what was given."""
         held = Goal(fixed=wanted(self.fix_shape, self.values), rebatch=batch(self.rebatch), annotate=self.annotate)
         return _brought(model, held)
+
+
+@dataclass(frozen=True)
+class ChangeTypesPass(FunctionalPass):  # type: ignore[misc]
+    """Gives values other element types, wherever operators take them and the values fit in.
+
+    Args:
+        types: the types, as for `opshift.convert_version`: `"float16"`, `"float32"`.
+        interface: `"keep"` or `"narrow"`, or `"input:NAME=TYPE"`.
+        keep: patterns of what keeps its type.
+        only: patterns of what may change.
+
+    Raises:
+        Refused: the opset has no casts to the type (see `ConvertVersionPass`).
+    """
+
+    types: str
+    interface: Iterable[str] | str | None = None
+    keep: Iterable[str] | str | None = None
+    only: Iterable[str] | str | None = None
+
+    def call(self, model: onnx_ir.Model) -> PassResult:
+        """A model with other types, and whether it differs from what was given."""
+        return _brought(model, with_types(Goal(), self.types, self.interface, self.keep, self.only))
 
 
 def _brought(model: onnx_ir.Model, goal: Goal) -> PassResult:

@@ -1,14 +1,14 @@
 """Record what every verb makes of the frozen, exported and sampled published cases, to show that a change of the code changes nothing.
 
-    python -m tests.hashes record FILE    # before
-    python -m tests.hashes compare FILE   # after: lists the results that differ
+    python -m tests.lab hashes record FILE    # before
+    python -m tests.lab hashes compare FILE   # after: lists the results that differ
 
 Models are hashed as bytes. Refusals, other errors and reports are hashed as their text, without times.
 `--without-texts` leaves sentences out, so that they can be written anew: of a refusal it keeps the node, operator, domain,
 boundary and direction, of a report the nodes, opsets, grades and exit codes. `--part 20` takes every 20th model, which
-`compare` holds against a record of all.
+`compare` holds against a record of all. `--core` asks only for what the core does, where no extra can be imported.
 
-Everything goes through the public names of `opshift`, so that modules can move.
+Everything is asked for by the public names of `opshift`, so that modules can move.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ from typing import Any
 
 import onnx
 from onnx import ModelProto
+from opshift.passes.model import schemas
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.traversal import bodies
 
 import opshift
+from tests import extras
 from tests.conformance.cases import all_cases, installed
 from tests.exported import store as exported
 from tests.frozen import store as frozen
@@ -43,6 +47,8 @@ from tests.networks.corpus import save_network
 OPSETS = (7, 9, 12, 13, 17, 18, 20, 21, 23, 26, 28)
 TARGETS = ("onnxruntime-1.8", "opencv-5.0", "rknn-2.1", "tensorrt-8.6", "tract-0.23")
 PUBLISHED, NETWORKS = 2500, 100
+OF_EXTRAS = ("--target", "--modernize", "--optimize", "fold ", "inspect ")
+"""What a command line asks extras for."""
 Named = tuple[str, ModelProto]
 Results = Iterator[tuple[str, object]]
 """What came of a call, by the name of the case: a model, a plan, an error, or what a command did."""
@@ -79,17 +85,18 @@ def exports() -> Iterator[Named]:
             yield f"exported/{export.name}", export.model
 
 
-def of_case(name: str, model: ModelProto) -> Results:
+def of_case(name: str, model: ModelProto, core: bool) -> Results:
     """A few of the opsets that its name settles, each of its operators in others, and all that is optional."""
     draw = random.Random(name)
     for opset in sorted(draw.sample(OPSETS, 4)):
         yield f"{name} to {opset}", _made(opshift.convert_version, model, opset)
     for op in sorted({f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node}):
         yield f"{name} without {op}", _made(opshift.inline, model, [op])
-    yield from _refined(name, model, draw)
+    if not core:
+        yield from _refined(name, model, draw)
 
 
-def of_export(name: str, model: ModelProto) -> Results:
+def of_export(name: str, model: ModelProto, core: bool) -> Results:
     """The same of whole models, which take longer."""
     draw = random.Random(name)
     for opset in sorted(draw.sample(OPSETS, 2)):
@@ -99,6 +106,8 @@ def of_export(name: str, model: ModelProto) -> Results:
     yield f"{name} without any", _made(opshift.inline, model, domain="ai.onnx")
     for op in draw.sample(ops, min(2, len(ops))):
         yield f"{name} without {op}", _made(opshift.inline, model, [op])
+    if core:
+        return
     target = draw.choice(TARGETS)
     yield f"{name} for {target}", _made(opshift.inline, model, target=target)
     yield f"{name} plan {target}", _made(opshift.plan, model, target)
@@ -111,6 +120,16 @@ def _refined(name: str, model: ModelProto, draw: random.Random) -> Results:
     yield f"{name} optimized", _made(opshift.optimize, model)
     refined = _made(opshift.convert_version, model, opset, modernize=True, optimize=True)
     yield f"{name} to {opset} refined", refined
+
+
+def calls_vendor(model: ModelProto) -> bool:
+    """Whether any node is of a vendor's operator, which is an extra; some of onnxruntime's are in the default domain."""
+    opset = opsets(model).get("", 1)
+    return any(
+        node.domain in schemas.VENDORS or (not node.domain and not schemas.since("", node.op_type, opset))
+        for body in bodies(model)
+        for node in body.node
+    )
 
 
 def of_networks() -> Results:
@@ -137,12 +156,16 @@ def _network(model: ModelProto, folder: str) -> Path | None:
     return path
 
 
-def of_commands() -> Results:
+def of_commands(core: bool) -> Results:
     """What the command line prints, in text and JSON, and what it writes."""
     root = Path(__file__).parents[1]
-    for line in ("ledger", "ledger --markdown", "ledger --definitions", "targets", "targets --format json", "--help"):
+    for line in (
+        ()
+        if core
+        else ("ledger", "ledger --markdown", "ledger --definitions", "targets", "targets --format json", "--help")
+    ):
         yield f"opshift {line}", _command(line)
-    for verb in ("convert", "inline", "fold", "verify", "inspect", "ledger", "targets", "probe"):
+    for verb in () if core else ("convert", "inline", "fold", "verify", "inspect", "ledger", "targets", "probe"):
         yield f"opshift {verb} --help", _command(f"{verb} --help")
     for model in sorted((root / "examples").glob("*.onnx")):
         for line in (
@@ -159,6 +182,8 @@ def of_commands() -> Results:
             f"convert {model.name} --opset 99",
             f"convert absent-{model.name} --opset 13",
         ):
+            if core and any(asked in line for asked in OF_EXTRAS):
+                continue
             with _inside(TemporaryDirectory()):
                 Path(model.name).write_bytes(model.read_bytes())
                 yield f"opshift {line}", _command(line)
@@ -203,7 +228,7 @@ def describe_whole(result: object) -> list[str | bytes]:
     if isinstance(result, Exception):
         return [type(result).__name__, str(result)]
     if isinstance(result, Ended):
-        timeless = re.sub(r'"(read|convert|write|verify)": [\d.e-]+', "", result.printed)
+        timeless = re.sub(r'"(read|convert|write|verify|seconds)": [\d.e-]+', "", result.printed)
         timeless = re.sub(r"\b[\d.]+ m?s\b", "", timeless)
         return [timeless, result.errors, result.code, *result.written]
     return [repr(result)]
@@ -271,33 +296,41 @@ def _hash(parts: Iterable[str | bytes]) -> str:
     return found.hexdigest()[:16]
 
 
-def everything(step: int = 1) -> Results:
-    """The results of all corpora, or of every `step`th model; networks are left out of parts."""
+def everything(step: int = 1, core: bool = False) -> Results:
+    """The results of all corpora, or of every `step`th model; networks are left out of parts.
+
+    Those of the `core` leave out what extras do, and models that call operators of vendors.
+    """
     warnings.simplefilter("ignore")
     for name, model in islice(cases(), 0, None, step):
-        yield from of_case(name, model)
+        if not (core and calls_vendor(model)):
+            yield from of_case(name, model, core)
     for name, model in islice(exports(), 0, None, step):
-        yield from of_export(name, model)
-    if step == 1:
+        if not (core and calls_vendor(model)):
+            yield from of_export(name, model, core)
+    if step == 1 and not core:
         yield from of_networks()
-    yield from of_commands()
+    yield from of_commands(core)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.hashes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab hashes", description=__doc__)
     parser.add_argument("what", choices=("record", "compare"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--without-texts", action="store_true", help="hash no sentences")
     parser.add_argument("--part", type=int, default=1, metavar="N", help="take every Nth model")
+    parser.add_argument("--core", action="store_true", help="ask for what the core does, without any extra")
     options = parser.parse_args()
+    if options.core:
+        extras.block()
     describe = describe_without_texts if options.without_texts else describe_whole
-    found = {name: _hash(describe(result)) for name, result in everything(options.part)}
+    found = {name: _hash(describe(result)) for name, result in everything(options.part, options.core)}
     if options.what == "record":
         options.file.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
         print(f"{len(found)} hashes with onnx {onnx.__version__}")
         return 0
     recorded = json.loads(options.file.read_text(encoding="utf-8"))
-    names = found.keys() | (recorded.keys() if options.part == 1 else set())
+    names = found.keys() | (recorded.keys() if options.part == 1 and not options.core else set())
     changed = sorted(name for name in names if found.get(name) != recorded.get(name))
     print("\n".join(changed))
     print(f"{len(changed)} of {len(found)} hashes differ")

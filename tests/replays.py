@@ -1,7 +1,7 @@
 """Whether replay changes anything: each conversion of the frozen and the exported models, with it and without.
 
-    python -m tests.replays               # all of them
-    python -m tests.replays --sample 50   # so many, drawn by chance
+    python -m tests.lab replays               # all of them
+    python -m tests.lab replays --sample 50   # so many, drawn by chance
 
 Frozen cases are of one node: they are copied four times over, so that there is something to replay.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from onnx import ModelProto
 from opshift.passes.conversion import convert
-from opshift.passes.conversion.replay.switch import EARLIEST, replayed_from
+from opshift.passes.conversion.replay.switch import EARLIEST, replay_from
 
 from tests.exported import store as exported
 from tests.frozen import store as frozen
@@ -83,7 +83,7 @@ def differences(name: str, model: ModelProto) -> Iterator[str]:
     for opset, op in [*asked, *((own, op) for op in draw.sample(ops, min(1, len(ops))))]:
         found = []
         for call in (EARLIEST, None):
-            with replayed_from(call):
+            with replay_from(call):
                 try:
                     result = convert.attempt(model, {"": opset}, ops=[("", op)] if op else ())
                 except Exception as error:
@@ -96,7 +96,7 @@ def differences(name: str, model: ModelProto) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.replays", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab replays", description=__doc__)
     parser.add_argument("--sample", type=int)
     options = parser.parse_args()
     found = list(models())

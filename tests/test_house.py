@@ -15,12 +15,13 @@ MODULES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
 BY_NAME = {
     "opshift/__init__.py",  # what a user asks for, when it is asked for
     "opshift/adapters/serve.py",  # a file that opens models in a backend
+    "opshift/files/formats.py",  # the reader of another format
     "opshift/catalog/lowest.py",  # the node tests of onnx
     "opshift/probing/worker.py",  # a backend's adapter
     "functions/compile.py",  # every file of definitions
     "passes/model/lazy_numpy.py",
     "passes/model/messages.py",  # onnx's message classes without onnx
-    "passes/optimization/rules/__init__.py",  # every file of rules
+    "passes/simplification/rules/__init__.py",  # every file of rules, those of optimization too
     "passes/rewrite/registry.py",  # the file of an operator
 }
 
@@ -86,6 +87,7 @@ def test_each_room_stands_on_a_floor_of_the_contract_and_of_the_page():
 
 TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/shared/classical": {"tree_kernels"},
+    "opshift/jobs": {"narrow_integers"},
     "opshift/cli": {
         "endings",
         "fold_command",
@@ -121,7 +123,8 @@ TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/tensor": {"bfloat16", "inside", "resize_expanded", "resize_runtime"},
     "passes/conversion": {"tables", "versions", "survivors"},
     "passes/optimization": {"tables", "constants", "false_claims", "structure"},
-    "passes/optimization/rules": {"growth", "held", "remarks"},
+    "passes/simplification": {"rules"},
+    "passes/simplification/rules": {"growth", "held", "remarks"},
     "passes/analysis": {"tables", "claims_of_constants", "formals_handed_on", "formals_of_many"},
     "passes/analysis/inferring": {"rounds_of_inference"},
     "functions": {"openvino_carried", "openvino_inside", "openvino_runtime"},

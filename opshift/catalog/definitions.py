@@ -41,7 +41,7 @@ class Definition:
 
 def definitions() -> Iterator[Definition]:
     """Every definition, by domain and name; an operator may have one for each group of element types."""
-    registry.registered()
+    registry.all_registrations()
     for domain in DOMAINS:
         for op in operators(domain):
             held = registry.definition(domain, op)
@@ -89,11 +89,11 @@ def _first_sentence(text: str) -> str:
 
 def folds(domain: str, op: str) -> str:
     """Whether an operator is recognised where its definition is written out: `yes`, `by name` or `no`."""
-    from opshift.passes.fusion import families
+    from opshift.passes.fusion.door import FAMILIES, family
 
-    if families.family((domain, op)) is None:
+    if family((domain, op)) is None:
         return "no"
-    return "yes" if (domain, op) in families.FAMILIES else "by name"
+    return "yes" if (domain, op) in FAMILIES else "by name"
 
 
 def without() -> list[str]:

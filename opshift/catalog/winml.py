@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opshift.passes.backends import measurements, target_files
-from opshift.passes.backends.backend import Measured, Types
+from opshift.passes.backends import door as backends
+from opshift.passes.backends.door import Measured, Types
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -136,7 +136,7 @@ def text(name: str, title: str, tables: Iterable[Table], version: str, date: str
         "known."
     )
     facts = {"date": date, "lacks": sorted(lacks), "since": since, "measured": measured}
-    return target_files.write(
+    return backends.write(
         name,
         f"{title}, as onnxruntime's execution provider",
         source,
@@ -163,7 +163,7 @@ def _called(op: Op, tables: Iterable[Table]) -> str:
         for variable, kinds in _kinds(table):
             ran.setdefault(variable, set()).update(kinds)
     types = {variable: Types(frozenset(kinds)) for variable, kinds in ran.items()}
-    return measurements.spelled(Measured(tuple(sorted(ranks)), symbolic, types))
+    return backends.spelled(Measured(tuple(sorted(ranks)), symbolic, types))
 
 
 def _kinds(table: Table) -> Iterator[tuple[str, set[str]]]:
@@ -240,9 +240,9 @@ def _typed(table: Table, schema: schemas.Schema) -> Iterator[dict[str, Any]]:
 
 def main(arguments: list[str]) -> None:
     """Write the files into a folder, or among the targets that come with opshift."""
-    folder = Path(arguments[1]) if len(arguments) > 1 else Path(target_files.__file__).with_name("targets")
+    folder = Path(arguments[1]) if len(arguments) > 1 else Path(backends.__file__).with_name("targets")
     for name, written in targets(Path(arguments[0])):
-        target_files.parse(written, name)
+        backends.parse(written, name)
         (folder / f"{name}.toml").write_text(written, encoding="utf-8", newline="\n")
 
 

@@ -25,7 +25,7 @@ def copy_range(source: int, target: int, start: int, end: int) -> None:
             copy = _by_hand
             continue
         if not done:
-            raise OSError(0, "the file ended while it was copied")
+            raise OSError(0, "the file became shorter while it was copied")
         start += done
 
 

@@ -88,7 +88,7 @@ def skeleton(data: Buffer, location: str, stamp: str, large: int = LARGE) -> byt
 def check_reserved(data: bytes, references: int = 0) -> None:
     """Raise `Malformed` for a model that passes off references as made here."""
     if data.count(_RESERVED) != references:
-        raise Malformed(f"it holds the text {tensor_data.FIELDS!r}, which is reserved")
+        raise Malformed(f"it contains the reserved text {tensor_data.FIELDS!r}")
 
 
 class _Thinning:

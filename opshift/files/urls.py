@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from opshift.files import external, model_file, openvino_ir
+from opshift.files import external, formats, model_file
 from opshift.files.writing import scratch
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
@@ -72,7 +72,7 @@ def fetch(url: str, folder: Path) -> Path:
     model = folder / PurePosixPath(path).name
     try:
         filesystem.get_file(path, str(model))
-        if openvino_ir.is_network(path) and filesystem.exists(weights := str(PurePosixPath(path).with_suffix(".bin"))):
+        if formats.is_foreign(path) and filesystem.exists(weights := str(PurePosixPath(path).with_suffix(".bin"))):
             filesystem.get_file(weights, str(model.with_suffix(".bin")))
         read = model_file.read(model)
     except FileNotFoundError:

@@ -1,21 +1,24 @@
-"""What to try where a model is refused: each piece of advice has been tried, and does what it says."""
+"""Find what to try after a refusal: each hint was tried and works."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from opshift.passes.backends import target_files
-from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Result
 from opshift.passes.errors import InvalidModel
-from opshift.passes.goals import Goal
+from opshift.passes.goals import Goal, with_carriers
+from opshift.passes.inputs.wanted import NOTHING
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.installed import LACKING
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.specialization.wanted import NOTHING
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 MOST_NODES = 5_000
 """Of larger models nothing but the nearest opset is tried, which takes long enough."""
@@ -23,7 +26,9 @@ _SIZES = (3, 5, 7, 11, 13, 17, 19, 23)  # one for each dimension: what holds of 
 
 
 def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, folder: str | None) -> tuple[str, ...]:
-    """What leads on where `result` is a refusal, each in some words that follow "try"."""
+    """Find hints for a refused model that work, as phrases that follow "try": `--opset 14`, `--target x-2`, fixed
+    sizes.
+    """
     found: list[str] = []
     if nearest is not None and nearest != opsets(source).get(""):
         found.append(f"--opset {nearest}")
@@ -31,11 +36,12 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
         source, plain = goal.fix_sizes(source), replace(goal.plain, fixed=NOTHING)
         found += _releases(source, plain, folder)
         found += _sizes(source, plain, folder)
+        found += _carriers(source, plain, result, folder)
     return tuple(found)
 
 
 def _releases(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
-    """The first later release of the backend that can read what the model becomes."""
+    """Find the first later release of the backend that the model can be converted for."""
     if goal.backend is None:
         return
     for release in _later(goal.backend):
@@ -45,7 +51,9 @@ def _releases(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[st
 
 
 def _later(backend: Backend) -> Iterator[Backend]:
-    known = list(target_files.targets().values())
+    from opshift.passes.backends.door import targets
+
+    known = list(targets().values())
     stem = backend.name.rpartition("-")[0]
     own = [each for each in known if each.name.rpartition("-")[0] == stem]
     names = [each.name for each in own]
@@ -53,7 +61,7 @@ def _later(backend: Backend) -> Iterator[Backend]:
 
 
 def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
-    """Numbers for the dimensions of the inputs that have none, where those are what is missing."""
+    """Suggest fixed sizes if the model converts with its dynamic dimensions fixed."""
     model = ModelProto()
     model.CopyFrom(source)
     sizes: dict[str, int] = {}
@@ -69,6 +77,20 @@ def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
         named = [name for name in sizes if " " not in name]
         what = f"numbers for the dimensions {', '.join(named)}" if named and not unnamed else "inputs of fixed sizes"
         yield f"{what} (--fix-shape)"
+
+
+_CARRIED = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
+"""What carries integers; float carries floats."""
+
+
+def _carriers(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> Iterator[str]:
+    """Types that carry those that the target lacks."""
+    found = (re.match(r"tensor\((\w+)\) does not exist", refusal.why) for refusal in result.refusals)
+    lacking = sorted({match[1] for match in found if match is not None})
+    pairs = [f"{kind}={_CARRIED.get(kind, 'float')}" for kind in lacking]
+    with suppress(ValueError):
+        if pairs and not goal.carriers and _reaches(source, with_carriers(goal, pairs), folder):
+            yield " ".join(f"--interface {pair}" for pair in pairs)
 
 
 def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:

@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opshift.passes.backends import measurements
-from opshift.passes.backends.backend import Measured as Called
-from opshift.passes.backends.backend import Value
+from opshift.passes.backends import door as backends
+from opshift.passes.backends.door import Measured as Called
+from opshift.passes.backends.door import Value
 from opshift.passes.model.traversal import Op
 
 
@@ -56,7 +56,7 @@ def read(path: Path | None) -> dict[Op, Finding]:
                 "refused": {name: tuple(values) for name, values in held["refused"].items()},
                 "unused": tuple(held["unused"]),
             },
-            called=measurements.read(op, called) if called else None,
+            called=backends.read_measured(op, called) if called else None,
         )
     return found
 
@@ -72,7 +72,7 @@ def add(path: Path | None, op: Op, finding: Finding) -> None:
         "oldest": finding.oldest,
         "verdicts": dict(finding.verdicts),
         "constant": sorted(finding.constant),
-        "called": measurements.spelled(finding.called) if finding.called is not None else "",
+        "called": backends.spelled(finding.called) if finding.called is not None else "",
         "refused": finding.refused,
         "unused": finding.unused,
     }

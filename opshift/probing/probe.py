@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
-from opshift.passes.backends import measurements, target_files
-from opshift.passes.backends.backend import Measured as Called
-from opshift.passes.backends.backend import Value
+from opshift.passes.backends import door as backends
+from opshift.passes.backends.door import Measured as Called
+from opshift.passes.backends.door import Value
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
@@ -72,7 +72,7 @@ def probe(
     reference = Worker(_REFERENCE)
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
-            raise ValueError(f"{backend} does not run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
+            raise ValueError(f"{backend} does not even run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
         seen = measure(worker, set(ops), progress, Oracle(runtime, reference), keep, quick=quick)
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:
@@ -402,14 +402,14 @@ def text(backend: str, release: str, found: Measured, ops: Collection[str] = (),
     if since:
         facts["since"] = since
     facts["measured"] = {
-        _name(*op): measurements.spelled(finding.called)
+        _name(*op): backends.spelled(finding.called)
         for op, finding in sorted(found.findings.items())
         if finding.newest and finding.called is not None
     }
     tests = f"the node tests of onnx {importlib.metadata.version('onnx')}"
     source = f"measured by `opshift probe` with {backend} {release} and {tests}"
     version = ".".join(release.split(".")[:2])
-    return target_files.write(backend, f"{backend}, as installed by pip", source, version, facts, limits, remarks)
+    return backends.write(backend, f"{backend}, as installed by pip", source, version, facts, limits, remarks)
 
 
 def _name(domain: str, op: str) -> str:

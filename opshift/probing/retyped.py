@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from opshift.passes.backends.backend import Types
+from opshift.passes.backends.door import Types
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
 from opshift.passes.model.imports import opsets

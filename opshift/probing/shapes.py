@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from opshift.passes.backends import target_files
-from opshift.passes.backends.backend import Backend, Measured
+from opshift.passes.backends import door as backends
+from opshift.passes.backends.door import Backend, Measured
 from opshift.passes.model.messages import ModelProto
 from opshift.probing import installed
 from opshift.probing.samples import Sample
@@ -76,7 +76,7 @@ def loadable(source: ModelProto) -> ModelProto:
 def _onnxruntime() -> Backend:
     """What the onnxruntime that is installed reads: the newest that is known, where it is none of those."""
     name = f"onnxruntime-{'.'.join(installed.release('onnxruntime').split('.')[:2])}"
-    return target_files.find(name if name in target_files.targets() else "onnxruntime")
+    return backends.find(name if name in backends.targets() else "onnxruntime")
 
 
 def of_rank(sample: Sample, rank: int) -> Iterator[Sample]:

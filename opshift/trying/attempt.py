@@ -9,13 +9,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from opshift.passes import process, progress
-from opshift.passes.analysis.scope import Scope, inferred
+from opshift.passes.analysis.scope import Scope, open_main_graph
 from opshift.passes.changes import Result
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.stages.operator_names import operator
+from opshift.passes.stages.operator_names import parse_operator
 from opshift.probing import installed
 from opshift.trying import learning, smallest
 from opshift.trying.remedies import (
@@ -58,7 +58,7 @@ def backend_of(goal: Goal, python: str | None = None, adapter: str | None = None
     `python` is the interpreter that has it, `adapter` a file of a user's own that opens models in it.
     """
     if goal.backend is None:
-        raise ValueError("--try runs the result in a backend; name it: --target")
+        raise ValueError("--try needs --target")
     stem = goal.backend.name.rpartition("-")[0]
     if adapter is None and stem not in adapters.KNOWN:
         raise ValueError(f"{goal.backend.name} cannot be tried; {', '.join(adapters.KNOWN)} can be")
@@ -76,10 +76,12 @@ def attempt(
     backend = backend or Backend(manner.backend)
     try:
         progress.tell("run the source")
-        held = expected(replace(source, model=goal.make_tensors(source.model)), wanted)
+        held = expected(replace(source, model=goal.with_ends(source.model)), wanted)
         return _Trying(source, goal, manner, backend, held).run()
     except EngineError as error:
-        return goal.run(source.model, source.folder), Tried(backend.said, IMPOSSIBLE, f"no source to compare: {error}")
+        return goal.run(source.model, source.folder), Tried(
+            backend.said, IMPOSSIBLE, f"the source model does not run: {error}"
+        )
     finally:
         backend.stop()
 
@@ -260,18 +262,18 @@ class _Trying:
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
                 TELL: f"gave its compiler {remedy.what}, which the file cannot hold",
-                DEFAULTS: "left out the attributes that say what holds without them",
-                UNROLL: "written out turn by turn",
-                CROP: "cut off by a Slice what is padded by less than 0",
-                FLOAT: "computed in floats, which hold its sums",
+                DEFAULTS: "removed attributes that equal their defaults",
+                UNROLL: "unrolled",
+                CROP: "replaced negative pads by Slice",
+                FLOAT: "computed in float32, which is exact here",
                 SCALAR: "made its condition a scalar",
-                LEADING: "left out the axes of size 1 that its constants begin with",
-                SPLIT: "one axis after the other",
-                BOUND: "kept its input where its exponentials do not overflow",
-                OPTIMIZE: "computed what is constant",
-                ANNOTATE: "declared the types that follow from the inputs",
-                CLAIMS: "dropped the types that are declared of values",
-                SYMBOLS: "gave symbolic sizes plain names",
+                LEADING: "removed leading axes of size 1 from constants",
+                SPLIT: "reduced one axis at a time",
+                BOUND: "clipped its input where exponentials overflow",
+                OPTIMIZE: "folded constants",
+                ANNOTATE: "declared inferred types",
+                CLAIMS: "dropped declared types",
+                SYMBOLS: "renamed symbolic sizes",
             }[remedy.kind]
             call, symbolic = self._described(op)
             yield Learnt(remedy.kind, remedy.what, op, call, symbolic, answer.status, answer.why, nodes, how)
@@ -289,7 +291,7 @@ class _Trying:
         source = self._remedies.sized
         scope = self._scope
         for node in source.graph.node:
-            if (default_domain(node.domain), node.op_type) == operator(op) and node.input:
+            if (default_domain(node.domain), node.op_type) == parse_operator(op) and node.input:
                 dims = scope.shape(node.input[0])
                 if dims is None:
                     return "with input of unknown rank", True
@@ -299,7 +301,7 @@ class _Trying:
 
     @cached_property
     def _scope(self) -> Scope:
-        return inferred(self._remedies.sized, self._source.folder)
+        return open_main_graph(self._remedies.sized, self._source.folder)
 
 
 def _calls(model: ModelProto, op: str) -> Iterator[object]:
@@ -307,5 +309,5 @@ def _calls(model: ModelProto, op: str) -> Iterator[object]:
         node
         for body in bodies(model)
         for node in body.node
-        if (default_domain(node.domain), node.op_type) == operator(op)
+        if (default_domain(node.domain), node.op_type) == parse_operator(op)
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from opshift.files.writing import writing
-from opshift.passes.backends import target_files
-from opshift.passes.backends.backend import Backend
+from opshift.passes.backends import door as backends
+from opshift.passes.backends.door import Backend
 from opshift.trying.remedies import EXPAND, OPSET
 from opshift.trying.search import DIFFERS
 from opshift.trying.tried import Learnt, Tried
@@ -18,10 +18,10 @@ from opshift.trying.tried import Learnt, Tried
 def check(path: Path) -> None:
     """Raise `ValueError` where nothing could be kept at a path: before a search is what says so."""
     if not path.absolute().parent.is_dir():
-        raise ValueError(f"--learn {path}: there is no such folder")
+        raise ValueError(f"--learn {path}: the folder does not exist")
     if path.exists():
         try:
-            target_files.read(path)
+            backends.read(path)
         except IsADirectoryError:
             raise ValueError(f"--learn {path}: not a target file") from None
 
@@ -41,8 +41,8 @@ def learn(path: Path, target: Backend, tried: Tried, *, file: str = "") -> bool:
     stem, _, version = target.name.rpartition("-")
     held: dict[str, Any] = {"base": os.path.abspath(file) if file else target.name}
     if path.exists():
-        held = target_files.loads(target_files.text_of(path), str(path))
-        target_files.read(path)
+        held = backends.loads(backends.text_of(path), str(path))
+        backends.read(path)
     said = f"learnt by `opshift inline --try` with {tried.backend}"
     limits = [*held.get("limits", ()), *(row for row in _limits(tried) if row not in held.get("limits", ()))]
     row = dict(next(iter(held.get("versions", {}).values()), {}))
@@ -54,9 +54,7 @@ def learn(path: Path, target: Backend, tried: Tried, *, file: str = "") -> bool:
         f"# Besides: {learnt.told(tried.backend)}." for learnt in tried.learnt if learnt.kind not in (EXPAND, OPSET)
     ]
     facts = {key: value for key, value in row.items() if value != []}
-    text = target_files.write(
-        stem, f"{stem}, as tried", said, version, facts, limits, others, base=held.get("base", "")
-    )
+    text = backends.write(stem, f"{stem}, as tried", said, version, facts, limits, others, base=held.get("base", ""))
     with writing(path):
         path.write_text(text, encoding="utf-8", newline="\n")
     return True

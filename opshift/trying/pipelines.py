@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files.lending import lent
 from opshift.passes import goals
-from opshift.passes.backends.resolving import Target
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import NOTHING
+from opshift.passes.inputs.sizes import Sizes
+from opshift.passes.inputs.wanted import Values
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
-from opshift.passes.specialization.sizes import Sizes
-from opshift.passes.specialization.wanted import Values
-from opshift.passes.specialization.wanted import wanted as fixed
 from opshift.passes.stages.operator_names import as_names
+from opshift.passes.targets import Target
 from opshift.trying.search import Bound
 from opshift.trying.trial import Given, Runs
 from opshift.trying.tried import Manner, Tried
@@ -101,17 +101,17 @@ def try_in(
     from opshift.trying import attempt
 
     if tries < 1 or not seconds > 0:
-        raise ValueError("tries is 1 or more, seconds more than 0")
+        raise ValueError("tries must be 1 or more, seconds more than 0")
     goal = goals.inlining(as_names(ops), None, target, None, NOTHING)
     goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
     if run is not None and not callable(run):
-        raise ValueError(f"a function runs a model, given its bytes and the inputs by name, not {run!r}")
+        raise ValueError(f"run must be a function of a model's bytes and its inputs by name, not {run!r}")
     if run is None and goal.backend is None:
-        raise ValueError("name a backend, or give a function that runs a model")
+        raise ValueError("give a backend, or a function that runs a model")
     backend = None if run is None else Given(run)
     found = attempt.backend_of(goal, python, adapter) if backend is None else backend.name
     with heard(progress), lent(model) as (proto, folder, back):
-        convert.checked(proto)
+        convert.check_model(proto)
         wanted = at(asked(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)
         result, tried = attempt.attempt(side, goal, Manner(found, Bound(tries, seconds)), wanted, backend)

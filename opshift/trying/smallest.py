@@ -10,14 +10,14 @@ from typing import Any
 from opshift.files import external
 from opshift.files.writing import writing
 from opshift.passes import progress
-from opshift.passes.analysis.scope import inferred
+from opshift.passes.analysis.scope import open_main_graph
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import tensor_type
 from opshift.trying.search import AGREES, DIED, IMPOSSIBLE, REFUSED, Answer
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
-from opshift.verification.pieces import Pieces
 from opshift.verification.repro import write_tensors
 
 Feeds = Mapping[str, Any]
@@ -128,7 +128,7 @@ class _Search:
         for index, node in enumerate(self._pieces.nodes):
             if not self._varying.isdisjoint(self._pieces.reads(index)):
                 self._varying.update(filter(None, node.output))
-        self._scope = inferred(whole)
+        self._scope = open_main_graph(whole)
 
     def given(self) -> Answer:
         """What the backend says of a model that yields its inputs as they are."""

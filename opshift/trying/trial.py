@@ -123,7 +123,7 @@ class Backend:
             apart = partial(_parted, plainly=plainly) if not self.within else partial(_beyond, within=self.within)
             place, tensor, why = isolation.call(isolation.within, seconds, apart, held, found.outputs)
         except isolation.Ended as ended:
-            late = f"what it yields was not compared within {seconds:.3g} s"
+            late = f"its outputs were not compared within {seconds:.3g} s"
             return Answer(HUNG, late) if ended.late else Answer(REFUSED, str(ended))
         if not why:
             return Answer(AGREES)
@@ -137,7 +137,7 @@ class Backend:
         try:
             whole = external.runnable(model, folder, embedded=True) if folder is not None else model
             if whole.ByteSize() > _SERIALIZED:
-                return Yield(why="the model is larger than the 2 GB that can be handed over")
+                return Yield(why="the model is larger than 2 GB")
             serialized = whole.SerializeToString()
         except InvalidModel as error:
             return Yield(why=str(error))

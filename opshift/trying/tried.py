@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from opshift.passes.specialization.wanted import NOTHING, Wanted
+from opshift.passes.inputs.wanted import NOTHING, Wanted
 from opshift.probing.installed import Installed
 from opshift.trying.search import AGREES, DIFFERS, Bound
 

@@ -1,4 +1,4 @@
-"""Bodies of If, Loop, Scan and functions as models of their own, so that a branch that nobody takes is run, too."""
+"""Compare bodies of If, Loop, Scan and functions as models of their own, so that untaken branches are tested, too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class InnerPair:
-    """Two bodies that stand for each other.
+    """A body of the first model, and its counterpart in the second.
 
     Attributes:
         label: where they stand, such as `then_branch of If "gate"`.
@@ -44,11 +44,11 @@ class InnerPair:
 
     @property
     def reads(self) -> list[str]:
-        """The values of the first model that tell what the body is given."""
+        """The values of the first model that the body's inputs are taken from."""
         return list(dict.fromkeys(filter(None, [*self.outer, *self.node.input])))
 
     def feeds(self, values: Values) -> dict[str, Any]:
-        """What the body is given in its first turn, going by a run of the first model."""
+        """The inputs of the body in its first iteration, in a run of the first model."""
         import numpy as np
 
         given = [values.get(name) for name in self.node.input]
@@ -76,46 +76,61 @@ def _first_slices(node: NodeProto, given: Sequence[Any]) -> list[Any]:
     return [*given[:states], *slices]
 
 
-def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair]:
-    """The bodies in a region that both models have, where they read the same values of the graph around."""
+def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair | None]:
+    """Pair the bodies in a region that both models have and that read the same outer values.
+
+    A counterpart reads the same values of the graph around, but for constants.
+    """
     ours, theirs = (
         [body.pieces.nodes[index] for index in nodes if _holds(body, body.pieces.nodes[index])]
         for body, nodes in ((before, region.before), (after, region.after))
     )
+    if len(ours) != len(theirs):
+        yield None
     for one, other in zip(ours, theirs, strict=False):
-        if (one.domain, one.op_type, len(one.output)) != (other.domain, other.op_type, len(other.output)):
-            return
-        if not _bodies_mean_the_same(one, other, before, after):
-            continue
-        key = default_domain(one.domain), one.op_type, one.overload
-        if key in before.functions and key in after.functions:
+        functions = before.functions.get(_key(one)), after.functions.get(_key(other))
+        if functions[0] is not None and functions[1] is not None:
             yield InnerPair(
                 f"function {one.op_type}",
-                Side(_of_function(before, before.functions[key], one), before.side.folder),
-                Side(_of_function(after, after.functions[key], other), after.side.folder),
+                Side(_of_function(before, functions[0], one), before.side.folder),
+                Side(_of_function(after, functions[1], other), after.side.folder),
                 (),
                 one,
-                tuple(before.functions[key].input),
+                tuple(functions[0].input),
             )
             continue
+        if (one.domain, one.op_type, len(one.output)) != (other.domain, other.op_type, len(other.output)) or not (
+            _bodies_mean_the_same(one, other, before, after)
+        ):
+            yield None
+            continue
         for (name, place, graph), (_, _, counterpart) in zip(subgraphs(one), subgraphs(other), strict=False):
-            outer = [_outer(graph, before), _outer(counterpart, after)]
-            if not all(map(comparison.is_shared, outer[0] | outer[1])) or len(graph.input) != len(counterpart.input):
+            outer = {
+                name
+                for body, inner in ((before, graph), (after, counterpart))
+                for name in _outer(inner, body)
+                if name not in body.constants
+            }
+            if not all(map(comparison.is_shared, outer)) or len(graph.input) != len(counterpart.input):
+                yield None
                 continue
-            shared = sorted(n for n in outer[0] | outer[1] if n not in before.constants)
             called = one.name or next(filter(None, one.output), "")
             yield InnerPair(
                 f'{name}{place or ""} of {one.op_type} "{called}"',
-                Side(_of_graph(before, graph, shared), before.side.folder),
-                Side(_renamed_inputs(_of_graph(after, counterpart, shared), graph), after.side.folder),
-                tuple(shared),
+                Side(_of_graph(before, graph, sorted(outer)), before.side.folder),
+                Side(_renamed_inputs(_of_graph(after, counterpart, sorted(outer)), graph), after.side.folder),
+                tuple(sorted(outer)),
                 one,
                 tuple(value.name for value in graph.input),
             )
 
 
+def _key(node: NodeProto) -> tuple[str, str, str]:
+    return default_domain(node.domain), node.op_type, node.overload
+
+
 def _bodies_mean_the_same(one: NodeProto, other: NodeProto, before: Body, after: Body) -> bool:
-    """Whether two nodes run their bodies alike: with the same attributes, and a Scan of 8 takes batches apart."""
+    """Whether two nodes run their bodies alike: the same attributes, and the same way to split batches."""
     plain = [
         sorted(a.SerializeToString() for a in node.attribute if a.type != AttributeProto.GRAPH) for node in (one, other)
     ]
@@ -124,12 +139,11 @@ def _bodies_mean_the_same(one: NodeProto, other: NodeProto, before: Body, after:
 
 
 def _holds(body: Body, node: NodeProto) -> bool:
-    key = default_domain(node.domain), node.op_type, node.overload
-    return key in body.functions or any(True for _ in subgraphs(node))
+    return _key(node) in body.functions or any(True for _ in subgraphs(node))
 
 
 def _outer(graph: GraphProto, body: Body) -> set[str]:
-    """The values of the main graph that a graph inside of it reads."""
+    """List the outer values that a body reads."""
     read: set[str] = set()
     made: set[str] = set()
     for inner in with_nested([graph]):
@@ -161,7 +175,7 @@ def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto
 
 
 def _renamed_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
-    """The model with its first inputs called as in another one."""
+    """Rename the first inputs of a model as in another one."""
     names = {value.name: other.name for value, other in zip(model.graph.input, like.input, strict=False)}
     names = {old: new for old, new in names.items() if old != new}
     if names:
@@ -181,7 +195,7 @@ def _renamed_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
 
 
 def _of_function(body: Body, function: FunctionProto, call: NodeProto) -> ModelProto:
-    """A function with the attributes of a call, as a model."""
+    """Make a model of a function with the attributes of a call."""
     source = body.side.model
     model = ModelProto(ir_version=source.ir_version, opset_import=function.opset_import)
     model.functions.extend(source.functions)
@@ -215,7 +229,7 @@ def _bind_attributes(node: NodeProto, given: Mapping[str, AttributeProto]) -> No
 
 
 def with_types(side: Side, feeds: Values, types: Mapping[str, TypeProto]) -> Side:
-    """The body with types for the inputs that it does not declare."""
+    """Give types to inputs that the body does not declare."""
     from opshift.verification.parts import type_of
 
     model = ModelProto()

@@ -1,8 +1,9 @@
-"""Rows that reach each leaf of a tree ensemble of ai.onnx.ml, right beside what its nodes compare with."""
+"""Draw rows that reach each leaf of a tree ensemble, right beside its thresholds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ _OPERATORS = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
 
 @dataclass(frozen=True)
 class _Trees:
-    """The nodes of all trees; a child is the place of a node, or -1 for a leaf."""
+    """The nodes of all trees; a child is the index of a node, or -1 for a leaf."""
 
     roots: Sequence[int]
     features: Sequence[int]
@@ -33,25 +34,55 @@ class _Trees:
     true: Sequence[int]
     false: Sequence[int]
 
+    @cached_property
+    def parents(self) -> dict[int, tuple[int, bool]]:
+        """The node above each node, and whether it is on its true side."""
+        sides = [(self.true, True), (self.false, False)]
+        return {child: (place, holds) for side, holds in sides for place, child in enumerate(side) if child >= 0}
+
 
 def is_tree_ensemble(node: NodeProto) -> bool:
     return default_domain(node.domain) == "ai.onnx.ml" and node.op_type in _OPERATORS
 
 
 def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> Array:
-    """Draw rows for each leaf: at the lower ends of the numbers that lead there, at the upper ones, and one with a NaN.
+    """Draw rows for each leaf: just above and just below the thresholds on its path, and one with NaN.
 
-    There are at most `MOST_ROWS`, in any order, which lead to some leaves if there are more; none where the attributes
-    are no trees.
+    There are at most `MOST_ROWS`, in any order. If there are more leaves, half of the rows go where chance leads them,
+    and the others to leaves that these have not reached. There are none where the attributes are no trees.
     """
     dtype = np.dtype(dtype)
     try:
         trees = _read(node, dtype)
-        found = [row for box in _boxes(trees, dtype, rng) if box for row in _rows_in(box, trees, features, rng)]
+        is_large = _count_leaves(trees) * _PER_LEAF > MOST_ROWS
+        boxes = _walks(trees, dtype, rng, MOST_ROWS // 2 // _PER_LEAF) if is_large else _boxes(trees, dtype)
+        found = [row for box in boxes if box for row in _rows_in(box, trees, features, rng)]
+        if is_large:
+            reached = _reach(trees, np.array(found, dtype).reshape(-1, features))
+            missing = rng.permutation(np.flatnonzero(_leaves(trees) & ~reached))[: MOST_ROWS - len(found)]
+            near = [_box_of(trees, int(leaf), dtype) for leaf in missing]
+            found += [next(_rows_in(box, trees, features, rng)) for box in near if box]
     except (IndexError, KeyError, TypeError, ValueError):
         found = []
     rows = np.array(found, dtype).reshape(-1, features)
     return rng.permutation(rows)[:MOST_ROWS]
+
+
+def count_unreached(node: NodeProto, rows: Array) -> tuple[int, int]:
+    """How many leaves no row reaches, and how many there are; rows with a NaN do not count.
+
+    Leaves to which no number leads are left out, as far as there are not too many to tell.
+    """
+    try:
+        trees = _read(node, rows.dtype)
+        if "BRANCH_MEMBER" in trees.modes:
+            return 0, 0
+        leaves = _leaves(trees)
+        missing = np.flatnonzero(leaves & ~_reach(trees, rows))
+        dead = sum(_box_of(trees, int(leaf), rows.dtype) is None for leaf in missing[:MOST_ROWS])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return 0, 0
+    return len(missing) - dead, int(leaves.sum()) - dead
 
 
 def _read(node: NodeProto, dtype: Any) -> _Trees:
@@ -85,14 +116,8 @@ def _numbers(value: Any) -> Array:
     return np.array(tensors.array(value) if isinstance(value, TensorProto) else value).reshape(-1)
 
 
-def _boxes(trees: _Trees, dtype: Any, rng: np.random.Generator) -> Iterator[_Box]:
-    """For each leaf, the least and the largest number that leads there, by feature; of very many leaves, for some."""
-    nodes = zip(trees.modes, trees.true, trees.false, strict=True)
-    leaves = sum((true < 0) + (false < 0) for mode, true, false in nodes if mode != "LEAF")
-    if leaves > MOST_ROWS // _PER_LEAF:
-        roots = rng.permutation(trees.roots)
-        yield from (_walk(trees, roots[turn % len(roots)], dtype, rng) for turn in range(MOST_ROWS // _PER_LEAF))
-        return
+def _boxes(trees: _Trees, dtype: Any) -> Iterator[_Box]:
+    """For each leaf (of very many, for some), compute the range of each feature that leads there."""
     most, visited = 2 * len(trees.features), 0
     waiting: list[tuple[int, _Box]] = [(root, {}) for root in trees.roots]
     while waiting and visited <= most:
@@ -105,8 +130,59 @@ def _boxes(trees: _Trees, dtype: Any, rng: np.random.Generator) -> Iterator[_Box
                 waiting.append((child, inside))
 
 
+def _count_leaves(trees: _Trees) -> int:
+    return int(_leaves(trees).sum())
+
+
+def _leaves(trees: _Trees) -> Array:
+    """Whether there is a leaf on the true side of each node, then on the false side of each, in one vector."""
+    inner = np.array([mode != "LEAF" for mode in trees.modes])
+    return np.concatenate([inner & (np.asarray(side, np.int64) < 0) for side in (trees.true, trees.false)])
+
+
+def _reach(trees: _Trees, rows: Array) -> Array:
+    """Whether a row comes to each of these leaves."""
+    count, rows = len(trees.features), rows[~np.isnan(rows).any(axis=1)]
+    reached = np.zeros(2 * count, bool)
+    modes = np.array([_MODES.index(mode) if mode != "LEAF" else 0 for mode in trees.modes])
+    features, true, false = (np.asarray(held, np.int64) for held in (trees.features, trees.true, trees.false))
+    for root in trees.roots:
+        at, here = np.full(len(rows), root), np.arange(len(rows))
+        for _ in range(count):
+            x, split, mode = rows[here, features[at]], trees.splits[at], modes[at]
+            holds = np.choose(mode, [x <= split, x < split, x >= split, x > split, x == split, x != split])
+            after = np.where(holds, true[at], false[at])
+            reached[(at + np.where(holds, 0, count))[after < 0]] = True
+            at, here = after[after >= 0], here[after >= 0]
+            if not len(at):
+                break
+    return reached
+
+
+def _box_of(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
+    """The least and the largest number that leads to one of these leaves, by feature; None where none does."""
+    count = len(trees.features)
+    way = [(leaf % count, leaf < count)]
+    while way[-1][0] in trees.parents and len(way) <= count:
+        way.append(trees.parents[way[-1][0]])
+    box = _Box()
+    for place, holds in reversed(way):
+        ends = _sides(trees.modes[place], trees.splits[place])[0 if holds else 1]
+        least, largest = box.get(trees.features[place], (dtype.type(-np.inf), dtype.type(np.inf)))
+        box[trees.features[place]] = max(least, ends[0]), min(largest, ends[1])
+        if not box[trees.features[place]][0] <= box[trees.features[place]][1]:
+            return None
+    return box
+
+
+def _walks(trees: _Trees, dtype: Any, rng: np.random.Generator, count: int) -> Iterator[_Box]:
+    """The ways to leaves, from each root in turn."""
+    roots = rng.permutation(trees.roots)
+    yield from (_walk(trees, roots[turn % len(roots)], dtype, rng) for turn in range(count))
+
+
 def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Box:
-    """The way to one leaf of a tree, left or right by chance."""
+    """Follow a random path from a root to a leaf."""
     place, box = root, _Box()
     for _ in trees.features:
         branches = _branches(trees, place, box, dtype)
@@ -119,7 +195,7 @@ def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Bo
 
 
 def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[int, _Box]]:
-    """The children of a node that numbers in a box lead to, and which of these numbers lead there."""
+    """List the children that a range of values can reach, with the part of the range that does."""
     feature, found = trees.features[place], list[tuple[int, _Box]]()
     for child, ends in zip(
         (trees.true[place], trees.false[place]), _sides(trees.modes[place], trees.splits[place]), strict=True
@@ -132,7 +208,7 @@ def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[in
 
 
 def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """The least and the largest number that goes to the true branch, and those of the false one."""
+    """Split a range by a comparison: the values that go to the true branch, and to the false one."""
     low, high = type(split)(-np.inf), type(split)(np.inf)
     if mode in ("BRANCH_LEQ", "BRANCH_GT"):
         sides = (low, split), (np.nextafter(split, high), high)
@@ -146,7 +222,7 @@ def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def _rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Rows at both ends of a box, and one with a NaN; other features have any number that is compared."""
+    """Draw rows at both ends of a range, and one with NaN; other features are random thresholds."""
     for end in range(2):
         row = rng.choice(trees.splits, features)
         for feature, ends in box.items():

@@ -74,7 +74,7 @@ class Callers:
         for caller, of in self.functions.items():
             for node, callee, seen in of.calls:
                 callers.setdefault(callee, []).append((caller, node, seen))
-        own = {key: _united(omitted for _, omitted in of.asking) for key, of in self.functions.items()}
+        own = {key: _unite(omitted for _, omitted in of.asking) for key, of in self.functions.items()}
         for key, of in self.functions.items():
             if key[:2] in inlined and of.defaults:  # which takes the place of what a caller's caller does not bind
                 own[key] = own[key].united(Omitted(_NOTHING, of.defaults))
@@ -211,12 +211,12 @@ def _optional(
     attributes = {
         a.ref_attr_name
         for a in node.attribute
-        if a.ref_attr_name and a.ref_attr_name not in defaults and not _required(node, schema, a.name)
+        if a.ref_attr_name and a.ref_attr_name not in defaults and not _is_required(node, schema, a.name)
     }
     return Omitted(frozenset(inputs), frozenset(attributes)) if inputs or attributes else None
 
 
-def _required(node: NodeProto, schema: schemas.Schema | None, name: str) -> bool:
+def _is_required(node: NodeProto, schema: schemas.Schema | None, name: str) -> bool:
     """Whether a call without the attribute is none: a Constant has one, whatever its name is."""
     if schema is None or name not in schema.attributes:
         return False
@@ -240,7 +240,7 @@ def handed_on(
     return Omitted(frozenset(inputs), frozenset(attributes))
 
 
-def _united(parts: Iterable[Omitted]) -> Omitted:
+def _unite(parts: Iterable[Omitted]) -> Omitted:
     found = NOTHING_OMITTED
     for part in parts:
         found = found.united(part)

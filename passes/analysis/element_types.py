@@ -30,7 +30,7 @@ def elem_type(scope: Known, name: str) -> int:
         maker = None if found else owner.source_of(name)
         if maker is None:
             break
-        found, name = told(*maker, name, owner)
+        found, name = find_output_type(*maker, name, owner)
         if found or not name:
             break
         owner = owner.owner(name)
@@ -64,7 +64,7 @@ def spread(scope: Known, nodes: Sequence[NodeProto], stated: Container[str]) -> 
 _BY_ATTRIBUTE = frozenset(("Cast", "Constant"))
 
 
-def told(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:
+def find_output_type(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:
     """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
     domain, op, outputs, inputs = default_domain(node.domain), node.op_type, node.output, node.input
     if op == "Cast" and not domain:

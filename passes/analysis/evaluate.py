@@ -54,7 +54,7 @@ def constant(node: NodeProto, scope: Known, depth: int = _DEPTH) -> TensorProto 
         return None
     name = node.output[0]
     if name not in scope.folded:
-        scope.folded[name] = _computed(node, scope, depth)
+        scope.folded[name] = _compute(node, scope, depth)
     return scope.folded[name]
 
 
@@ -68,7 +68,7 @@ def opaque(nodes: Sequence[NodeProto]) -> set[str]:
     return found
 
 
-def _computed(node: NodeProto, scope: Known, depth: int) -> TensorProto | None:
+def _compute(node: NodeProto, scope: Known, depth: int) -> TensorProto | None:
     if node.op_type in _OF_SHAPES:
         return _static_shape(node, scope)
     feeds: dict[str, TensorProto] = {}

@@ -87,12 +87,12 @@ def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) 
         return Resolved(source)
     variants = calls.variants()
     if sum(map(len, variants.values())) - len(variants) > MOST_COPIES:
-        why = f"calls of functions leave out inputs and attributes in too many ways; {MOST_COPIES} could be expressed"
+        why = f"calls of functions omit inputs and attributes in too many combinations; supported: {MOST_COPIES}"
         return Resolved(source, refusals=[Refusal("", "graph", "", 0, False, why)])
     result = Resolved(source)
     for key, of in calls.functions.items():
         if key in variants and not variants[key] and key[:2] not in inlined:
-            result.refusals += _unjudged(key, calls, of)
+            result.refusals += _refuse_unjudged(key, calls, of)
     result.stuck = {key[:2] for key, found in variants.items() if len(found) > 1 and schemas.known_domain(key[0])}
     result.stuck = {op for op in result.stuck if op not in inlined}
     if result.refusals or result.stuck or not any(any(variant) for found in variants.values() for variant in found):
@@ -114,7 +114,7 @@ def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
     return found
 
 
-def _unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
+def _refuse_unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
     """A refusal for each node of a function that nobody calls whose answer hangs on calls."""
     where = function_place(*key[:2])
     handed = [
@@ -125,7 +125,7 @@ def _unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
     for node, omitted in (*of.asking, *handed):
         if any(omitted):
             name, domain = node.name or next(iter(node.output), ""), default_domain(node.domain)
-            why = f"no call of the function says whether there is {omitted}; what is called could be expressed"
+            why = f"no call of the function tells whether {omitted} is given; supported: functions that are called"
             yield Refusal(name, node.op_type, domain, 0, False, why, where)
 
 
@@ -142,7 +142,7 @@ class _Writing:
         self._names: dict[Callee, dict[Omitted, str]] = {}
         fresh = Names(source).fresh
         for key, (_, *others) in ((key, found) for key, found in variants.items() if len(found) > 1):
-            self._names[key] = {variant: fresh(_named(key[1], variant)) for variant in others}
+            self._names[key] = {variant: fresh(_name_variant(key[1], variant)) for variant in others}
         self._renamed = {key[:2] for key in self._names}
         self.result = Resolved(ModelProto())
         model = self.result.model
@@ -189,14 +189,14 @@ class _Writing:
             retain(node.attribute, [a.ref_attr_name not in omitted.attributes for a in node.attribute])
 
     def _note(self, function: FunctionProto, first: Omitted, others: list[Omitted]) -> None:
-        how = f"No call has {first}, which is left out in the body"
+        how = f"No call gives {first}; removed it from the body"
         if others:
-            how = f"Calls leave out different inputs or attributes; there is a copy for each of {1 + len(others)} forms"
+            how = f"Calls omit different inputs or attributes; made {1 + len(others)} copies of the function"
         opset = next((i.version for i in function.opset_import if not default_domain(i.domain)), 0)
         self.result.changes.append(
             Change(function.name, function.name, default_domain(function.domain), opset, opset, how)
         )
 
 
-def _named(name: str, variant: Omitted) -> str:
+def _name_variant(name: str, variant: Omitted) -> str:
     return "_without_".join([name, *sorted(variant.inputs | variant.attributes)])

@@ -111,8 +111,8 @@ def _all(ask: Callable[[Known, str], int | None], owner: Known, names: Sequence[
     return found
 
 
-def _transposed(look: Look, owner: Known, node: NodeProto) -> int | None:
-    order = listed(node, "perm")
+def _rank_of_transpose(look: Look, owner: Known, node: NodeProto) -> int | None:
+    order = read_ints_attribute(node, "perm")
     return len(order) if order else look.rank(owner, node.input[0])
 
 
@@ -121,18 +121,18 @@ def _product(look: Look, owner: Known, node: NodeProto) -> int | None:
     return max(ranks) if ranks and min(ranks) > 1 else None
 
 
-def _reshaped(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_reshape(look: Look, owner: Known, node: NodeProto) -> int | None:
     if len(node.input) < 2:
-        return len(listed(node, "shape") or ()) or None
+        return len(read_ints_attribute(node, "shape") or ()) or None
     return look.length(owner, node.input[1])
 
 
-def _squeezed(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_squeeze(look: Look, owner: Known, node: NodeProto) -> int | None:
     axes, before = _axes(owner, node), look.rank(owner, node.input[0])
     return before - len(axes) if before is not None and axes and before >= len(axes) else None
 
 
-def _unsqueezed(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_unsqueeze(look: Look, owner: Known, node: NodeProto) -> int | None:
     axes, before = _axes(owner, node), look.rank(owner, node.input[0])
     return before + len(axes) if before is not None and axes else None
 
@@ -141,7 +141,7 @@ def _matrix(look: Look, owner: Known, node: NodeProto) -> int:
     return 2
 
 
-def _gathered(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_gather(look: Look, owner: Known, node: NodeProto) -> int | None:
     ranks = _all(look.rank, owner, node.input)
     return sum(ranks) - 1 if ranks and ranks[0] else None
 
@@ -150,7 +150,7 @@ def _as_long(look: Look, owner: Known, node: NodeProto) -> int | None:
     return look.length(owner, node.input[0])
 
 
-def _joined(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_concat(look: Look, owner: Known, node: NodeProto) -> int | None:
     lengths = _all(look.length, owner, node.input)
     return sum(lengths) if lengths else None
 
@@ -159,10 +159,10 @@ def _counted(look: Look, owner: Known, node: NodeProto) -> int | None:
     return None if node.attribute else look.rank(owner, node.input[0])
 
 
-def _sliced(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_slice(look: Look, owner: Known, node: NodeProto) -> int | None:
     whole, bounds = look.length(owner, node.input[0]), list[int]()
     for name in node.input[1:]:
-        held = held_integers(owner, name)
+        held = read_held_integers(owner, name)
         if held is None or len(held) != 1:
             return None
         bounds += held
@@ -174,16 +174,16 @@ def _sliced(look: Look, owner: Known, node: NodeProto) -> int | None:
 
 def _axes(owner: Known, node: NodeProto) -> list[int] | None:
     """The axes of a call, in an attribute or an input; None where they are open, or all are meant."""
-    axes = listed(node, "axes") if len(node.input) < 2 else held_integers(owner, node.input[1])
+    axes = read_ints_attribute(node, "axes") if len(node.input) < 2 else read_held_integers(owner, node.input[1])
     return axes if axes and len(set(axes)) == len(axes) else None
 
 
-def held_integers(owner: Known, name: str) -> list[int] | None:
+def read_held_integers(owner: Known, name: str) -> list[int] | None:
     held = owner.tensor(name, tensors.SMALL) if name else None
     return None if held is None else tensors.integers(held)
 
 
-def listed(node: NodeProto, name: str) -> list[int] | None:
+def read_ints_attribute(node: NodeProto, name: str) -> list[int] | None:
     return next((list(a.ints) for a in node.attribute if a.name == name and not a.ref_attr_name), None)
 
 
@@ -191,12 +191,12 @@ _Tell = Callable[[Look, Known, NodeProto], "int | None"]
 _RANKS: dict[str, _Tell] = {
     "ConstantOfShape": _as_long,
     "Flatten": _matrix,
-    "Gather": _gathered,
+    "Gather": _rank_of_gather,
     "Gemm": _matrix,
     "MatMul": _product,
-    "Reshape": _reshaped,
-    "Squeeze": _squeezed,
-    "Transpose": _transposed,
-    "Unsqueeze": _unsqueezed,
+    "Reshape": _rank_of_reshape,
+    "Squeeze": _rank_of_squeeze,
+    "Transpose": _rank_of_transpose,
+    "Unsqueeze": _rank_of_unsqueeze,
 }
-_LENGTHS: dict[str, _Tell] = {"Cast": _as_long, "Concat": _joined, "Shape": _counted, "Slice": _sliced}
+_LENGTHS: dict[str, _Tell] = {"Cast": _as_long, "Concat": _rank_of_concat, "Shape": _counted, "Slice": _rank_of_slice}

@@ -1,40 +1,36 @@
-"""`Scope` answers four questions about a name in a graph.
+"""`Scope` answers four questions about a name in a graph as it is now, while it is rewritten.
 
 | question | asked of a name, here or in an outer graph |
 |---|---|
 | which node produces it? | `producer` |
 | is it constant, and what is its value? | `is_constant`; `tensor`, `array`, `ints` |
-| what type does it have? | `type`, `elem_type` |
-| what shape does it have? | `shape`, `rank`, `size` |
+| what type does it have? | `type`, `elem_type`; `type_with_origin` says where that comes from |
+| what shape does it have? | `shape`, `rank`, `size`; `shape_with_origin` |
 
-Steps, patterns and rules of optimization need no others. A type or a shape comes from inference, from what steps state
-of values that they make, or, where nothing else tells it, from what the model declares; `Context.trust` keeps a list of
-the last ones.
+Steps, patterns and rules of optimization need no others. An answer is *inferred* from inputs, constants and nodes, or
+only *declared* by the model, or *unknown*. `Context.trust` keeps a list of declared types that were taken.
 
-Inference itself asks about the values of one body, and does not look around. `maker` is the node that produces a value
-now, `written` the same with its opset if the conversion made it, `source_of` the node that tells the type (that of the
-source, if the one that replaced it has the same), `origin` that node unless it has told all that it can. `own_type` is
-the whole answer, `stated` what is known without a look at the node, `certain` what is known without inference,
-`declared` what the model says.
+`Scope.source` answers them about the model before any change. What inference itself asks of a body is `Inferable`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from opshift.passes.analysis import claims, evaluate, formals, ranks, sizes
 from opshift.passes.analysis import element_types as elements
+from opshift.passes.analysis import evaluate, formals, ranks, sizes
 from opshift.passes.analysis.callers import Callee, key_of, refers
+from opshift.passes.analysis.inferable import Inferable, is_constant_node
 from opshift.passes.analysis.inferring.type_inference import Inference, is_whole
 from opshift.passes.analysis.inferring.weightless import OVERRIDABLE_SINCE
+from opshift.passes.analysis.knowledge import Origin
 from opshift.passes.analysis.trust import Trust
 from opshift.passes.model import imports, installed, tensor_data, tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import (
-    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -44,7 +40,7 @@ from opshift.passes.model.messages import (
     default_domain,
 )
 from opshift.passes.model.traversal import Body, holding, subgraphs, unread
-from opshift.passes.model.types import Dim, dims_of, elem_type_of, tensor_type
+from opshift.passes.model.types import Dim, dims_of, elem_type_of
 from opshift.passes.model.types import has_shape as has_shape
 
 if TYPE_CHECKING:
@@ -52,21 +48,11 @@ if TYPE_CHECKING:
     from opshift.passes.analysis.blocks import Blocks
 
 
-class Recalling(Protocol):
-    """A script that was replayed, and tells only when asked which nodes it made."""
-
-    @property
-    def edits(self) -> bool: ...
-    @property
-    def opaque(self) -> bool: ...
-    def recall(self, made: Sequence[NodeProto | bytes], scope: Scope, /) -> None: ...
-
-
 class Context:
-    """What all scopes of one model share. `source` is the model before any change, for type inference.
+    """What all scopes of one model share. `source` is the unchanged model, for type inference.
 
-    A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
-    `survey` is that of the source, if there is one, `blocks` what is known of channels that lie in some.
+    If `trusting`, declared shapes count where inference finds none, as conversions need. `survey` is the source's,
+    `blocks` what is known of blocked layouts.
     """
 
     def __init__(
@@ -96,7 +82,7 @@ class Context:
 
     @property
     def unread(self) -> set[str]:
-        """Names that nodes of the source model give to outputs that nobody reads."""
+        """The names of unused outputs of nodes in the source."""
         if self._unread is None:
             self._unread = unread(self._source)
         return self._unread
@@ -108,12 +94,12 @@ class Context:
 
     @cached_property
     def doubtful(self) -> dict[Callee, frozenset[str]]:
-        """The inputs of functions of the source model that calls may leave out."""
+        """For each function of the source, the inputs that some calls omit."""
         return formals.doubtful(self._source)
 
 
-class Scope:
-    """One graph or function body inside its surroundings.
+class Scope(Inferable):
+    """What is known of the values of one graph or function body, outer scopes included.
 
     `opset` is the default domain's version that the source nodes are written at. `path` finds the graph in the
     source model; it is None for graphs that the conversion made.
@@ -127,39 +113,27 @@ class Scope:
         parent: Scope | None = None,
         path: tuple[Any, ...] | None = None,
     ):
-        self.body = body
-        self.context = context
-        self.opset = opset
-        self.parent = parent
-        self.path = path
-        self.made: dict[str, tuple[NodeProto, int]] = {}
-        self.later: dict[str, tuple[Recalling, Sequence[NodeProto | bytes]]] = {}  # not yet in `made`, see `written`
-        self.typed: dict[str, TypeProto] = {}
-        self.folded: dict[str, TensorProto | None] = {}
-        self.elem_types: dict[str, int] = {}
-        self._judged: set[str] = set()  # outputs of nodes of the source that have told all that they can
-        self._told: set[str] = set()  # the same of nodes that were made, whose places others may still take
-        self._settled: set[str] = set()  # the same of nodes that were made and stay
+        super().__init__(body, context, opset, parent, path)
+        self.context: Context = context
+        self.parent: Scope | None = parent
         self._elements: dict[str, list[str]] = {}
-        self._given: frozenset[str] | None = None
         self._ends: dict[str, tuple[Scope | None, str]] = {}  # None is this scope, which must not hold itself
-        self._producers: dict[str, NodeProto] | None = None
         self.shared: dict[bytes, str] = {}
         self.spelled: dict[bytes, tuple[str, bytes]] = {}  # the same, and as a file holds it, where scripts asked
         self.answered: dict[tuple[str, str], tuple[Any, object]] = {}  # of initializers here, what replays asked
         self.constants_made: set[str] = set()
 
     def inside(self, body: GraphProto, opset: int) -> Scope:
-        """The scope of a graph that a node made here holds."""
+        """Make the scope of a subgraph of a new node."""
         return Scope(body, self.context, opset, self)
 
     def nested(self, body: GraphProto, index: int, attribute: str, k: int) -> Scope:
-        """The scope of a graph that the node at this index holds, here as in the source model."""
+        """Make the scope of a subgraph that the source has at the same place."""
         path = None if self.path is None else (*self.path, (index, attribute, k))
         return Scope(body, self.context, self.opset, self, path)
 
     def branches(self, node: NodeProto, opset: int) -> list[tuple[GraphProto, Scope]]:
-        """The graphs that a node holds, with their scopes: at their places, where the node is one of the source."""
+        """List the subgraphs of a node, with their scopes."""
         place = None if self.path is None else self._places.get(node.output[0])
         if place is None or self.body.node[place] is not node:
             return [(graph, self.inside(graph, opset)) for _, _, graph in subgraphs(node)]
@@ -167,7 +141,7 @@ class Scope:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """Where the nodes stand that may hold graphs, by the first value that they make."""
+        """The index of each node with subgraphs, by its first output."""
         return {node.output[0]: index for index, node in holding(self.body) if node.output}
 
     @property
@@ -176,31 +150,13 @@ class Scope:
 
     # --- who makes it ---------------------------------------------------------------------------------------
 
-    @property
-    def producers(self) -> dict[str, NodeProto]:
-        if self._producers is None:
-            self._producers = {name: node for node in self.body.node for name in node.output[:] if name}
-        return self._producers
-
-    @cached_property
-    def initializers(self) -> dict[str, TensorProto]:
-        """The initializers that nobody can override."""
-        given = self._inputs() if self.context.overridable else frozenset()
-        lasting = given.isdisjoint(self._tensors)
-        return self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
-
-    @cached_property
-    def _tensors(self) -> dict[str, TensorProto]:
-        """All initializers."""
-        return {tensor.name: tensor for tensor in self.graph.initializer} if self.graph else {}
-
     @cached_property
     def results(self) -> dict[str, ValueInfoProto]:
         """The outputs of the graph by name; empty in a function."""
         return {value.name: value for value in reversed(self.graph.output)} if self.graph else {}
 
     def owner(self, name: str) -> Scope | None:
-        """The innermost scope, this one or one around it, that defines `name`."""
+        """Find the innermost scope that defines `name`."""
         scope: Scope | None = self
         while scope is not None and not scope._defines(name):
             scope = scope.parent
@@ -209,50 +165,12 @@ class Scope:
     def _defines(self, name: str) -> bool:
         if name in self.made or name in self.initializers:  # which is told without a look at all nodes
             return True
-        return name in self._inputs() or name in self.producers
-
-    def _inputs(self) -> frozenset[str]:
-        if self._given is None:
-            body = self.body
-            given = body.input if isinstance(body, FunctionProto) else (value.name for value in body.input)
-            sparse = () if self.graph is None else self.graph.sparse_initializer
-            self._given = frozenset([*given, *(held.values.name for held in sparse)])
-        return self._given
+        return name in self.source.inputs or name in self.source.producers
 
     def producer(self, name: str) -> NodeProto | None:
         """The node that produces `name`, here or in an outer graph; None for inputs and initializers."""
         owner = self.owner(name)
         return None if owner is None else owner.maker(name)
-
-    def maker(self, name: str) -> NodeProto | None:
-        """The node of this body that produces `name`."""
-        made = self.written(name)
-        if made is not None:
-            return made[0]
-        return None if name in self.initializers else self.producers.get(name)
-
-    def written(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node that the conversion made and that produces `name`, with its opset; None for nodes of the source."""
-        if name in self.later:
-            script, made = self.later[name]
-            script.recall(made, self)
-        return self.made.get(name)
-
-    def source_of(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that tells the type of `name`, and its opset: that of the source if it was replaced."""
-        if name in self.made or (name in self.later and self.later[name][0].edits):
-            return self.written(name)
-        node = self.producers.get(name)
-        return None if node is None else (node, self.opset)
-
-    def is_opaque(self, name: str) -> bool:
-        """Whether it is known, without a look at the producer, that a value cannot be evaluated."""
-        return name in self.later and self.later[name][0].opaque
-
-    def opset_of(self, node: NodeProto) -> int:
-        """The opset of the default domain that a node of this body is written at now."""
-        made = self.written(next(iter(node.output), ""))
-        return made[1] if made and made[0] is node else self.opset
 
     @cached_property
     def _doubtful(self) -> frozenset[str]:
@@ -269,9 +187,9 @@ class Scope:
     # --- what it holds --------------------------------------------------------------------------------------
 
     def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
-        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes.
+        """The constant `name`, found through initializers, Constant, Identity and outer scopes.
 
-        One of more than `most` elements is None, too: its bytes may have to be read from a file.
+        None also for more than `most` elements, which may have to be read from a file.
         """
         if self.is_opaque(name):
             return None
@@ -281,7 +199,7 @@ class Scope:
         node = scope.maker(name)
         if node is None:
             return scope.held(name, most)
-        if _is_constant(node):
+        if is_constant_node(node):
             return self._at_hand(tensors.of_constant(node), most)
         return evaluate.constant(node, scope)
 
@@ -310,7 +228,7 @@ class Scope:
         return scope, name
 
     def held(self, name: str, most: int | None = None) -> TensorProto | None:
-        """The initializer `name` of this very body; None for one of more than `most` elements."""
+        """The initializer `name` of this body; None for more than `most` elements."""
         return self._at_hand(self.initializers.get(name), most)
 
     def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
@@ -319,7 +237,7 @@ class Scope:
         return tensor_data.load(held, self.context.folder)
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value is constant. The data of initializers are not read for that."""
+        """Whether a value is constant; does not read its data."""
         owner = self.owner(name)
         return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
 
@@ -336,134 +254,45 @@ class Scope:
     # --- what type it has -----------------------------------------------------------------------------------
 
     def type(self, name: str) -> TypeProto | None:
-        """The type of a value, declared or inferred; None where nothing is known."""
-        if name in self.producers and (known := self._inferred_alone(name)) is not None:
+        """The type of a value; None where nothing is known."""
+        if name in self.source.producers and (known := self._inferred_alone(name)) is not None:
             return known
         scope = self.owner(name) if name else None
         return None if scope is None else scope.own_type(name)
 
-    def own_type(self, name: str) -> TypeProto | None:
-        """The type of a value of this body, by all that can be known."""
-        known = self.stated(name)
-        if (known is None or not has_shape(known)) and (origin := self.origin(name)) is not None:
-            self.context.inference.node(*origin, self)
-            known = self.typed.get(name) or known
-        self.notice(name, known)
-        return known
+    def type_with_origin(self, name: str) -> tuple[TypeProto | None, Origin]:
+        """The type of a value, and where it comes from."""
+        found, scope = self.type(name), self.owner(name) if name else None
+        if scope is None or found is None:
+            return None, Origin.UNKNOWN
+        return found, Origin.DECLARED if scope.is_claim(name, found) else Origin.INFERRED
+
+    def shape_with_origin(self, name: str) -> tuple[list[Dim] | None, Origin]:
+        """The dimensions of a tensor, and where they come from."""
+        dims, (found, origin) = self.shape(name), self.type_with_origin(name)
+        if dims is None:
+            return None, Origin.UNKNOWN
+        return dims, origin if found is not None and has_shape(found) else Origin.INFERRED
 
     def names_sizes(self, name: str) -> bool:
-        """Whether inference alone tells the whole shape of a value, in numbers and symbols of the model."""
+        """Whether inference alone finds the whole shape, in numbers and the model's symbols."""
         scope = self.owner(name)
         return scope is not None and is_whole(scope._inferred_alone(name))
 
     def _inferred_alone(self, name: str) -> TypeProto | None:
-        """The type and shape of a value of the source of which nobody declares or states anything."""
-        if self.path is None or name in self.typed or name in self._declarations or name in self._tensors:
+        """The inferred type of a value of the source without a declaration."""
+        if (
+            self.path is None
+            or name in self.typed
+            or name in self._tensors
+            or self.source.declared_type(name) is not None
+        ):
             return None
-        node = self.producers.get(name)
+        node = self.source.producer(name)
         if node is None or node.op_type == "Constant":
             return None
-        known = self.context.inference.type(self.path, name)
+        known = self.source.type(name)
         return known if known is not None and has_shape(known) else None
-
-    def stated(self, name: str) -> TypeProto | None:
-        """The type of a value of this body, as far as it is known without a look at the producer."""
-        if (known := self.certain(name)) is not None:
-            return known
-        typed, declared = self.typed.get(name), self.declared(name)
-        if self.path is None:
-            return typed or declared
-        inferred = self.context.inference.type(self.path, name)
-        if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
-            return _fuller(inferred, typed or declared)
-        return claims.reconciled(declared, inferred)
-
-    def certain(self, name: str) -> TypeProto | None:
-        """The type of a value of this body with its shape, where that is known without inference."""
-        typed = self.typed.get(name)
-        if typed is not None and has_shape(typed):
-            return typed
-        declared = self.declared(name)
-        if declared is not None and has_shape(declared) and self._is_certain(name):
-            return declared
-        if name not in self._held_types:
-            node = self.producers.get(name)
-            held = tensors.of_constant(node) if node is not None and _is_constant(node) else None
-            if held is None:
-                return None
-            self._held_types[name] = tensor_type(held.data_type, held.dims)
-        return self._held_types[name]
-
-    def notice(self, name: str, known: TypeProto | None) -> None:
-        """Note that a declared type is all that is known of a value of this body, for a remark in the report."""
-        if not self.context.trusting or name in self.typed or self.declared(name) is None or self._is_certain(name):
-            return
-        if self.path is not None:
-            self.context.trust.compare(name, self.context.inference.type(self.path, name), known, self)
-        elif isinstance(self.body, FunctionProto):
-            self.context.trust.take(name, self)
-
-    def _is_certain(self, name: str) -> bool:
-        """Whether a declared type is certain: runtimes check those of inputs, and initializers have theirs."""
-        return name in self._tensors or (self.parent is None and name in self._inputs())
-
-    def origin(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that produces `name`, and its opset; None if it cannot tell more than is known."""
-        made = self.written(name)
-        if made is not None:
-            return None if name in self._settled else made
-        node = self.producers.get(name)
-        if node is None or name in self._judged:
-            return None
-        known = None if self.path is None else self.context.inference.type(self.path, name)
-        return (node, self.opset) if known is None or not has_shape(known) else None
-
-    def judged(self, node: NodeProto) -> None:
-        """Note that a node has told all about its outputs that it can; a new node is asked again until it settles."""
-        (self._judged if self.written(node.output[0]) is None else self._told).update(node.output)
-
-    def settle(self, made: Sequence[NodeProto | bytes]) -> None:
-        """Note that nodes which replaced one node of the source stay: those before them are not asked again."""
-        if self._told:
-            for node in made:
-                if not isinstance(node, bytes):
-                    self._told.difference_update(node.output)
-            self._settled |= self._told
-            self._told.clear()
-
-    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
-        """State the tensor types of values that come from outside, where nothing better is known."""
-        for name, kind in zip(names, kinds, strict=False):
-            known = self.typed.get(name) or self.declared(name)
-            if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
-                self.typed[name] = kind
-
-    def declared(self, name: str) -> TypeProto | None:
-        """The type that the model itself states for a value of this body."""
-        if name in self.initializers or (name not in self._declarations and name in self._tensors):
-            tensor = self._tensors[name]
-            if name not in self._held_types:
-                self._held_types[name] = tensor_type(tensor.data_type, tensor.dims)
-            return self._held_types[name]
-        return self._declarations.get(name)
-
-    @cached_property
-    def _held_types(self) -> dict[str, TypeProto]:
-        """The types of the initializers that were asked for."""
-        return {}
-
-    @cached_property
-    def _declarations(self) -> dict[str, TypeProto]:
-        """The types that the graph or function states."""
-        graph = self.graph
-        stated = (*graph.value_info, *graph.output, *graph.input) if graph else getattr(self.body, "value_info", ())
-        found = {value.name: value.type for value in stated if value.HasField("type")}
-        if not self.context.trusting:
-            given = {value.name for value in graph.input} if graph and self.parent is None else set()
-            found = {name: kind if name in given else claims.bare(kind) for name, kind in found.items()}
-        for held in graph.sparse_initializer if graph else ():  # whose readers know them as dense
-            found.setdefault(held.values.name, tensor_type(held.values.data_type, held.dims))
-        return found
 
     def elem_type(self, name: str) -> int:
         """The element type of a tensor; 0 where it is unknown."""
@@ -474,18 +303,11 @@ class Scope:
         return elem_type_of(found) if found is not None else 0
 
     def spread_elem_types(self) -> None:
-        """Find the element types of all values at once: cheaper than one after the other."""
-        elements.spread(self, self.body.node, self._declarations.keys() | self.typed.keys())
-
-    def stated_elem_type(self, name: str) -> int:
-        """The element type that the model, or a step, states for a value of this body; 0 where none does."""
-        stated = self.typed.get(name)
-        if stated is None and (stated := self.declared(name)) is not None:
-            self.context.trust.take_type(name, self)
-        return 0 if stated is None else elem_type_of(stated)
+        """Infer the element types of all values at once, which is cheaper than one by one."""
+        elements.spread(self, self.body.node, self.source.declarations.keys() | self.typed.keys())
 
     def shape(self, name: str) -> list[Dim] | None:
-        """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
+        """The dimensions of a tensor, each a number, a symbol, or None; None if the rank is unknown."""
         found = self.type(name)
         if name in self.context.inference.less and not is_whole(found):
             raise installed.Lacking(f"it infers less of the sizes of {name!r}")
@@ -508,40 +330,39 @@ class Scope:
             found = shape[axis]
         return found if isinstance(found, int) else None
 
-    def inferred_shape(self, name: str) -> list[Dim] | None:
-        """The dimensions of a value of the source by inference, even where the model declares fewer of them."""
+    def shape_in_source(self, name: str) -> list[Dim] | None:
+        """The inferred dimensions of a value of the source, even if the declared rank is lower."""
         scope = self.owner(name)
         if scope is None or scope.path is None:
             return self.shape(name)
-        found = self.context.inference.type(scope.path, name)
-        return dims_of(found) if found is not None and has_shape(found) else None
+        return scope.source.shape(name)
 
     # --- what a step adds -----------------------------------------------------------------------------------
 
     def record(self, node: NodeProto, opset: int) -> None:
-        """Note a node that the conversion made, so that its outputs can be asked about."""
+        """Add a new node, so that its outputs can be asked about."""
         for name in node.output:
             self.made[name] = (node, opset)
 
     def declare(self, name: str) -> None:
         """Declare the type of a new value in the graph, for runtimes that cannot infer it."""
-        if self.graph is not None and self.written(name) is not None and self.declared(name) is None:
+        if self.graph is not None and self.node_made(name) is not None and self.declared_type(name) is None:
             found = self.type(name)
             if found is not None:
                 (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
-        """Note the elements of a sequence or an optional that no node produces any more, so that readers use these."""
+        """Remember the elements of a removed sequence or optional, so that its readers use these."""
         self._elements[name] = list(elements)
         self.context.dissolved.add(name)
 
     def elements(self, name: str) -> list[str] | None:
-        """What a dissolved sequence or optional holds; None for any other value."""
+        """The elements of a removed sequence or optional; None for any other value."""
         scope = self.owner(name)
         return None if scope is None else scope._elements.get(name)
 
     def constant(self, tensor: TensorProto, hint: str) -> str | None:
-        """The name of an initializer with this value, shared by all that ask; None in a function body."""
+        """Return the name of a shared initializer with this value; None in a function body."""
         if self.graph is None:
             return None
         key = tensor.SerializeToString()
@@ -552,8 +373,8 @@ class Scope:
             self._keep(name, tensor, key)
         return name
 
-    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
-        """The name of an initializer with the bytes of a constant, unread, as another type and shape.
+    def relabel_constant(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+        """Make an initializer with the bytes of a constant, unread, as another type and shape.
 
         None where `name` is none whose bytes lie together, and in a function body.
         """
@@ -569,7 +390,7 @@ class Scope:
         return self.constant(made, "const") if tensor_data.nbytes(made) == tensor_data.nbytes(held) else None
 
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
-        """Hold a constant that was made here, of which nobody knows yet whether it finds a use."""
+        """Keep a new constant, which may turn out to be unused."""
         self.context.released.add(name)
         self.hold(name, tensor)
 
@@ -589,20 +410,10 @@ class Scope:
 
 
 def of_model(model: ModelProto, opset: int) -> Scope:
-    """The scope of a model's main graph, of which nothing is changed, without inference over the whole of it."""
+    """Make a scope for a main graph that will not change, without inferring all of it."""
     return Scope(model.graph, Context(model, model), opset)
 
 
-def inferred(model: ModelProto, folder: str | None = None) -> Scope:
-    """The scope of a model's main graph, of which nothing is changed; its external data lie in `folder`."""
+def open_main_graph(model: ModelProto, folder: str | None = None) -> Scope:
+    """Make a scope for a main graph that will not change, with inferred types; external data lie in `folder`."""
     return Scope(model.graph, Context(model, model, folder), imports.opsets(model).get("", 1), path=())
-
-
-def _is_constant(node: NodeProto) -> bool:
-    return node.op_type == "Constant" and not default_domain(node.domain)
-
-
-def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
-    """What tells a shape, if one does; what was inferred, if neither does."""
-    known = inferred is None or (declared is not None and has_shape(declared) and not has_shape(inferred))
-    return declared if known else inferred

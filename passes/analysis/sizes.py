@@ -11,7 +11,7 @@ from math import prod
 
 from opshift.passes.analysis import ranks
 from opshift.passes.analysis.knowledge import Known
-from opshift.passes.analysis.ranks import certain_dims, held_integers, listed
+from opshift.passes.analysis.ranks import certain_dims, read_held_integers, read_ints_attribute
 from opshift.passes.model.messages import NodeProto
 
 
@@ -52,14 +52,14 @@ class _Look(ranks.Look):
         return next((found for found in sizes if found is not None and found != 1), None)
 
 
-def _transposed(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
-    order = listed(node, "perm")
+def _size_of_transpose(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    order = read_ints_attribute(node, "perm")
     if not order or -axis > len(order):
         return None
     return look.size(owner, node.input[0], order[axis] - len(order))
 
 
-def _convolved(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _size_of_conv(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
     """The channels: as many as there are kernels."""
     rank = look.rank(owner, node.input[1])
     return look.size(owner, node.input[1], -rank) if rank and axis == 1 - rank else None
@@ -70,8 +70,8 @@ def _product(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | Non
     return look.size(owner, node.input[axis], axis) if lowest > 1 and axis in (-1, -2) else None
 
 
-def _reshaped(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
-    asked = held_integers(owner, node.input[1]) if len(node.input) == 2 else None
+def _size_of_reshape(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    asked = read_held_integers(owner, node.input[1]) if len(node.input) == 2 else None
     if not asked or -axis > len(asked) or _integer(node, "allowzero") != 0:
         return None
     if asked[axis] > 0:
@@ -85,8 +85,8 @@ def _reshaped(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | No
     return prod(known) // given if left and len(known) == len(left) and 0 not in known else None
 
 
-def _sliced(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
-    bounds = [held_integers(owner, name) for name in node.input[1:]]
+def _size_of_slice(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+    bounds = [read_held_integers(owner, name) for name in node.input[1:]]
     rank = look.rank(owner, node.input[0])
     if not rank or not 3 <= len(bounds) <= 4:
         return None
@@ -98,7 +98,7 @@ def _sliced(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None
     return len(range(whole)[slice(*cuts[0])]) if whole is not None and cuts else whole
 
 
-def _gathered(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _size_of_gather(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
     data, indices = (look.rank(owner, name) for name in node.input)
     at = _integer(node, "axis")
     if not data or indices is None or at is None:
@@ -122,13 +122,13 @@ def _integer(node: NodeProto, name: str) -> int | None:
 
 
 _SIZES: dict[str, Callable[[_Look, Known, NodeProto, int], int | None]] = {
-    "Conv": _convolved,
+    "Conv": _size_of_conv,
     "GRU": _hidden,
-    "Gather": _gathered,
+    "Gather": _size_of_gather,
     "LSTM": _hidden,
     "MatMul": _product,
     "RNN": _hidden,
-    "Reshape": _reshaped,
-    "Slice": _sliced,
-    "Transpose": _transposed,
+    "Reshape": _size_of_reshape,
+    "Slice": _size_of_slice,
+    "Transpose": _size_of_transpose,
 }

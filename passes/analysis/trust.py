@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from functools import cached_property
 from typing import Protocol
 
 from opshift.passes.analysis import element_types
-from opshift.passes.analysis.claims import is_custom, spelled
+from opshift.passes.analysis.claims import is_custom, spell_shape
 from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.source import Source
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
-from opshift.passes.model.types import Dim, dims_of, has_shape, type_text
+from opshift.passes.model.types import Dim, dims_of, has_shape, plain_type, type_text
 
-TAKEN = "A type or size is taken as it is declared, for nothing that the model computes tells it"
+TAKEN = "Assumed a declared type or shape that cannot be inferred"
 
 
 class Believing(Known, Protocol):
@@ -27,8 +28,7 @@ class Believing(Known, Protocol):
     @property
     def opset(self) -> int: ...
     @property
-    def producers(self) -> Mapping[str, NodeProto]: ...
-    def declared(self, name: str) -> TypeProto | None: ...
+    def source(self) -> Source: ...
 
 
 class Trust:
@@ -43,20 +43,19 @@ class Trust:
 
     def take(self, name: str, scope: Believing) -> None:
         """Remember a value of this body, whose declared type is believed."""
-        kind, node = scope.declared(name), scope.producers.get(name)
+        kind, node = scope.source.declared_type(name), scope.source.producer(name)
         if kind is None or not self._asked or (scope.path, name) in self._taken:
             return
-        what = f"{type_text(kind) or ''}{spelled(kind) if has_shape(kind) else ''} of {name!r}"
+        what = f"{name!r} is {plain_type(type_text(kind) or '')}{spell_shape(kind) if has_shape(kind) else ''}"
         op, domain = ("value", "") if node is None else (node.op_type, default_domain(node.domain))
         since = schemas.since(domain, op, scope.opset) or 0
         called = name if node is None else node.name or name
         self._taken[scope.path, name] = Change(called, op, domain, since, since, TAKEN, "exact", what)
 
-    def compare(self, name: str, inferred: TypeProto | None, answer: TypeProto | None, scope: Believing) -> None:
-        """The same, if the answer says more of the value than what is inferred of it."""
+    def is_claim(self, name: str, inferred: TypeProto | None, answer: TypeProto | None, scope: Believing) -> bool:
+        """Whether the answer says more of a value than what is inferred of it."""
         told = inferred is not None and has_shape(inferred)
-        if self._asked and (self._says_more(answer, inferred) or (not told and self.is_custom(name, scope))):
-            self.take(name, scope)
+        return self._says_more(answer, inferred) or (not told and self.is_custom(name, scope))
 
     def take_type(self, name: str, scope: Believing) -> None:
         """The same for the value that an element type comes from, if a custom operator makes that."""
@@ -65,7 +64,7 @@ class Trust:
 
     def is_custom(self, name: str, scope: Believing) -> bool:
         """Whether a value of this body is made by an operator that neither ONNX nor the model defines."""
-        node = scope.producers.get(name) if self._has_custom else None
+        node = scope.source.producer(name) if self._has_custom else None
         return node is not None and is_custom(node, self._called)
 
     def changes(self) -> Iterator[Change]:
@@ -93,8 +92,8 @@ class Trust:
                 break
             passed.append(name)
             self._origins[scope.path, name] = ""
-            node = scope.producers.get(name)
-            kind, source = (0, "") if node is None else element_types.told(node, scope.opset, name, scope)
+            node = scope.source.producer(name)
+            kind, source = (0, "") if node is None else element_types.find_output_type(node, scope.opset, name, scope)
             if (
                 not kind and not source and self.is_custom(name, scope)
             ):  # of vendors' operators a table tells most types

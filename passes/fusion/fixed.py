@@ -19,7 +19,7 @@ class Fixed:
         self._outer = outer
 
     def __contains__(self, name: str) -> bool:
-        return name in self._made or (name not in self._scope.producers and self._is_given(name))
+        return name in self._made or (name not in self._scope.source.producers and self._is_given(name))
 
     def _is_given(self, name: str) -> bool:
         owner = self._scope.owner(name)
@@ -30,7 +30,7 @@ class Fixed:
     @cached_property
     def _made(self) -> set[str]:
         found: set[str] = set()
-        given: dict[str, bool] = dict.fromkeys(self._scope.producers, False)
+        given: dict[str, bool] = dict.fromkeys(self._scope.source.producers, False)
         for node in self._scope.body.node:
             read = node.input[:1] if node.op_type in _LIKE else node.input
             for name in read if node.op_type not in _SOURCES else ():

@@ -64,7 +64,7 @@ def place(of: TensorProto) -> Place:
         offset = -1
         length = None
     if offset < 0 or (length is not None and length < 0):
-        raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is no number of bytes")
+        raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is not a number")
     return Place(entries.get("location", ""), offset, length, tuple(fields), stamp)
 
 
@@ -98,7 +98,7 @@ def path(folder: str | os.PathLike[str], location: str) -> str:
     for part in parts_of(location):
         found = os.path.join(found, part)
         if os.path.islink(found) or _is_junction(found):
-            raise InvalidModel(f"external data {location!r} lie behind a symbolic link")
+            raise InvalidModel(f"external data {location!r} is a symbolic link, which opshift does not follow")
     return reachable(found)
 
 
@@ -114,7 +114,7 @@ def parts_of(location: str, flavour: ModuleType = os.path) -> list[str]:
     # there, a path that begins with a drive or a separator leads elsewhere, and a colon to another stream of a file
     outside = flavour.isabs(location) or (windows and (":" in location or location[:1] in ("/", "\\")))
     if not location or "\0" in location or outside or ".." in location.replace("\\", "/").split("/"):
-        raise InvalidModel(f"external data {location!r} lie outside the model's folder")
+        raise InvalidModel(f"external data {location!r} is outside the model's folder")
     return [str(part) for part in flavour.normpath(location).split(flavour.sep)]
 
 
@@ -175,7 +175,9 @@ def misfit(found: Place, status: os.stat_result) -> str:
         return f"{found.location}: the file changed while it was read"
     if found.offset + (found.length or 0) > status.st_size:
         end = found.offset + (found.length or 0)
-        return f"external data {found.location!r} end at {status.st_size}; a tensor lies at {found.offset} to {end}"
+        return (
+            f"external data {found.location!r} has {status.st_size} bytes; a tensor needs bytes {found.offset} to {end}"
+        )
     return ""
 
 
@@ -220,7 +222,7 @@ def loaded(of: TensorProto, folder: str | None) -> TensorProto:
     found = place(of)
     read = _lent.get(found.location)
     if read is None and folder is None:
-        raise InvalidModel(f"tensor {of.name!r}: nobody knows where {found.location!r} lies")
+        raise InvalidModel(f"tensor {of.name!r}: the folder of {found.location!r} is unknown, as the model has no path")
     made = TensorProto()
     made.CopyFrom(of)
     del made.external_data[:]
@@ -241,6 +243,6 @@ def loaded(of: TensorProto, folder: str | None) -> TensorProto:
 def _read(file: BinaryIO, offset: int, length: int) -> bytes:
     """Bytes of a file; never more memory than the file has bytes, whatever the length claims."""
     if offset + length > os.fstat(file.fileno()).st_size:
-        raise InvalidModel("external data end before the tensor does")
+        raise InvalidModel("external data is too short for the tensor")
     file.seek(offset)
     return file.read(length)

@@ -17,15 +17,15 @@ from opshift.passes.model.imports import DEEPEST, check_imports, opsets
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, census, with_nested
+from opshift.passes.optimization.bodies import BodyVisit
 from opshift.passes.optimization.courses import COURSES
-from opshift.passes.optimization.visitor import Visit
-from opshift.passes.optimization.whole import Whole
-from opshift.passes.optimization.workspace import Workspace
 from opshift.passes.process import collector_paused
+from opshift.passes.simplification.whole import Whole
+from opshift.passes.simplification.workspace import Workspace
 
 _MOST_ROUNDS = 6
 _YIELDING = (("", "If"), ("", "Loop"))  # what they yield, inference may know less of than of what takes their place
-_DEAD = "What nobody reads is not computed"
+_DEAD = "Removed unused node"
 
 
 @collector_paused()
@@ -45,7 +45,7 @@ def attempt(
         check_imports(source)
     before = survey or Survey(source)
     if before.depth > DEEPEST:
-        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
+        raise InvalidModel(f"graphs are nested {before.depth} levels deep; protobuf reads at most {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
     whole = Whole(model, source, folder, allowance, before)
@@ -78,7 +78,7 @@ def _mend(model: ModelProto, whole: Whole) -> None:
     """Let a changed model declare what is so, as far as anybody asked."""
     inference = whole.context.inference
     if inference.was_asked:
-        contradicted = list(claims.contradictions(model, inference.type))
+        contradicted = list(claims.find_contradictions(model, inference.type))
         if contradicted:
             claims.mend_main(model, inference.type)  # a node that hid them from runtimes may be gone
         whole.changes += contradicted
@@ -88,11 +88,11 @@ def _mend(model: ModelProto, whole: Whole) -> None:
 def _visit(whole: Whole) -> None:
     """Visit every node of every body once."""
     opset = opsets(whole.model).get("", 1)
-    Visit(Workspace(whole.model.graph, whole, opset, path=())).body()
+    BodyVisit(Workspace(whole.model.graph, whole, opset, path=())).body()
     for function in whole.model.functions:
         own = opsets(function).get("", opset)
         if own == opset or not _is_alike(function, own, opset):
-            Visit(Workspace(function, whole, own)).body()
+            BodyVisit(Workspace(function, whole, own)).body()
 
 
 def _is_alike(function: FunctionProto, own: int, opset: int) -> bool:

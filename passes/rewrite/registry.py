@@ -13,7 +13,7 @@ from functools import cache
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
 from opshift.passes.records import dataclass
-from opshift.passes.rewrite import operator_files, vendor_files
+from opshift.passes.rewrite import operator_files
 from opshift.passes.rewrite.node import Node
 
 Replacement = str | Sequence[str] | None
@@ -41,6 +41,10 @@ class OnRequest:
     """The paper that the definition follows where it is not the operator's own text."""
     why: str = ""
     """Why there is none; the step raises it."""
+    needs: str = ""
+    """An operator of the default domain without which the definition is slow,"""
+    otherwise: OnRequest | None = None
+    """and the definition for targets that lack it."""
 
 
 Key = tuple[str, str, int]
@@ -74,18 +78,29 @@ def cannot(ops: str | Iterable[str], version: int, why: str, *, domain: str = ""
     _register(ops, version, Pair(down=refuse, why=why), domain)
 
 
-def defined(ops: str | Iterable[str], step: Step, *, opset: int = 0, domain: str = "", source: str = "") -> None:
+def defined(
+    ops: str | Iterable[str],
+    step: Step,
+    *,
+    opset: int = 0,
+    domain: str = "",
+    source: str = "",
+    needs: str = "",
+    otherwise: Step | None = None,
+) -> None:
     """Register the definition of `ops` in other operators that is used where they are to be expanded on request.
 
     The node climbs to `opset` first, and `step` returns what takes its place, written there; with 0 both stand where
     the node stands. An operator without one is expanded by its function or by the way down at its first version.
     One of another domain has no opsets to climb: what takes its place is written at `opset` of the default domain.
-    `source` is the paper that the definition follows where it is not the operator's own text.
+    `source` is the paper that the definition follows where it is not the operator's own text. Where the target lacks
+    the operator that it `needs`, `otherwise` returns what takes the place.
 
     Raises:
         ValueError: for a second registration, or an opset that lacks the operator.
     """
-    _define(ops, OnRequest(opset, step, source), domain)
+    other = OnRequest(opset, otherwise, source) if otherwise is not None else None
+    _define(ops, OnRequest(opset, step, source, needs=needs, otherwise=other), domain)
 
 
 def refused(ops: str | Iterable[str], why: str, *, domain: str) -> None:
@@ -134,9 +149,9 @@ def step(domain: str, op: str, version: int) -> Pair | None:
     return _steps.get((domain, op, version))
 
 
-def registered() -> dict[Key, Pair]:
+def all_registrations() -> dict[Key, Pair]:
     """Every registration, by (domain, operator, newer version)."""
-    for domain, operators in (*operator_files.FILES.items(), *vendor_files.FILES.items()):
+    for domain, operators in (*operator_files.FILES.items(), *_vendor_files().items()):
         for op in operators:
             _load(domain, op)
     return dict(_steps)
@@ -145,7 +160,21 @@ def registered() -> dict[Key, Pair]:
 @cache
 def _load(domain: str, op: str) -> None:
     """Import the file that tells an operator's history."""
-    files = vendor_files.FILES if domain in schemas.VENDORS else operator_files.FILES
+    files = _vendor_files() if domain in schemas.VENDORS else operator_files.FILES
     file = files.get(domain, {}).get(op)
     if file:
         importlib.import_module(f"opshift.passes.operators.{file}")
+
+
+_VENDOR_FILES = "opshift.passes.operators.microsoft.files"
+
+
+def _vendor_files() -> dict[str, dict[str, str]]:
+    """The file by domain and operator, of vendors: imported where a model calls one; empty without them."""
+    try:
+        files: dict[str, dict[str, str]] = importlib.import_module(_VENDOR_FILES).FILES
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not _VENDOR_FILES.startswith(missing.name):
+            raise
+        return {}
+    return files

@@ -26,7 +26,9 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
         if not value:
             if node.is_used(index):
                 raise CannotConvert(
-                    node, f'"{output}" is read, and nothing says what it is; a call without it could be'
+                    node,
+                    f'output "{output}" is used, but its meaning is not documented',
+                    supported="a call that does not use it",
                 )
             continue
         value = taken.get(value, value)
@@ -71,7 +73,7 @@ def inherit(nodes: list[NodeProto], node: Node) -> None:
         heir.metadata_props.extend(old.metadata_props)
 
 
-def lost_plans(proto: NodeProto, replaced: bool) -> frozenset[str]:
+def find_lost_plans(proto: NodeProto, replaced: bool) -> frozenset[str]:
     """The tensors of a node for which there was a plan for several devices that goes with what was changed."""
     kept = () if replaced else (*proto.input, *proto.output)
     plans = getattr(proto, "device_configurations", ())

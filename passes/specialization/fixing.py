@@ -7,17 +7,17 @@ from dataclasses import replace
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.inferring.strict_inference import contradiction
 from opshift.passes.changes import Batch, Change, Result
+from opshift.passes.inputs.sizes import BatchSize
+from opshift.passes.inputs.wanted import Resolved, Wanted, resolved
+from opshift.passes.inputs.writing import SIZED, write
 from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.process import collector_paused
 from opshift.passes.specialization import declare, rebatching
 from opshift.passes.specialization.follow import follow
-from opshift.passes.specialization.sizes import BatchSize
-from opshift.passes.specialization.wanted import Resolved, Wanted, resolved
-from opshift.passes.specialization.written import SIZED, write
 
-ANNOTATED = "What follows of types and sizes is declared of the values between"
+ANNOTATED = "Declared inferred types and shapes"
 _OPAQUE = "opaque"  # a domain of which inference knows nothing
 
 
@@ -82,18 +82,6 @@ def followed(model: ModelProto, wanted: Wanted, folder: str | None = None) -> li
     return changes
 
 
-def sized(source: ModelProto, wanted: Wanted) -> ModelProto:
-    """A copy that declares the sizes, and has the constants, but is the same otherwise; raises as `attempt` does.
-
-    Where nothing is to be fixed, it is the source itself.
-    """
-    if not wanted:
-        return source
-    model = _copy(source)
-    write(model, resolved(wanted, source))
-    return model
-
-
 def annotated(source: ModelProto) -> Result:
     """A copy that declares of values between what follows of their types."""
     model = _copy(source)
@@ -115,7 +103,7 @@ def _check(source: ModelProto, model: ModelProto) -> None:
     """
     why = contradiction(_without_graphs(model), checked=False)
     if why and not contradiction(_without_graphs(source), checked=False):
-        raise ValueError(f"the model does not take these sizes: {why}")
+        raise ValueError(f"the model does not run at these sizes: {why}")
 
 
 def _without_graphs(model: ModelProto) -> ModelProto:

@@ -9,11 +9,11 @@ from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import shadowed
-from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.rules.axes import state_axes
-from opshift.passes.optimization.visitor import Visit
-from opshift.passes.optimization.whole import Whole
-from opshift.passes.optimization.workspace import Workspace
+from opshift.passes.optimization.door import BodyVisit
+from opshift.passes.simplification.call import Call
+from opshift.passes.simplification.rules.axes import state_axes
+from opshift.passes.simplification.whole import Whole
+from opshift.passes.simplification.workspace import Workspace
 
 _MOST_ROUNDS = 12
 _MEASURING = frozenset(["Shape", "Size"])
@@ -55,7 +55,7 @@ class _Space(Workspace):
     whole: _Whole
 
 
-class _Follow(Visit):
+class _Follow(BodyVisit):
     """A visit that does no more than follows."""
 
     def __init__(self, space: Workspace):

@@ -1,10 +1,9 @@
-"""Write scaled products of integers as products of dequantized values."""
+"""Write integer products as float products of dequantized values."""
 
 from __future__ import annotations
 
 from opshift.passes.changes import Allowance, Result
-from opshift.passes.fusion import fold
-from opshift.passes.fusion.quantization.forms import SCALED
+from opshift.passes.fusion.door import SCALED, fold
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
 from opshift.passes.stages.stage import Facts
@@ -12,12 +11,12 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Dequantize:
-    """Comes after `Reach`, which expands the operators that compute in integers."""
+    """Replace scaled integer products by float ones. `Reach` has replaced the QLinear operators before."""
 
     optional = False
     settles = ""
     name = "dequantize"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        found = fold.attempt(model, ops=[SCALED], folder=facts.folder)
+        found = fold(model, ops=[SCALED], folder=facts.folder)
         return found if found.changes else Result(model, (), ())

@@ -1,17 +1,21 @@
-"""Put operators in the place of the nodes that compute them."""
+"""Fold nodes into the operators that they compute."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.claims import CONTRADICTED
-from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result
-from opshift.passes.fusion import fold
+from opshift.passes.fusion.door import fold
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, replace
 from opshift.passes.stages.stage import Facts
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 EXPANDED_BY_ONNXRUNTIME: frozenset[Op] = frozenset([("", "GroupNormalization")])
 """onnxruntime has no CPU kernel for these. It expands them into more nodes than they replace, and is slower."""
@@ -19,11 +23,11 @@ EXPANDED_BY_ONNXRUNTIME: frozenset[Op] = frozenset([("", "GroupNormalization")])
 
 @dataclass(frozen=True)
 class Fold:
-    """Recognise operators.
+    """Fold nodes into operators.
 
     Attributes:
-        ops: which ones; None for all that exporters write as several nodes.
-        reader: what has to read the result; operators that it lacks do not come in.
+        ops: only these; None for all that exporters write as several nodes.
+        reader: the backend that has to support the result; operators that it lacks do not come in.
         avoided: operators that would make the model slower.
     """
 
@@ -46,10 +50,10 @@ def fold_model(
     facts: Facts,
     allowance: Allowance,
 ) -> Result:
-    """Fold what the reader has, the user did not ask to expand, and the allowance does not keep out."""
+    """Fold into operators that the backend has, the user did not ask to replace, and the allowance permits."""
     lacking = {*facts.replaced, *allowance.kept_out, *avoided}
     if reader is not None:
         lacking |= {op for domain, opset in opsets(model).items() for op in reader.missing(domain, opset)}
     with blaming(model):
-        found = fold.attempt(model, ops=ops, lacking=lacking, allowance=allowance, folder=facts.folder)
+        found = fold(model, ops=ops, lacking=lacking, allowance=allowance, folder=facts.folder)
     return replace(found, folded=sum(change.how != CONTRADICTED for change in found.changes))

@@ -1,20 +1,24 @@
-"""Write operators between DequantizeLinear and QuantizeLinear as operators on integers."""
+"""Fold float operators between DequantizeLinear and QuantizeLinear into QLinear operators."""
 
 from __future__ import annotations
 
-from opshift.passes.backends.backend import Backend
+from typing import TYPE_CHECKING
+
 from opshift.passes.changes import Allowance, Result
-from opshift.passes.fusion.quantization.forms import INTEGERS, MOVED
+from opshift.passes.fusion.door import INTEGERS, MOVED
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, replace
 from opshift.passes.stages.fold import fold_model
 from opshift.passes.stages.stage import Facts
 
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
+
 
 @dataclass(frozen=True)
 class Quantize:
-    """QLinearConv and QLinearMatMul, where all scales are such as these have; see `Fold` for the attributes."""
+    """Fold into QLinearConv and QLinearMatMul where scales and zero points allow it; see `Fold` for the attributes."""
 
     reader: Backend | None = None
     avoided: frozenset[Op] = frozenset()

@@ -1,10 +1,10 @@
-"""Reach an opset, an IR version or a backend, without the operators that have to go."""
+"""Convert to an opset, an IR version or a backend, and replace operators."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.conversion.attempts import REPAIRS, choose, plan_attempt, try_attempts
@@ -13,6 +13,9 @@ from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model,
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.stages.stage import Facts
+
+if TYPE_CHECKING:
+    from opshift.passes.backends.door import Backend
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,10 @@ class Reach:
         targets: the opset to reach in each domain; without any, the model keeps its own.
         ir_version: the IR version to write.
         names, domain: operators to replace, one by one and by their domain.
-        backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
-        reader: the backend for whose opset `targets` stand; without what it lacks there.
-        portable: replace all that is not ONNX's.
-        on_floats: replace the operators that compute in integers between scales.
+        backend: the backend to convert for: an opset that it reads, without operators that it lacks.
+        reader: the backend that names the opset (`--opset onnxruntime-1.8`); its missing operators are replaced, too.
+        portable: replace all operators outside the default domain.
+        on_floats: replace QLinear operators by float ones (`--quantization qdq`).
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -49,31 +52,31 @@ class Reach:
         if self.ir_version is not None and not opsets:
             asked.append(f"write IR version {self.ir_version}")
         gone = [*self.names, *([f"operators of {self.domain or 'ai.onnx'}"] if self.domain is not None else [])]
-        gone += ["operators that are not ONNX's"] if self.portable else []
-        gone += ["operators on integers"] if self.on_floats else []
+        gone += ["vendor operators"] if self.portable else []
+        gone += ["QLinear operators"] if self.on_floats else []
         asked += [f"replace {', '.join(gone)}"] if gone else []
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        """Convert; raises `ValueError` where nobody knows an operator that is named."""
-        survey = facts.survey if facts.survey is not None else convert.checked(model)
+        """Convert the model; raises `ValueError` for an operator that nobody knows."""
+        survey = facts.survey if facts.survey is not None else convert.check_model(model)
         used = frozenset(survey.calls)
         ops: list[Op] = []
         if self.names or self.domain is not None:
-            from opshift.passes.stages.operator_names import named
+            from opshift.passes.stages.operator_names import find_named
 
-            ops += named(model, self.names, self.domain, used)
+            ops += find_named(model, self.names, self.domain, used)
         ops += self._unasked(model, facts.folder)
         if self.on_floats:
-            from opshift.passes.fusion.quantization import forms
+            from opshift.passes.fusion.door import on_integers
 
-            ops += sorted(used & forms.on_integers())
+            ops += sorted(used & on_integers())
         facts.replaced |= frozenset(ops)
         result = Result(model, (), ())
         if self.backend is not None:
-            from opshift.passes.backends import fit
+            from opshift.passes.backends.door import convert_for_backend
 
-            result = fit.convert_for_backend(model, self.backend, ops, self.ir_version, facts.folder)
+            result = convert_for_backend(model, self.backend, ops, self.ir_version, facts.folder)
         elif self.targets or self.ir_version is not None or not used.isdisjoint(ops):
             roomy = any(domain == "ai.onnx.ml" for domain, _ in ops)
             targets = dict(self.targets) or own_opset(model, roomy=roomy)
@@ -81,10 +84,10 @@ class Reach:
                 first = plan_attempt(model, targets, ops, self.ir_version, facts.folder, survey)
                 result = choose(try_attempts(first, convert.convert_once, REPAIRS)).result
             else:
-                from opshift.passes.backends import fit
+                from opshift.passes.backends.door import convert_to_opset, ml_opset
 
-                targets |= fit.ml_opset(model, self.reader)
-                result = fit.convert_to_opset(model, targets, self.reader, ops, self.ir_version, facts.folder, survey)
+                targets |= ml_opset(model, self.reader)
+                result = convert_to_opset(model, targets, self.reader, ops, self.ir_version, facts.folder, survey)
         elif self.portable:
             result = Result(copy_model(model), (), ())
         if result.model is not None and self.backend is None and result.model is not model:
@@ -92,19 +95,19 @@ class Reach:
         return replace(result, absent=tuple(self._absent(ops, used, result)))
 
     def _unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
-        """Operators that have to go though nobody names them."""
+        """List operators that must go though the user did not name them: vendor operators, or QLinear operators."""
         if not self.portable and (self.backend is not None or self.reader is None):
             return set()
-        from opshift.passes.backends import fit
+        from opshift.passes.backends import door as backends
 
         if self.portable:
-            return fit.find_foreign_operators(model) | fit.find_classical_operators(model)
+            return backends.find_foreign_operators(model) | backends.find_classical_operators(model)
         if self.reader is None:
-            return fit.find_foreign_operators(model)
-        return fit.find_vendor_operators(model, self.reader, folder)
+            return backends.find_foreign_operators(model)
+        return backends.find_vendor_operators(model, self.reader, folder)
 
     def _drop_imports(self, converted: ModelProto) -> None:
-        """Drop imports that nothing uses where the reader may stumble over them."""
+        """Drop unused opset imports if the backend may reject them."""
         if self.portable:
             imports.drop_unused(converted, lambda *_: True)
         elif self.reader is not None:
@@ -112,21 +115,21 @@ class Reach:
             imports.drop_unused(converted, lambda domain, version: not reads(domain, version))
 
     def _absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
-        """Operators that the user wants replaced, and that the model does not have."""
+        """List operators that the user wants replaced, but that the model does not have."""
         gone = {(default_domain(change.domain), change.op) for change in result.changes}
         named = ops[: len(self.names)]
         yield from (name for name, op in zip(self.names, named, strict=True) if op not in used | gone)
         if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone:
-            yield "operator that is not ONNX's"
+            yield "vendor operator"
 
 
 def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
-    """The default-domain opset that a model imports, or else its functions, as a target.
+    """Find the default-domain opset of a model that keeps its own, as a target.
 
-    A model that uses none of it, as those of XGBoost, gets the newest that its IR version may import. Where there is to
-    be room for definitions, as in those of LightGBM, the newest at which its nodes stay as they are.
+    A model without default-domain operators (XGBoost's) gets the newest opset that its IR version allows. If
+    definitions need a newer one (LightGBM's models), it is the newest at which no node changes.
     """
     if roomy and (newest := imports.roomiest(model)) is not None:
         return {"": newest}

@@ -1,4 +1,4 @@
-"""Makes models.zip: `python -m tests.classical.make`, in an environment with scikit-learn, skl2onnx, LightGBM, XGBoost and onnxmltools."""
+"""Makes models.zip: `python -m tests.lab make-classical`, in an environment with scikit-learn, skl2onnx, LightGBM, XGBoost and onnxmltools."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""`python -m tests.conformance [--op NAME] [--family NAME] [--sample N] [--json PATH]`: every case to every opset.
+"""`python -m tests.lab conformance [--op NAME] [--family NAME] [--sample N] [--json PATH]`: every case to every opset.
 
 With `--inline` every case stays at its opset, and each of its operators that has a definition is expanded.
+With `--carry` only those go on whose inputs or outputs are of a type that older opsets lack, carried in a wider one.
 With `--refine` every case is folded and optimized: at its opset as it is, with its inputs as constants, and with each
 operator expanded; and at opset 23 and the newest.
 With `--sweep zero` and `--sweep runtime`, cases that are derived from those of the installed release (`sweeps.py`) are taken
@@ -25,6 +26,7 @@ from rich.progress import track
 from rich.table import Table
 
 from tests.conformance import sweeps
+from tests.conformance.carried import as_carried
 from tests.conformance.cases import Case, all_cases, expandable, held, installed, with_bound
 from tests.conformance.judge import CRASHED, INVALID, REFUSED, UNJUDGED, WRONG, Verdict, judge
 from tests.conformance.report import STATUSES, counts, general, share
@@ -37,6 +39,8 @@ def main() -> int:
     options = _options()
     published = with_bound(installed()) if options.sweep else all_cases(options.release)
     cases = [case for case in published if _chosen(case, options)]
+    if options.carry:
+        cases = [carried for case in cases if (carried := as_carried(case)) is not None]
     if options.sample:
         cases = random.Random(options.seed).sample(cases, min(options.sample, len(cases)))
     swept = _by_operator(cases, options) if options.sweep else []
@@ -67,7 +71,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance")
+    parser = argparse.ArgumentParser(prog="python -m tests.lab conformance")
     parser.add_argument("--op", action="append", help="only cases with this operator")
     parser.add_argument("--family", help="only cases with an operator of this folder of onnx/defs")
     parser.add_argument("--name", help="only cases whose name matches this pattern")
@@ -80,6 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--refine", action="store_true", help="fold and optimize, at the opset of the case and at others"
     )
+    parser.add_argument("--carry", action="store_true", help="carry types that older opsets lack in wider ones")
     parser.add_argument("--sweep", choices=sorted(SWEEPS), help="cases derived from those of the installed release")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--most", type=int, default=20, help="how many reasons to print for each status")

@@ -53,6 +53,7 @@ class Case:
     rtol: float = 1e-3
     atol: float = 1e-7
     disputed: str = ""  # why no engine can be believed about the source
+    origin: Case | None = None  # the same in the types of the model, where inputs and outputs are carried in wider ones
 
     @property
     def opset(self) -> int:

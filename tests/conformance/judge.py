@@ -20,11 +20,13 @@ from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import NOTHING, Goal, Refinement
 from opshift.passes.model.traversal import Op
 from opshift.passes.stages.stage import Facts, apply_stages
+from opshift.passes.types.carriers import read_carriers
 
 from opshift.verification.engines import EngineError
 from tests import quirks
 from tests.conformance import draws
 from tests.conformance.agreement import difference, mismatch
+from tests.conformance.carried import CARRIERS, stranger, widened
 from tests.conformance.cases import Case, Key
 from tests.conformance.engines import JUDGES, AsWritten, Judge, lacks
 from tests.runtime import Runtime
@@ -84,7 +86,11 @@ def _judge(case: Case, target: int, ops: Sequence[Op], refinement: Refinement) -
         return Verdict(case.name, case.release, case.opset, target, status, why, grade, engine)
 
     try:
-        result = convert.attempt(case.model, {"": target}, ops=ops)
+        if case.origin is None:
+            result = convert.attempt(case.model, {"": target}, ops=ops)
+        else:
+            carriers = read_carriers(f"{narrow}={wide}" for narrow, wide in CARRIERS.items())
+            result = Goal({"": target}, carriers=carriers).run(case.model)
         if result.model is not None:
             stages = Goal(refinement=refinement).stages()
             result = result.followed_by(apply_stages(stages, result.model, Facts(), Allowance()))
@@ -121,6 +127,8 @@ def _as_published(case: Case, converted: ModelProto, *, rounded: bool) -> Findin
             reasons.append(f"{engine.engine}: {error}")
             continue
         complaint = mismatch(case, outputs, rounded=rounded)
+        if case.origin is not None and (foreign := stranger(case, outputs)):
+            return Finding(WRONG, f"{engine.engine}: {foreign}", session.engine)
         if not complaint:
             return Finding(OK, engine=session.engine)
         if why := quirks.excuse(engine.engine, converted, case.inputs):
@@ -193,7 +201,9 @@ def able(case: Case, engine: Judge) -> bool:
 
 @lru_cache(maxsize=64)
 def _source_run(key: Key, engine: Judge) -> list[Any] | None:
+    case = key.case.origin or key.case
     try:
-        return engine(key.case.model).run(key.case.inputs)
+        outputs = engine(case.model).run(case.inputs)
     except EngineError:
         return None
+    return outputs if key.case.origin is None else widened(outputs)

@@ -1,4 +1,4 @@
-"""`python -m tests.conformance.report VERDICTS.json [--sweep NAME SWEPT.json] > docs/conformance.md`: what runs found, as a page.
+"""`python -m tests.lab conformance-page VERDICTS.json [--sweep NAME SWEPT.json] > docs/conformance.md`: what runs found, as a page.
 
 `--into docs/conformance.md --sweep NAME SWEPT.json` writes the section of a sweep anew, and leaves the others as they are.
 """
@@ -38,7 +38,7 @@ OPSET = re.compile(r"opset \d+")
 HEAD = """\
 # Conformance
 
-Written by `python -m tests.conformance.report` from the verdicts of `python -m tests.conformance --json`; do not edit.
+Written by `python -m tests.lab conformance-page` from the verdicts of `python -m tests.lab conformance --json`; do not edit.
 
 Every node test that ONNX publishes, of {releases}, is converted to every opset from {low} to {high}, and the
 result is run on the published inputs. Tests with run-time parameters (axes, shapes, pads, ...) are also taken with these
@@ -71,7 +71,14 @@ element or one.
 Published tests of one node, also as the versions before have them, with each input as a constant, with all others as constants,
 with optional ones left out, and with unknown sizes.
 """,
+    "carry": """\
+## Types that older opsets lack
+
+Published tests whose inputs or outputs are float8, float4, bfloat16, or integers of 2 or 4 bits, with these in float32, int8
+and uint8 (`--interface`). numpy and ml_dtypes cast what is fed and expected. A number that the narrow type lacks is **wrong**.
+""",
 }
+GOALS = {"carry": "{cases} cases to every opset: {pairs} pairs.\n"}
 TAKEN = """\
 {cases} cases that some engine runs go to the nearest opset of each other version of their operator, and from its first one to a
 few opsets below: {pairs} pairs. What is expected is what the engines compute from the source, where no known quirk of theirs
@@ -153,9 +160,12 @@ def _parts(verdicts: list[Verdict]) -> Iterator[list[str]]:
 
 
 def _swept(name: str, verdicts: list[Verdict]) -> Iterator[list[str]]:
-    cases = len({(v.case, v.source) for v in verdicts})
-    yield [*SWEPT[name].splitlines(), "", *TAKEN.format(cases=f"{cases:,}", pairs=f"{len(verdicts):,}").splitlines()]
+    cases = len({(v.case, v.release, v.source) for v in verdicts})
+    said = GOALS.get(name, TAKEN).format(cases=f"{cases:,}", pairs=f"{len(verdicts):,}")
+    yield [*SWEPT[name].splitlines(), "", *said.splitlines()]
     yield _table(["", *STATUSES, "total", "ok %"], _rows(counts(verdicts)))
+    if name == "carry" and any(v.status == REFUSED for v in verdicts):
+        yield ["Refused:", "", *_refused(verdicts)]
     for status in (WRONG, INVALID, CRASHED):
         if any(v.status == status for v in verdicts):
             yield [f"### {status.capitalize()}", "", *_listed(verdicts, status)]
@@ -220,7 +230,7 @@ def _table(head: list[str], rows: Iterable[Iterable[object]]) -> list[str]:
 
 def main() -> None:
     """Print the page, or write sections of it anew."""
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance.report")
+    parser = argparse.ArgumentParser(prog="python -m tests.lab conformance-page")
     from_where = parser.add_mutually_exclusive_group(required=True)
     from_where.add_argument("verdicts", nargs="?")
     from_where.add_argument("--into", type=Path, metavar="PAGE", help="write the sections of sweeps alone")

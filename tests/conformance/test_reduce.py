@@ -1,6 +1,6 @@
 """Every published case of the reduce family, ArgMax and ArgMin converts, up and down, and reproduces its outputs.
 
-Each goes to one of nine opsets here, to a third of them with `--whole`, and to all in `python -m tests.conformance --family reduction`.
+Each goes to one of nine opsets here, to a third of them with `--whole`, and to all in `python -m tests.lab conformance --family reduction`.
 """
 
 import pytest

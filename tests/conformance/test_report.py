@@ -20,7 +20,7 @@ VERDICTS = [
 def test_a_pair_counts_for_every_reason_without_names_and_numbers():
     assert reasons(VERDICTS[5]) == reasons(VERDICTS[6])
     assert reasons(VERDICTS[5]) == [
-        ("Add", "opset 7 -> 6", '"…" has rank …; … could be expressed'),
+        ("Add", "opset 7 -> 6", '"…" has rank …; supported: …'),
         ("Cast", "opset 9 -> 8", '"…" is tensor(string); … could be'),
     ]
 
@@ -28,7 +28,7 @@ def test_a_pair_counts_for_every_reason_without_names_and_numbers():
 @pytest.mark.parametrize(("why", "expected"), [
     ("tensor(int4) does not exist at opset 12", "int4 does not exist there"),
     ("the operator exists from opset 20 on", "the operator exists from opset 20 on"),
-    ("mode=linear with -1.5; float16 could be expressed", "mode=linear with …; float16 could be expressed"),
+    ("mode=linear with -1.5; supported: float16", "mode=linear with …; supported: float16"),
 ])  # fmt: skip
 def test_types_and_opsets_are_no_numbers(why: str, expected: str):
     assert general(why) == expected
@@ -49,6 +49,12 @@ def test_the_page():
     assert "| test_a | 1.2.2 | 9 | 9 | engines \\| differ &lt;class> |" in page
     assert "| test_a | 1.2.2 | 9 | 8 | no engine |" in page
     assert "## Wrong\n\nNone.\n" in page
+
+
+def test_carried_types_have_a_section_that_says_what_is_refused():
+    page = markdown(VERDICTS, {"carry": VERDICTS})
+    assert "2 cases to every opset: 7 pairs." in page
+    assert "Refused:\n\n| pairs |" in page
 
 
 def test_sweeps_have_sections_of_their_own():

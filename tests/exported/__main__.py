@@ -1,4 +1,4 @@
-"""`python -m tests.exported`: every export converted and refined, of which the tests take one of each series."""
+"""`python -m tests.lab exported`: every export converted and refined, of which the tests take one of each series."""
 
 import sys
 

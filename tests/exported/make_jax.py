@@ -1,4 +1,4 @@
-"""`python -m tests.exported.make_jax [--only FAMILY ...] [--large FOLDER]`: JAX functions and flax modules through jax2onnx."""
+"""`python -m tests.lab make-jax [--only FAMILY ...] [--large FOLDER]`: JAX functions and flax modules through jax2onnx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.exported.make_keras [--only FAMILY ...] [--large FOLDER]`: Keras 3 models by `model.export(format="onnx")`.
+"""`python -m tests.lab make-keras [--only FAMILY ...] [--large FOLDER]`: Keras 3 models by `model.export(format="onnx")`.
 
 On the TensorFlow backend, where Keras calls tf2onnx; the batch varies.
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.exported.make_paddle [--only FAMILY ...] [--large FOLDER]`: Paddle layers through paddle2onnx."""
+"""`python -m tests.lab make-paddle [--only FAMILY ...] [--large FOLDER]`: Paddle layers through paddle2onnx."""
 
 from __future__ import annotations
 

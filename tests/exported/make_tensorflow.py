@@ -1,4 +1,4 @@
-"""`python -m tests.exported.make_tensorflow [--only FAMILY ...] [--large FOLDER]`: TensorFlow functions through tf2onnx."""
+"""`python -m tests.lab make-tensorflow [--only FAMILY ...] [--large FOLDER]`: TensorFlow functions through tf2onnx."""
 
 from __future__ import annotations
 

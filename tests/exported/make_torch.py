@@ -1,4 +1,4 @@
-"""`python -m tests.exported.make_torch [--only FAMILY ...] [--large FOLDER]`: what PyTorch's two exporters write.
+"""`python -m tests.lab make-torch [--only FAMILY ...] [--large FOLDER]`: what PyTorch's two exporters write.
 
 `--large` writes models with larger dimensions for `benchmarks` into a folder, and leaves the committed ones alone.
 """

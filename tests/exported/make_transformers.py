@@ -1,4 +1,4 @@
-"""`python -m tests.exported.make_transformers [--only FAMILY ...] [--large FOLDER]`: Hugging Face models of a few layers.
+"""`python -m tests.lab make-transformers [--only FAMILY ...] [--large FOLDER]`: Hugging Face models of a few layers.
 
 Their weights are drawn here; nothing is downloaded. They go through PyTorch's two exporters, with attention as
 transformers writes it itself (`eager`) and through scaled_dot_product_attention (`sdpa`).

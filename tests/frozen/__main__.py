@@ -1,4 +1,4 @@
-"""`python -m tests.frozen --opset NN` freezes a new opset; `python -m tests.frozen --reach` records reach.json anew."""
+"""`python -m tests.lab freeze --opset NN` freezes a new opset; `python -m tests.lab freeze --reach` records reach.json anew."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGEST = 20_000
 
 def main() -> int:
     """Exit 1 if a frozen case is converted wrongly, and then write no reach."""
-    parser = argparse.ArgumentParser(prog="python -m tests.frozen", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab freeze", description=__doc__)
     parser.add_argument("--opset", type=int, action="append", default=[], help="freeze this opset; never twice")
     parser.add_argument("--reach", action="store_true", help="convert every frozen case and rewrite reach.json")
     options = parser.parse_args()

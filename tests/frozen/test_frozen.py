@@ -1,7 +1,7 @@
 """What a release once converted, every later one converts: frozen models reach what they reached, with their outputs.
 
 Each case goes to a sample of opsets that its name settles: the ends of all opsets and of those it reached, those next
-to its own, and one more that it reached, or three of these without `--whole`. `python -m tests.frozen --reach` goes to all of them.
+to its own, and one more that it reached, or three of these without `--whole`. `python -m tests.lab freeze --reach` goes to all of them.
 """
 
 import random
@@ -42,7 +42,7 @@ def test_frozen_cases_reach_what_they_reached(opset: int):
 
 def test_every_opset_with_new_versions_is_frozen():
     missing = [opset for opset in store.targets() if store.introduced(opset) and not store.archive(opset).exists()]
-    assert not missing, f"python -m tests.frozen {' '.join(f'--opset {opset}' for opset in missing)}"
+    assert not missing, f"python -m tests.lab freeze {' '.join(f'--opset {opset}' for opset in missing)}"
 
 
 def test_every_frozen_case_has_its_reach_recorded():

@@ -61,3 +61,7 @@ def main(command: list[str]) -> int:
     for place, function in enumerate(functions, 1):
         print(place, function)
     return int(not functions)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""`python -m tests.mutation --area operators --count 200 --seed 0`: mutants of lines that tests execute, and who kills them."""
+"""`python -m tests.lab mutation --area operators --count 200 --seed 0`: mutants of lines that tests execute, and who kills them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _said(trial: Trial) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab mutation", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--area", choices=AREAS)
     what.add_argument("--markdown", type=Path, help="write the page of all areas that were judged")

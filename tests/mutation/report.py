@@ -20,7 +20,7 @@ SAMPLES = Path(__file__).with_name("fresh.toml")
 
 EXPLAINED = """# Mutation testing
 
-Written by `python -m tests.mutation --markdown docs/mutation.md`; do not edit.
+Written by `python -m tests.lab mutation --markdown docs/mutation.md`; do not edit.
 
 Do the tests notice when the code is wrong? A mutant is the code with one place changed: a comparison, a boolean operator, an
 arithmetic operator, a constant (one more, another name), a guard or a `raise` or a call left out, branches swapped, a keyword
@@ -32,7 +32,7 @@ The tests of one mutant have a few seconds (`--budget`), the nearest and fastest
 are not among them before it is made anew: a mutant that is only killed by others counts as a survivor.
 
 The lines are drawn uniformly, by seed, from those that tests execute and that hold something to change, one mutant a line:
-`python -m tests.mutation --area AREA --count COUNT --seed 0`. Not changed are texts that people read, types, decorators, imports
+`python -m tests.lab mutation --area AREA --count COUNT --seed 0`. Not changed are texts that people read, types, decorators, imports
 and assertions (`strict=True` is one). The score is the share of those killed among those that are not equivalent.
 """
 

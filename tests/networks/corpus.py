@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from opshift.passes.errors import Refused
+from opshift.passes.openvino import reader
 
-from opshift.files import openvino_ir
 from opshift.verification import isolation
 from opshift.verification.compare import compare
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, load
@@ -34,7 +34,7 @@ OUTCOMES = (
 LATE = (  # what is imported where it is needed, and here before processes fork
     "openvino._offline_transformations",
     "openvino.tools.ovc.moc_frontend.offline_transformations",
-    "opshift.files.openvino_xml",
+    "opshift.passes.openvino.xml_file",
     "opshift.passes.openvino.translate",
 )
 
@@ -107,7 +107,7 @@ def _judge(case: Case) -> Verdict:
 
 def _converted(case: Case, path: Path, folder: str) -> Verdict:
     try:
-        model = openvino_ir.read(path).model
+        model = reader.read(path).model
     except Refused as refused:
         return Verdict("refused", [f"{refusal.op}: {refusal.why}" for refusal in refused.refusals])
     names = [value.name for value in model.graph.input]
@@ -176,7 +176,7 @@ def show(tally: Tally) -> None:
 
 
 def main() -> int:
-    """`python -m tests.networks [published|exported]`."""
+    """`python -m tests.lab networks [published|exported]`."""
     wanted = sys.argv[1:] or ["published", "exported"]
     sources = {"published": published, "exported": exported}
     code = 0

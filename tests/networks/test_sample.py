@@ -1,4 +1,4 @@
-"""A part of `python -m tests.networks`: some published case, and some exported families."""
+"""A part of `python -m tests.lab networks`: some published case, and some exported families."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`python -m tests.opshift.fuzz [--seconds N] [FOLDER]`: damaged bytes through reading, converting, folding and writing.
+"""`python -m tests.lab fuzz [--seconds N] [FOLDER]`: damaged bytes through reading, converting, folding and writing.
 
 atheris chooses the bytes by the lines that they reach, where it is installed; else they are chosen at random. What went
 wrong is left in FOLDER as the bytes that show it.
@@ -122,7 +122,7 @@ def by_coverage(seconds: int, runs: int, folder: Path, corpus: Path) -> None:
 
 def main() -> None:
     """Fuzz for as long, or as often, as asked."""
-    parser = argparse.ArgumentParser(prog="python -m tests.opshift.fuzz")
+    parser = argparse.ArgumentParser(prog="python -m tests.lab fuzz")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--runs", type=int, default=0, help="so often, however long it takes")
     parser.add_argument("corpus", nargs="?", help="where what was found is kept")

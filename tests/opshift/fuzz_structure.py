@@ -1,4 +1,4 @@
-"""`python -m tests.opshift.fuzz_structure [--seconds N] [FOLDER]`: models with something wrong, through each verb.
+"""`python -m tests.lab fuzz-structure [--seconds N] [FOLDER]`: models with something wrong, through each verb.
 
 Random models get what no exporter writes: attributes missing, doubled or of another type, names twice or of nothing,
 cycles, other operators, domains, types, shapes and versions. What went wrong is left in FOLDER as the model that shows it.
@@ -253,7 +253,7 @@ def run(folder, examples, number=0):
 
 def main() -> None:
     """Fuzz for as long as asked."""
-    parser = argparse.ArgumentParser(prog="python -m tests.opshift.fuzz_structure")
+    parser = argparse.ArgumentParser(prog="python -m tests.lab fuzz-structure")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--first", type=int, default=0, help="the number of the first series")
     parser.add_argument("folder", nargs="?", help="where the model that went wrong is kept")

@@ -5,7 +5,7 @@ from opshift.passes import goals
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance
 from opshift.passes.goals import Refinement
-from opshift.passes.specialization.wanted import wanted
+from opshift.passes.inputs.wanted import wanted
 
 from tests.support import model
 
@@ -35,7 +35,7 @@ def test_what_names_of_files_and_sentences_say_of_a_goal(goal, label, said):
 
 
 def test_nothing_asked_for_is_an_error():
-    with pytest.raises(ValueError, match="name what to convert to"):
+    with pytest.raises(ValueError, match="nothing to do: give an opset"):
         goals.versions(None, None, Refinement())
     assert not goals.conversion(13).is_fixing
     assert goals.versions(13, None, Refinement(), rebatch=1).is_fixing
@@ -51,8 +51,8 @@ def test_an_unknown_target_is_an_error(given):
     ("name", "why"),
     [
         ("Rezise", "unknown operator 'Rezise'; did you mean Resize[?]"),
-        ("no.such::Relu", "no operator of domain 'no.such' is known"),
-        ("Conv", "Conv has no definition to recognise it by"),
+        ("no.such::Relu", "opshift knows no operators of domain 'no.such'"),
+        ("Conv", "Conv has no definition to fold"),
     ],
 )
 def test_what_cannot_be_folded_is_told_why(name, why):
@@ -61,7 +61,7 @@ def test_what_cannot_be_folded_is_told_why(name, why):
 
 
 def test_to_fold_no_operator_is_not_to_fold_all():
-    with pytest.raises(ValueError, match="name operators"):
+    with pytest.raises(ValueError, match="give at least one operator"):
         goals.folding(())
     assert goals.folding().ops is None
 
@@ -77,7 +77,7 @@ def test_what_is_absent_is_told_and_the_source_stays_as_it_is():
 def test_for_a_compiler_constants_are_computed_and_nothing_comes_in_that_it_lacks():
     npu = Backend("npu-1", opset=17, folded=True, lacks={("", "Relu"): 1})
     goal = goals.inlining((), None, npu)
-    named = ["convert for npu-1", "optimize for npu-1", "compute what follows of sizes and constants"]
+    named = ["convert for npu-1", "optimize for npu-1", "propagate sizes and constants"]
     assert [stage.name for stage in goal.stages()] == named
     body = "one = Constant<value_float = 1.0>() half = Exp(one) m = Mul(x, half) y = Abs(m)"
     made = goal.run(model(body, 17, inputs="float[2] x", outputs="float[2] y"), None).model
@@ -96,19 +96,19 @@ def test_for_a_compiler_constants_are_computed_and_nothing_comes_in_that_it_lack
                 "fix sizes and inputs",
                 "convert to opset 13",
                 *("fold", "optimize") * 2,
-                "compute what follows of sizes and constants",
+                "propagate sizes and constants",
                 "annotate",
             ],
         ),
         (
             goals.versions(None, None, Refinement(), rebatch=4),
-            ["take batches of 4", "compute what follows of sizes and constants"],
+            ["set the batch size to 4", "propagate sizes and constants"],
         ),
         (
             goals.versions(None, None, Refinement(), wanted("N=1", []), rebatch="dynamic"),
-            ["fix sizes and inputs and take batches of any size", "compute what follows of sizes and constants"],
+            ["fix sizes and inputs and make the batch size dynamic", "propagate sizes and constants"],
         ),
-        (goals.versions(None, None, Refinement(quantization="qdq")), ["replace operators on integers", "dequantize"]),
+        (goals.versions(None, None, Refinement(quantization="qdq")), ["replace QLinear operators", "dequantize"]),
         (goals.versions(13, None, Refinement(quantization="qoperator")), ["convert to opset 13", "quantize"]),
         (
             goals.conversion("onnxruntime-1.8", wanted=Refinement(True, optimize=True)),

@@ -1,4 +1,4 @@
-"""`python -m tests.random [--seconds N] [--seed N] [--out FOLDER] [--op NAME] [--kind KIND] [--jobs N]`: random models through every verb."""
+"""`python -m tests.lab random [--seconds N] [--seed N] [--out FOLDER] [--op NAME] [--kind KIND] [--jobs N]`: random models through every verb."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.random")
+    parser = argparse.ArgumentParser(prog="python -m tests.lab random")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0, help="models are drawn from the seeds that follow")
     parser.add_argument("--verbs", type=int, default=6, help="how much is done with each model")

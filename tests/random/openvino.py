@@ -1,6 +1,6 @@
 """Networks of OpenVINO's own operators, drawn at random, and what becomes of them.
 
-python -m tests.random.openvino [seconds] [seed] [recipe]
+python -m tests.lab random-networks [seconds] [seed] [recipe]
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numpy as np
 import onnx
 from onnx import ModelProto
 from opshift.passes.errors import Refused
+from opshift.passes.openvino import reader
 
 import opshift
-from opshift.files import openvino_ir
 from opshift.verification import isolation
 from opshift.verification.adapters import literally
 from opshift.verification.compare import compare
@@ -104,7 +104,7 @@ def judge(model: Any, feeds: Sequence[Any], other: int) -> tuple[str, str]:
         except Exception as error:
             return "unread", " ".join(str(error).split())[-150:]
         try:
-            first = openvino_ir.read(path).model
+            first = reader.read(path).model
         except Refused as refused:
             return "refused", "\n".join(f"{refusal.op}: {refusal.why}" for refusal in refused.refusals)
         except Exception as error:
@@ -315,7 +315,7 @@ def _run_made(seed: int, number: int, only: str) -> None:
     with TemporaryDirectory() as folder, suppress(Refused, EngineError):
         path = Path(folder, "net.xml")
         openvino.serialize(drawn[0], path)
-        made = openvino_ir.read(path).model
+        made = reader.read(path).model
         OnnxRuntime(made, folder=folder).run(
             dict(zip((value.name for value in made.graph.input), drawn[1], strict=True))
         )

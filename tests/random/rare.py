@@ -54,7 +54,7 @@ TABLE: tuple[tuple[str, str, dict[str, Any], tuple[Any, ...], int], ...] = (
 
 NEVER = {  # operators, and why there is nothing to compare
     "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike": "drawn at random: "
-    "`python -m tests.conformance` judges these by type and shape",
+    "`python -m tests.lab conformance` judges these by type and shape",
     "CastMap DictVectorizer ZipMap": "maps: no array holds one",
     "SequenceEmpty Optional": "what they yield has no type that arrays tell",
 }

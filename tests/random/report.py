@@ -34,7 +34,7 @@ alone and in graphs of up to 40 nodes, in the main graph, branches, loops, scans
 CLASSES = """## What it finds
 
 Each of these was once a defect. In the state in which none of them was repaired,
-`python -m tests.random --seed 0 --seconds 20 --op NAME` finds it; the last three were looked for with their own repair taken out alone:
+`python -m tests.lab random --seed 0 --seconds 20 --op NAME` finds it; the last three were looked for with their own repair taken out alone:
 
 | defect | found with | as |
 | --- | --- | --- |
@@ -53,7 +53,7 @@ Each of these was once a defect. In the state in which none of them was repaired
 | sizes of a Resize that a caller leaves out, taken for those that are asked for | `--op Resize` | wrong, invalid |
 
 They are of six classes. With the repair in the middle of each taken out alone, from seed 0, at 3 to 89 results a second beside other
-work (`python -m tests.random.openvino SECONDS 1 RECIPE` for networks):
+work (`python -m tests.lab random-networks SECONDS 1 RECIPE` for networks):
 
 | class | taken out | with | found |
 | --- | --- | --- | --- |
@@ -85,7 +85,7 @@ def table(counts: Counter[tuple[str, str, str]]) -> Table:
 
 def markdown(counts: Counter[tuple[str, str, str]], how: str, covered: list[str], note: str = "") -> str:
     """The counts as a page, by what was done and by where; `note` says what became of what was found."""
-    head = "Written by `python -m tests.random --seconds 3600 --markdown docs/random.md`; do not edit."
+    head = "Written by `python -m tests.lab random --seconds 3600 --markdown docs/random.md`; do not edit."
     versions = f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}"
     rows = ["# Random models", "", head, "", EXPLAINED, "", f"{how}; {versions}.", "", *filter(None, [note])]
     for index, title in ((1, "verb"), (0, "place")):

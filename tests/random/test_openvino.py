@@ -1,9 +1,9 @@
-"""A part of `python -m tests.random.openvino`: the first networks of a seed."""
+"""A part of `python -m tests.lab random-networks`: the first networks of a seed."""
 
 import numpy as np
 import pytest
+from opshift.passes.openvino import reader
 
-from opshift.files import openvino_ir
 from tests.random.layers import RECIPES
 
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
@@ -25,7 +25,7 @@ def test_a_seed_draws_the_same():
 
 
 def test_a_network_that_is_read_wrong_is_found(monkeypatch):
-    read = openvino_ir.read
+    read = reader.read
 
     def wrong(path):
         made = read(path)
@@ -33,7 +33,7 @@ def test_a_network_that_is_read_wrong_is_found(monkeypatch):
             node.op_type = {"Max": "Min", "Mul": "Add"}.get(node.op_type, node.op_type)
         return made
 
-    monkeypatch.setattr(networks.openvino_ir, "read", wrong)
+    monkeypatch.setattr(networks.reader, "read", wrong)
     outcomes = networks.judged(0, range(4), "binary")
     assert "differs" in {outcome for outcome, _, _ in outcomes}
 

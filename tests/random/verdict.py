@@ -15,7 +15,7 @@ import onnx.shape_inference
 from onnx import ModelProto, TensorProto
 from opshift.passes.changes import GRANTED
 from opshift.passes.errors import InvalidModel
-from opshift.passes.optimization.rules.identities import STAYS_INFINITE
+from opshift.passes.simplification.rules.identities import STAYS_INFINITE
 
 from opshift.verification.compare import compare
 from tests import quirks

@@ -1,6 +1,6 @@
 """The models shipped inside the onnx package go through the command line: converted and equal, or refused by name.
 
-`python -m tests.scenarios.package_models` takes each to all of `OPSETS` or `LIGHT_OPSETS` so, the tests to one of them.
+`python -m tests.lab package` takes each to all of `OPSETS` or `LIGHT_OPSETS` so, the tests to one of them.
 """
 
 from __future__ import annotations

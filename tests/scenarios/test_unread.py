@@ -7,7 +7,7 @@ import pytest
 from opshift.passes.optimization import optimize
 
 import opshift
-from tests.passes.optimization.rules.support import check_kept
+from tests.passes.simplification.rules.support import check_kept
 from tests.support import evaluate, model, show
 
 X = np.array([1.5, -2.0, 3.0], np.float32)

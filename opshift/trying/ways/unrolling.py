@@ -8,14 +8,14 @@ from typing import Any
 
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
-from opshift.passes.fusion.reader import DRAWING
+from opshift.passes.fusion.door import DRAWING
+from opshift.passes.inputs.wanted import NOTHING
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.editing import branches, dead_code
 from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import subgraphs
-from opshift.passes.specialization import fixing
-from opshift.passes.specialization.wanted import NOTHING
+from opshift.passes.specialization.door import followed
 from opshift.trying.ways.rewriting import Rewriting
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
@@ -26,7 +26,7 @@ _FARTHEST = 200
 """Nodes of which a number of turns is computed."""
 _MEASURING = frozenset({"Shape", "Size"})
 _AXES_ARE_INPUTS, _WITHOUT_A_BATCH, _ANYTHING_IS_REPEATED = 13, 9, 14
-_HOW = "is written out turn by turn"
+_HOW = "Unrolled"
 
 Fresh = Callable[[str], str]
 
@@ -54,7 +54,7 @@ def unroll(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
             made.graph.initializer.add().CopyFrom(tensor)
             made.graph.initializer[-1].name = node.output[0]
     dead_code.drop_unused(made, {name for node in kept for name in node.output})
-    changes += fixing.followed(made, NOTHING)
+    changes += followed(made, NOTHING)
     if len(made.graph.node) > _MOST_NODES:
         return made, changes
     again, more = unroll(made, op)  # turns that hang on what is written out now, and those inside of it

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from opshift.passes.inputs.interface import tensor
+from opshift.passes.inputs.sizes import computed, terms
 from opshift.passes.model.messages import TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization.interface import tensor
-from opshift.passes.specialization.sizes import computed, terms
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.sizes import place
 
@@ -122,7 +122,7 @@ class _Drawn:
         import onnx.helper
 
         if elem_type == TensorProto.STRING:
-            words = np.array(["opset", "", "shift", "Up", "down"], dtype=object)
+            words = np.array(["opset", "", "shift", "Up", "down", *self.meanings.words], dtype=object)
             return words[self.random.integers(0, len(words), shape)]
         if elem_type not in TensorProto.DataType.values() or not elem_type:
             raise EngineError("the type of an input is unknown")

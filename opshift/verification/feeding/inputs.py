@@ -1,20 +1,21 @@
-"""Inputs to run a model on: those that a user gives, or such as users would feed, seeded."""
+"""Choose inputs to run a model on: the user's, or seeded ones such as users would feed."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from opshift.files.writing import scratch
+from opshift.passes.inputs.interface import required
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.interface import required
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds
-from opshift.verification.feeding import files
+from opshift.verification.feeding import files, leaves
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.feeding.filling import FALLBACKS, Choice, undrawable
 from opshift.verification.feeding.meanings import meanings
@@ -32,7 +33,7 @@ Run = Callable[[Feeds], list[Any]]
 
 @dataclass(frozen=True)
 class Fed:
-    """A set of inputs, and what the model makes of it."""
+    """A set of inputs, and the outputs of the first model for it."""
 
     given: dict[str, Any]
     outputs: list[Any]
@@ -45,7 +46,7 @@ class Fed:
 
 
 def shape_of(value: Any) -> Any:
-    """The shape of an input as a report shows it; of a single integer, its value."""
+    """The shape of an input for reports; for a single integer, its value."""
     if isinstance(value, list):
         return [shape_of(one) for one in value]
     if getattr(value, "size", 0) == 1 and value.dtype.kind in "iu" and not value.ndim:
@@ -118,7 +119,7 @@ def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
         try:
             yield Fed(given, run(given), choice)
         except EngineError as error:
-            raise EngineError(f"{side.named}: the first model does not take the inputs given: {error}") from None
+            raise EngineError(f"{side.named}: the first model does not accept the given inputs: {error}") from None
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
@@ -152,7 +153,7 @@ def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
 
     Each number that the model compares an input with has its turn, as the model does something else for it.
     """
-    wanted, nothing_fits = problem.wanted, f"{side.named}: no inputs could be found that the first model takes"
+    wanted, nothing_fits = problem.wanted, f"{side.named}: found no inputs that the first model accepts"
     if why := undrawable(problem.taken):
         raise EngineError(f"{nothing_fits}: {why}")
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
@@ -178,6 +179,21 @@ def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
             yield fed
     if not fits:
         raise EngineError(f"{nothing_fits}: {why}")
+    if not wanted.runs and leaves.is_classical(side.model):
+        yield from _many_rows(problem, run, plan, fits[0])
+
+
+def _many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator[Fed]:
+    """Yield one set of many rows, if a classical model takes them."""
+    batch = [dim for dim, role in plan.roles.items() if role == BATCH]
+    rows = {} if problem.wanted.ranges else leaves.draw_rows(problem.model, problem.taken, base.seed)
+    rows = {name: held for name, held in rows.items() if name not in problem.wanted.values}
+    count = max(map(len, rows.values()), default=leaves.OTHER_ROWS)
+    choice = replace(base, sizes={**base.sizes, **dict.fromkeys(batch, count)})
+    with suppress(EngineError):
+        given = {**problem.draw(choice), **rows} if batch else {}
+        if batch and all(given[name].shape[:1] == held.shape[:1] for name, held in rows.items()):
+            yield Fed(given, run(given), choice)
 
 
 def _vary(problem: Problem, run: Run, plan: Plan, base: Choice, number: int) -> Fed | None:

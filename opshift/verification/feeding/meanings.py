@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from opshift.passes.inputs.interface import tensor
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Body, integer, with_nested
 from opshift.passes.records import dataclass, field
-from opshift.passes.specialization.interface import tensor
 
 # What an integer input means to its consumer, by operator and position.
 _MEANING = {
@@ -19,6 +19,7 @@ _MEANING = {
     **{(op, 1): "axis" for op in ("CumSum", "CumProd")},
     **{(op, 4): "length" for op in ("RNN", "GRU", "LSTM")},
     ("ReverseSequence", 1): "length",
+    ("RoiAlign", 2): "zeros",  # places of images, which onnxruntime 1.17 does not check
     ("Reshape", 1): "shape",
     ("Expand", 1): "ones",
     ("Tile", 1): "ones",
@@ -52,6 +53,8 @@ _COMPUTING |= {"Concat", "MatMulInteger", "Mean", "Min", "Mul", "Neg", "ReduceMa
 _COMPUTING |= {"Sub", "Sum", "Where", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
 _DIVIDING = frozenset(["Div", "Mod"])
 _COMPARING = frozenset(["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"])
+_KNOWN_WORDS = frozenset(["cats_strings", "classes_strings", "keys_strings", "pool_strings"])
+_MOST_WORDS = 1000
 _LOW = -1000.0  # what masks are multiplied by, so that nothing is left of what they leave out
 INTEGERS = frozenset(getattr(TensorProto, f"{sign}INT{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64))
 
@@ -67,6 +70,7 @@ class Meanings:
         axes: the input and the axis that a length is one of.
         used: the inputs whose numbers may tell sizes, places or lengths, wherever they go.
         divided: the inputs whose numbers are divided, or divide: by 0, and the least of all by -1, processes end.
+        words: the strings that the model knows.
     """
 
     of: dict[str, str] = field(default_factory=dict)
@@ -75,6 +79,7 @@ class Meanings:
     axes: dict[str, tuple[str, int]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     divided: set[str] = field(default_factory=set)
+    words: tuple[str, ...] = ()
 
 
 def constants(model: ModelProto) -> dict[str, TensorProto]:
@@ -93,7 +98,8 @@ def constants(model: ModelProto) -> dict[str, TensorProto]:
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     """Read the meanings of inputs from the nodes of a model, subgraphs included, and from their names."""
     integers = {name for name, kind in taken.items() if tensor(kind).elem_type in INTEGERS}
-    found = Meanings()
+    reads_words = any(tensor(kind).elem_type == TensorProto.STRING for kind in taken.values())
+    found = Meanings(words=_words(model) if reads_words else ())
     reader = _Reader(found, integers, set(taken), constants(model))
     for graph in with_nested([model.graph]):
         reader.read(graph)
@@ -105,6 +111,18 @@ def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
         elif named and name in integers:
             found.of[name] = named
     return found
+
+
+def _words(model: ModelProto) -> tuple[str, ...]:
+    """The categories, keys and constants of a model that are strings."""
+    found: list[bytes] = []
+    for graph in with_nested([model.graph]):
+        for attribute in (attribute for node in graph.node for attribute in node.attribute):
+            if attribute.name in _KNOWN_WORDS:
+                found += attribute.strings
+    for held in constants(model).values():
+        found += held.string_data
+    return tuple(dict.fromkeys(word.decode(errors="replace") for word in found[:_MOST_WORDS]))
 
 
 class _Reader:

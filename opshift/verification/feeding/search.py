@@ -10,11 +10,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from opshift.passes.inputs.interface import tensor
+from opshift.passes.inputs.sizes import terms
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.records import dataclass, replace
-from opshift.passes.specialization.interface import tensor
-from opshift.passes.specialization.sizes import terms
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import filling
 from opshift.verification.feeding.filling import Choice

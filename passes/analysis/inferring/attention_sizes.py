@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from opshift.passes.model.messages import NodeProto, TypeProto, default_domain
+from opshift.passes.model.messages import NodeProto, TypeProto
 
 KEY, PAST_KEY = 1, 4
 """The inputs that hold keys."""
@@ -15,11 +15,7 @@ SCORES = 3
 """The last output, which has one element a key."""
 
 
-def is_attention(node: NodeProto) -> bool:
-    return node.op_type == "Attention" and not default_domain(node.domain)
-
-
-def mistaken(node: NodeProto, kinds: Mapping[str, TypeProto]) -> set[str]:
+def find_wrong(node: NodeProto, kinds: Mapping[str, TypeProto], called: bool) -> set[str]:
     """The outputs of an Attention of these `kinds` that have, or may have, another size than is told."""
     values, apart = kinds.get(node.output[0]), any(held.name == KEY_HEADS for held in node.attribute)
     found = set()

@@ -1,15 +1,16 @@
-"""ONNX's inference with operators that it gets wrong at old opsets taken for their version 11, which computes the
-same: at opset 10 what Slice cuts from a size with a name is the whole of it, and below 11 Squeeze and Unsqueeze pass
-over axes that are not in order, and over those that are counted from the end, which runtimes take there, too."""
+"""Operators that ONNX's inference gets wrong at old opsets, taken for their version 11, which computes the same.
+
+At opset 10 it takes what Slice cuts from a size with a name for the whole. Below 11 Squeeze and Unsqueeze pass over
+axes that are not in order or are counted from the end, which runtimes take there, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Iterator
 
-from opshift.passes.analysis.inferring import narrow_casts
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.traversal import Op, bodies, with_nested
+from opshift.passes.model.traversal import bodies, with_nested
 
 RIGHT = 11
 """The version that the operators are taken for."""
@@ -38,25 +39,32 @@ def _counts_up(axes: list[int]) -> bool:
     return axes == sorted(axes) and min(axes, default=0) >= 0
 
 
-def inferred(model: ModelProto, ops: Container[Op] | None) -> ModelProto:
-    """A copy with what `narrow_casts` infers; `ops` are those that the model calls, if they are known."""
-    held = ops is None or any(("", op) in ops for op in _OPERANDS)
-    turned = list(_wrong(model)) if held and min(_versions(model), default=RIGHT) < RIGHT else []
+def right_opset(node: NodeProto, opset: int) -> int:
+    """The opset at which a node is inferred right."""
+    return RIGHT if is_inferred_wrong(node, opset) else opset
+
+
+def rewrite(model: ModelProto) -> Callable[[ModelProto], None] | None:
+    """Let nodes that are inferred wrong call functions of the later version; returns what takes that back."""
+    turned = list(_wrong(model)) if min(_versions(model), default=RIGHT) < RIGHT else []
     if not turned:
-        return narrow_casts.inferred(model, ops)
-    spelled = [node.domain for node in turned]
-    before = len(model.functions)
+        return None
+    spelled, before = [node.domain for node in turned], len(model.functions)
     for holder in _holders(model):
         holder.opset_import.add(domain=ASIDE, version=1)
     model.functions.extend(_later(op) for op in sorted({node.op_type for node in turned}))
     for node in turned:
         node.domain = ASIDE
-    try:
-        made = narrow_casts.inferred(model, ops)
-    finally:
-        _turn_back(model, turned, spelled, before)
-    _turn_back(made, [node for body in bodies(made) for node in body.node if node.domain == ASIDE], spelled, before)
-    return made
+
+    def undo(rewritten: ModelProto) -> None:
+        nodes = [node for body in bodies(rewritten) for node in body.node if node.domain == ASIDE]
+        for node, domain in zip(nodes, spelled, strict=True):
+            node.domain = domain
+        del rewritten.functions[before:]
+        for holder in _holders(rewritten):
+            del holder.opset_import[-1]
+
+    return undo
 
 
 def _holders(model: ModelProto) -> list[ModelProto | FunctionProto]:
@@ -84,11 +92,3 @@ def _later(op: str) -> FunctionProto:
     for name in attributes:
         called.attribute.add(name=name, ref_attr_name=name, type=AttributeProto.INTS)
     return made
-
-
-def _turn_back(model: ModelProto, turned: list[NodeProto], spelled: list[str], functions: int) -> None:
-    for node, domain in zip(turned, spelled, strict=True):
-        node.domain = domain
-    del model.functions[functions:]
-    for holder in _holders(model):
-        del holder.opset_import[-1]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from opshift.passes import process
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
-from opshift.passes.analysis.inferring import corrected
-from opshift.passes.analysis.inferring.weightless import check_installed, room, surveyed
+from opshift.passes.analysis.inferring import corrected, stand_ins
+from opshift.passes.analysis.inferring.weightless import check_installed, room, survey_without_weights
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.analysis.shapes import Shapes, graph_types
 from opshift.passes.model import schemas, tensors
@@ -39,7 +39,12 @@ _HIGHEST = 64  # rank that is believed
 
 def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], ModelProto | None]:
     """The types of values by the path of their graph, and the model in which they were found, if it may be misread."""
-    light, (held, calls) = surveyed(source)
+    light, (held, calls) = survey_without_weights(source)
+    recurrent = schemas.MICROSOFT, stand_ins.RECURRENT
+    if recurrent in calls and all((function.domain, function.name) != recurrent for function in light.functions):
+        for node in light.graph.node:
+            if (node.domain, node.op_type) == recurrent:
+                stand_ins.stand_for_recurrent(node)
     defined = _definitions(light, calls)
     if defined:
         light.functions.extend(defined)
@@ -49,7 +54,7 @@ def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Model
     ops = {(default_domain(domain), op) for domain, op in calls}
     try:
         with process.at_most(lambda: room(light)):
-            inferred = corrected.inferred(light, ops)
+            inferred = corrected.infer_types(light, ops)
             known = Shapes(graph_types(inferred.graph))
             silent = _is_silent(inferred.graph, known)
             more = silent and _compute_constants(light, opened)
@@ -58,7 +63,7 @@ def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Model
             for _ in range(_ROUNDS if silent else 0):
                 if not _add_ranks(light.graph, inferred.graph, kinds=known.types) | more:
                     break
-                inferred = corrected.inferred(light, ops)
+                inferred = corrected.infer_types(light, ops)
                 known = Shapes(graph_types(inferred.graph))
                 more = False
     except Exception:  # a model that inference cannot digest still has its declared types

@@ -3,10 +3,10 @@ same number, whatever the type holds."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
-from opshift.passes.model.traversal import Op, bodies
+from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import HOLDING_SIZES
 
 _CARRYING = frozenset(["Add", "Concat", "Gather", "Identity", "Mul", "Slice", "Squeeze", "Sub", "Unsqueeze"])
@@ -17,20 +17,13 @@ _ATTRIBUTES = {"Cast": "to", _FORGETTING: "dtype"}
 """What names the type of a result."""
 
 
-def inferred(model: ModelProto, ops: Container[Op] | None) -> ModelProto:
-    """A copy with what `onnx.shape_inference` infers; `ops` are those that the model calls, if they are known."""
-    import onnx.shape_inference
-
-    places = list(_widening(model)) if ops is None or ("", "Cast") in ops else []
+def rewrite(model: ModelProto) -> Callable[[ModelProto], None] | None:
+    """Let Casts back from a narrow type be calls of which inference tells no numbers; returns what takes that back."""
+    places = list(_widening(model))
     if not places:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+        return None
     _turn(model, places, _FORGETTING)
-    try:
-        made = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    finally:
-        _turn(model, places, "Cast")
-    _turn(made, places, "Cast")
-    return made
+    return lambda rewritten: _turn(rewritten, places, "Cast")
 
 
 def _widening(model: ModelProto) -> Iterator[tuple[int, int]]:

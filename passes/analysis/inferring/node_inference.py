@@ -8,9 +8,9 @@ from typing import Any
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.claims import ENTERED
 from opshift.passes.analysis.element_types import elem_type
-from opshift.passes.analysis.inferring import attention_sizes, later_versions, open_slices, pool_windows, stand_ins
-from opshift.passes.analysis.inferring.inferred_defaults import is_mistaken, stated
-from opshift.passes.analysis.inferring.weightless import short
+from opshift.passes.analysis.inferring import stand_ins
+from opshift.passes.analysis.inferring.cases import BY_OP
+from opshift.passes.analysis.inferring.weightless import shorten
 from opshift.passes.analysis.knowledge import Known
 from opshift.passes.model import installed, schemas, tensors
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, TypeProto, default_domain
@@ -18,8 +18,6 @@ from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import Dim, elem_type_of, tensor_type
 
 SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
-SHAPE_TO_INPUT, RANK_BY_LENGTH = 5, 21
-"""Reshape took its shape as an input; its schema told the rank by the length of a shape that it cannot read."""
 
 
 def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
@@ -34,8 +32,12 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     if not schemas.known_domain(node.domain) or any(True for _ in subgraphs(node)):
         return
     installed.check_inference([(node.domain, node.op_type)], {default_domain(node.domain): opset})
-    node = stated(node) if is_mistaken(node) else node
-    types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
+    cases = BY_OP.get(node.op_type, ()) if not default_domain(node.domain) else ()
+    for case in cases:
+        node = case.node(node) if case.node is not None else node
+    types = {
+        name: shorten(found) for name in node.input if name and (found := _find_known_type(scope, name)) is not None
+    }
     data = {}
     for name in types:
         held = scope.tensor(name, tensors.SMALL)
@@ -43,12 +45,9 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
             data[name] = held
     try:
         domain = default_domain(node.domain)
-        if node.op_type == "Reshape" and not domain and opset >= SHAPE_TO_INPUT:
-            opset = max(opset, RANK_BY_LENGTH)
-        if not domain and later_versions.is_inferred_wrong(node, opset):
-            opset = later_versions.RIGHT
-        if node.op_type == "Slice" and not domain:
-            types.update(open_slices.lists(node, types))
+        for case in cases:
+            opset = case.opset(node, opset) if case.opset is not None else opset
+            types.update(case.inputs(node, types) if case.inputs is not None else {})
         schema = _schema(node.op_type, opset, domain)
         imports = [onnx.OperatorSetIdProto(domain=domain, version=opset)]
         inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=imports)
@@ -56,12 +55,10 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
             inferred = _infer_old_cast(node, types)
     except Exception:  # inference only ever adds knowledge; a node it cannot judge stays unknown
         return
-    windows = not domain and pool_windows.may_begin_behind(node, opset)
-    if windows and pool_windows.begins_behind(node, {**types, **inferred}):
-        return
-    if attention_sizes.is_attention(node):
-        mistaken = attention_sizes.mistaken(node, {**types, **inferred})
-        inferred = {name: kind for name, kind in inferred.items() if name not in mistaken}
+    for case in cases:
+        if case.find_wrong is not None and case.may_be_wrong is not None and case.may_be_wrong(node, opset):
+            wrong = case.find_wrong(node, {**types, **inferred}, False)
+            inferred = {name: kind for name, kind in inferred.items() if name not in wrong}
     if refers(node):
         inferred = _without_references(node, inferred)
     scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
@@ -83,7 +80,9 @@ def _infer_stand_ins(node: NodeProto, scope: Known) -> None:
     scope.seed(list(kinds), [tensor_type(kind) if kind else None for kind in kinds.values()])
     if refers(node):
         return
-    types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
+    types = {
+        name: shorten(found) for name in node.input if name and (found := _find_known_type(scope, name)) is not None
+    }
     try:
         for made in stand_ins.stand_ins(node, types):
             schema = _schema(made.op_type, stand_ins.OPSET, "")
@@ -124,7 +123,7 @@ def _infer_branches(node: NodeProto, opset: int, scope: Known) -> None:
     for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
         kinds = {elem_type for elem_type, _ in found}
         if len(kinds) == 1 and 0 not in kinds:
-            scope.typed[name] = tensor_type(kinds.pop(), _agreed([shape for _, shape in found]))
+            scope.typed[name] = tensor_type(kinds.pop(), _common_shape([shape for _, shape in found]))
 
 
 def _infer_loop(node: NodeProto, opset: int, scope: Known) -> None:
@@ -137,7 +136,7 @@ def _infer_loop(node: NodeProto, opset: int, scope: Known) -> None:
     for k, (name, value) in enumerate(zip(node.output, body.output[1:], strict=False)):
         elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
         if k < carried:
-            shape = _agreed([scope.shape(node.input[2 + k]), shape])
+            shape = _common_shape([scope.shape(node.input[2 + k]), shape])
         else:
             shape = None if shape is None else [None, *shape]
         scope.seed([name], [tensor_type(elem_type, shape)])
@@ -179,18 +178,18 @@ def _infer_scan(node: NodeProto, opset: int, scope: Known) -> None:
 _INSIDE = {"If": _infer_branches, "Loop": _infer_loop, "Scan": _infer_scan}
 
 
-def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
+def _common_shape(shapes: list[list[Dim] | None]) -> list[Dim] | None:
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None
     return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*known, strict=True)]
 
 
-def _known(scope: Known, name: str) -> TypeProto | None:
+def _find_known_type(scope: Known, name: str) -> TypeProto | None:
     owner = scope.owner(name)
-    if owner is not scope or scope.origin(name) is None:
+    if owner is not scope or scope.node_to_ask(name) is None:
         return scope.type(name)
-    stated = scope.stated(name)
+    stated = scope.stated_type(name)
     scope.notice(name, stated)
     return stated
 

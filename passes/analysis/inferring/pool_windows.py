@@ -28,8 +28,12 @@ def may_begin_behind(node: NodeProto, opset: int) -> bool:
     return any((size - 1) * apart + 1 < stride + pad for size, stride, apart, pad in windows)
 
 
-def begins_behind(node: NodeProto, kinds: Mapping[str, TypeProto]) -> bool:
-    """Whether a pool of these `kinds` has one."""
+def find_wrong(node: NodeProto, kinds: Mapping[str, TypeProto], called: bool) -> set[str]:
+    """All outputs of a pool that has such a window with these `kinds`, or may have one as its function is `called`."""
+    return set(node.output) if called or _begins_behind(node, kinds) else set()
+
+
+def _begins_behind(node: NodeProto, kinds: Mapping[str, TypeProto]) -> bool:
     held = _attributes(node)
     given, made = (_dims(kinds.get(name)) for name in (node.input[0], node.output[0]))
     strides = held.get("strides") or [1] * len(held.get("kernel_shape", []))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.knowledge import Known
-from opshift.passes.analysis.shapes import Shapes, Sizes, granted
+from opshift.passes.analysis.shapes import Shapes, Sizes, find_granted
 from opshift.passes.changes import Change
 from opshift.passes.model import installed
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto
@@ -45,7 +45,7 @@ class Inference:
 
             self._shapes, self._inferred = infer(self._source, self._opened)
             if installed.infers_less():
-                self.less = _known_less(self._source, self._shapes.values())
+                self.less = _find_less_known(self._source, self._shapes.values())
 
     def type(self, path: Path, name: str) -> TypeProto | None:
         """The inferred type of a value of the source graph at `path`."""
@@ -68,7 +68,7 @@ class Inference:
     def granted(self) -> set[str]:
         """Values whose inferred shapes hold of sizes of 1 or more alone, as far as anybody asked for types."""
         if self._inferred is not None:
-            self._granted, self._inferred = granted(self._inferred, self._anywhere), None
+            self._granted, self._inferred = find_granted(self._inferred, self._anywhere), None
         return self._granted
 
     def _anywhere(self, name: str) -> Sizes | None:
@@ -81,7 +81,7 @@ class Inference:
         if self._shapes is None:
             return []
         if self._contradictions is None:
-            self._contradictions = list(claims.contradictions(self._source, self.type))
+            self._contradictions = list(claims.find_contradictions(self._source, self.type))
         return self._contradictions
 
     def node(self, node: NodeProto, opset: int, scope: Known) -> None:
@@ -110,7 +110,7 @@ class Inference:
             if (scope, current.output[0]) in told:
                 pending.pop()
                 continue
-            origins = [scope.origin(name) for name in current.input if not is_known(scope.stated(name))]
+            origins = [scope.node_to_ask(name) for name in current.input if not is_known(scope.stated_type(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             if waiting:
                 pending += waiting
@@ -119,7 +119,7 @@ class Inference:
             infer_node(current, version, scope)
             if self.less and not self.less.isdisjoint(current.input):
                 self.less.update(name for name in current.output if not is_whole(scope.typed.get(name)))
-            scope.judged(current)
+            scope.note_judged(current)
             told.add((scope, current.output[0]))
 
 
@@ -132,7 +132,7 @@ _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormaliz
 """The operators of which onnx has inferred more since 1.18."""
 
 
-def _known_less(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]:
+def _find_less_known(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]:
     """What these make where sizes are left open, and what hangs on that."""
     known = {name: kind for held in inferred for name, kind in held.types.items()}
     found: set[str] = set()

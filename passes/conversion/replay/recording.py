@@ -1,4 +1,4 @@
-"""A stage: the scope in which steps rewrite a stand-in whose names are placeholders (see `cache.py`)."""
+"""Record what steps do to a stand-in with placeholders for names (see `cache.py`)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SIZE = "size "  # in front of the axis that is asked for
 
 
 class Unrepeatable(Exception):
-    """The steps looked at, or changed, what only this one call has."""
+    """Raised where the steps read or change something that only this call has, so that nothing can be replayed."""
 
 
 class Unasked(Unrepeatable):
-    """What is to be known hangs on a value of which the steps have not asked it."""
+    """Raised where an answer depends on a value that the steps never asked about."""
 
     def __init__(self, place: str):
         self.place = place
@@ -45,7 +45,7 @@ class Event:
 
 
 class _Names:
-    """Hands out placeholders."""
+    """Gives out placeholders in place of fresh names."""
 
     def __init__(self, events: list[Event]):
         self._events = events
@@ -67,7 +67,7 @@ class _Unread:
 
 
 class _Backdrop(Context):
-    """The context of a stage: names and constants go into the script."""
+    """The context of a recording: names and constants go into the script."""
 
     def __init__(self, real: Context, stage: Stage):
         super().__init__(ModelProto(), ModelProto(), real.folder)
@@ -77,7 +77,7 @@ class _Backdrop(Context):
 
 
 class Stage(Scope):
-    """A scope that knows nothing but what it asks of the real one."""
+    """A scope that records every question and passes it on to the real scope."""
 
     def __init__(self, real: Scope, names: Mapping[str, str], stand_in: NodeProto):
         self.events: list[Event] = []
@@ -126,19 +126,19 @@ class Stage(Scope):
         found: TensorProto | None = self.ask("tensor" if most is None else "small", name)
         return found
 
-    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+    def relabel_constant(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
         self._spoil()
         return None
 
-    def origin(self, name: str) -> tuple[NodeProto, int] | None:
+    def node_to_ask(self, name: str) -> tuple[NodeProto, int] | None:
         if name not in self._names or name in self.made:
-            return super().origin(name)
+            return super().node_to_ask(name)
         return (self._stand_in, self.opset) if name in self._stand_in.output and self.ask("origin", name) else None
 
-    def stated(self, name: str) -> TypeProto | None:
+    def stated_type(self, name: str) -> TypeProto | None:
         stated = self.typed.get(name)
         if name not in self._names or (stated is not None and has_shape(stated)):
-            return super().stated(name)
+            return super().stated_type(name)
         found: TypeProto | None = self.ask("stated", name)
         return found or stated
 
@@ -155,7 +155,7 @@ class Stage(Scope):
 
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
         for name, kind in zip(names, kinds, strict=False):
-            known = self.stated(name)
+            known = self.stated_type(name)
             if known is None or not has_shape(known):
                 super().seed([name], [kind])
 
@@ -165,11 +165,11 @@ class Stage(Scope):
         return super().elem_type(name)
 
     def _carried(self, name: str) -> int:
-        """The element type of an output of the call, where it is that of an input; 0 where it may be another."""
+        """The element type of an output, if it equals that of an input; 0 if unknown."""
         call = self._stand_in
         if call.domain or name not in call.output or self.ask("stated_elem_type", name):
             return 0
-        _, source = elements.told(call, self.opset, name, self)
+        _, source = elements.find_output_type(call, self.opset, name, self)
         return self.elem_type(source) if source else 0
 
     def stated_elem_type(self, name: str) -> int:
@@ -178,8 +178,7 @@ class Stage(Scope):
         return super().stated_elem_type(name)
 
     def followed_elem_type(self, name: str) -> tuple[int, str]:
-        """The element type of what the steps made, as far as it follows from what they asked, or the value that has it,
-        too; no more is asked then."""
+        """Infer the element type of a recorded value from answers so far, without a new question."""
         self._over = True
         try:
             return elements.elem_type(self, name), ""
@@ -206,10 +205,10 @@ class Stage(Scope):
             return found
         return super().size(name, axis)
 
-    def inferred_shape(self, name: str) -> list[Dim] | None:
+    def shape_in_source(self, name: str) -> list[Dim] | None:
         if name not in self._names:
-            return super().inferred_shape(name)
-        found: list[Dim] | None = self.ask("inferred_shape", name)
+            return super().shape_in_source(name)
+        found: list[Dim] | None = self.ask("shape_in_source", name)
         return None if found is None else list(found)
 
     def elements(self, name: str) -> list[str] | None:
@@ -235,7 +234,7 @@ class Stage(Scope):
 
 
 def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
-    """What the real scope says about a value, and the answer as a key."""
+    """Ask the real scope about a value; returns the answer, and the answer as a key."""
     if kind == "elem_type":
         found = scope.elem_types.get(name) or scope.elem_type(name)
         return found, found
@@ -244,7 +243,7 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "stated_elem_type":
         stated = scope.stated_elem_type(name)
         return stated, stated
-    if kind in ("shape", "inferred_shape"):
+    if kind in ("shape", "shape_in_source"):
         shape = getattr(scope, kind)(name)
         return shape, None if shape is None else tuple(shape)
     if kind == "rank":
@@ -254,7 +253,7 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
         size = scope.size(name, int(kind.removeprefix(_SIZE)))
         return size, size
     if kind == "claim":
-        scope.notice(name, scope.stated(name))
+        scope.notice(name, scope.stated_type(name))
         return None, None
     if kind == "unread":
         unread = name in scope.context.unread
@@ -262,14 +261,14 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
     if kind == "elements":
         return None, None if scope.elements(name) is None else _TOO_LARGE
     if kind == "origin":
-        origin = scope.origin(name) is not None
+        origin = scope.node_to_ask(name) is not None
         return origin, origin
     if kind in ("tensor", "small"):
         told = _tensor(kind, name, scope)
         if name in scope.initializers:
             scope.answered[kind, name] = told
         return told
-    value = scope.type(name) if kind == "type" else scope.stated(name)
+    value = scope.type(name) if kind == "type" else scope.stated_type(name)
     return value, value and value.SerializeToString(deterministic=True)
 
 

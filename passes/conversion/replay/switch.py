@@ -1,4 +1,4 @@
-"""From which call of a kind on calls are replayed; before it, and where that is switched off, steps do them all."""
+"""Say from which call of a kind on opshift replays; before it, steps run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _from: ContextVar[int | None] = ContextVar("replayed_from", default=USUAL)
 
 
 @contextmanager
-def replayed_from(call: int | None) -> Iterator[None]:
-    """Learn at this call of each kind, the `EARLIEST` or a later one, in the conversions in this block; None: never."""
+def replay_from(call: int | None) -> Iterator[None]:
+    """In this block, learn at this call of each kind; None: never replay."""
     token = _from.set(call)
     try:
         yield
@@ -25,6 +25,6 @@ def replayed_from(call: int | None) -> Iterator[None]:
         _from.reset(token)
 
 
-def first_replayed() -> int | None:
-    """The call of each kind that is learned from; None where none is."""
+def first_call_to_replay() -> int | None:
+    """The call of each kind from which on opshift replays; None: never."""
     return _from.get()

@@ -1,52 +1,15 @@
-"""Rules of optimization: each is one function that looks at one node and, where it applies, changes it.
-
-A rule returns None where it does not apply, the name of a value that takes over the node's output, or `EDITED`. What
-it `says` is one sentence, which users read: what was true before, what is true after.
-"""
+"""Rules of optimization that need a whole model, or round otherwise, beside those of `passes/simplification/rules`."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable
 from functools import cache
 
-from opshift.passes.optimization.call import Call
-
-EDITED = True
-Outcome = str | bool | None
-Rule = Callable[[Call], Outcome]
-
-_rules: dict[str, list[tuple[int, bool, Rule]]] = {}
-
-
-def rule(*ops: str, since: int = 7, close: bool = False, settles: bool = False) -> Callable[[Rule], Rule]:
-    """Register a rule for operators of the default domain, from opset `since` on; whether it may be but `close`.
-
-    What one that `settles` has changed tells inference no more than there was to be known of the value, if that had a
-    shape: another round finds nothing new for it.
-    """
-
-    def register(function: Rule) -> Rule:
-        vars(function)["settles"] = settles
-        for op in ops:
-            _rules.setdefault(op, []).append((since, close, function))
-        return function
-
-    return register
-
-
-def settles(function: Rule) -> bool:
-    """Whether what a rule does was registered to settle."""
-    return bool(vars(function).get("settles"))
+from opshift.passes.simplification import rules
 
 
 @cache
-def at(opset: int, exact: bool = False) -> dict[str, list[Rule]]:
+def all_rules(opset: int, exact: bool = False) -> dict[str, list[rules.Rule]]:
     """The rules by operator that hold at an opset, in the order in which they are tried; `exact` ones or all."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    found = {
-        op: [f for since, close, f in held if opset >= since and not (exact and close)] for op, held in _rules.items()
-    }
-    return {op: held for op, held in found.items() if held}
+    rules.import_rules(rules.__name__, rules.__path__)
+    rules.import_rules(__name__, __path__)
+    return rules.find_rules(opset, exact=exact)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import subgraphs
-from opshift.passes.optimization.call import Call
-from opshift.passes.optimization.rules import EDITED, Outcome, rule
-from opshift.passes.optimization.workspace import Workspace
 from opshift.passes.rewrite.says import says
+from opshift.passes.simplification.call import Call
+from opshift.passes.simplification.rules import EDITED, Outcome, rule
+from opshift.passes.simplification.workspace import Workspace
 
 _FAR = 6  # nodes from a value to what tells its rank
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _SAME = frozenset(["Cast", "Clip", "Identity", "LeakyRelu", "Neg", "Relu", "Sigmoid", "Sqrt", "Tanh"])
 
 
-@says("An If takes the branch without which the model would not run: the other yields another rank than is needed.")
+@says("Replaced If by the only branch whose rank fits")
 @rule("If", since=13)
 def take_the_rank_that_is_needed(call: Call) -> Outcome:
     space, condition = call.space, call.input(0)
@@ -29,7 +29,7 @@ def take_the_rank_that_is_needed(call: Call) -> Outcome:
     space.decided[condition] = decided
     held = tensors.tensor(bool(decided), TensorProto.BOOL)
     call.read(call.constant(held, f"{call.output}/condition"))
-    call.close("what follows takes no other rank")
+    call.close("the nodes after it accept no other rank")
     return EDITED
 
 

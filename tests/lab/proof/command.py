@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -85,3 +86,7 @@ def _print_summary(corpus: str, rows: list[Row], seconds: float) -> None:
     for row in rows:
         if not row.right:
             print(f"  missed: {row.name}: {row.answer.status}  {row.remark}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""`python -m tests.lab.proof.make_signals`: write `signals.zip`, signal processing as torch 2.13 exports it; needs onnxscript."""
+"""`python -m tests.lab make-signals`: write `signals.zip`, signal processing as torch 2.13 exports it; needs onnxscript."""
 
 import zipfile
 

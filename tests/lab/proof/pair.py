@@ -33,7 +33,8 @@ class Pair:
     """Two graphs with the same inputs; what a `Form` leaves out is as the pair has it.
 
     `witness` holds inputs on which the two differ, or, of two that are the same, inputs on which they were compared.
-    `allowed` is how far these may be apart there, as a part of the largest element.
+    `allowed` is how far these may be apart there, as a part of the largest element. `answer` is what can be said of
+    the pair, where that is less than what is so.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Pair:
     functions: str = ""
     opset: int = 17
     allowed: float = 0.0
+    answer: str = ""
 
     def models(self) -> tuple[ModelProto, ModelProto]:
         return self._model(self.before), self._model(self.after)

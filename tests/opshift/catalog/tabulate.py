@@ -1,6 +1,6 @@
 """Write `opshift/catalog/endings.tsv`: which steps are but close to what they replace, and the reasons for which each refuses.
 
-`python -m tests.opshift.catalog.tabulate [PATH]` reads them in the sources of the steps; what is installed reads the table.
+`python -m tests.lab endings [PATH]` reads them in the sources of the steps; what is installed reads the table.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from opshift.passes.errors import reason
 from opshift.passes.rewrite import registry
 
 from opshift.catalog import ledger
@@ -34,7 +35,7 @@ def render() -> str:
 
 def _steps() -> Iterator[tuple[str, str, int, str, registry.Step]]:
     """Every step that does something, but for those that refuse whatever the call, whose reason is registered."""
-    for (domain, op, version), pair in registry.registered().items():
+    for (domain, op, version), pair in registry.all_registrations().items():
         ways = () if pair.why else (("up", pair.up), ("down", pair.down))
         yield from ((domain, op, version, way, step) for way, step in ways if step is not None)
     for (domain, op), held in registry._on_request.items():
@@ -66,7 +67,8 @@ def _read(function: Callable[..., Any], seen: set[Any]) -> Iterator[str]:
                 yield from _read_helper(getattr(room, node.func.attr, None), seen)
         elif isinstance(node.func, ast.Name):
             if node.func.id == "CannotConvert" and len(node.args) > 1:
-                yield f"refused: {_text(node.args[1], names)}"
+                supported = {word.arg: _text(word.value, names) for word in node.keywords}.get("supported", "")
+                yield f"refused: {reason(_text(node.args[1], names), supported)}"
             else:
                 yield from _read_helper(names.get(node.func.id), seen)
 

@@ -6,7 +6,7 @@ from opshift.passes.rewrite import registry
 
 from tests.opshift.catalog import tabulate
 
-RUN = "python -m tests.opshift.catalog.tabulate, then opshift ledger --markdown > docs/support.md"
+RUN = "python -m tests.lab endings, then opshift ledger --markdown > docs/support.md"
 
 
 def test_the_committed_table_is_current():

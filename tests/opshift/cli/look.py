@@ -1,4 +1,4 @@
-"""Pictures of a report, as a desk and a phone show it: python -m tests.opshift.cli.look REPORT.html FOLDER [--height N]."""
+"""Pictures of a report, as a desk and a phone show it: python -m tests.lab pictures REPORT.html FOLDER [--height N]."""
 
 from __future__ import annotations
 

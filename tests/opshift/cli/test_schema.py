@@ -33,6 +33,7 @@ def here(tmp_path, monkeypatch):
         "bits.onnx",
     )
     onnx.save(model("y = example.Gelu2(x)", 17, domains='"example" : 1', **IO), "custom.onnx")
+    cli.main(["strip", "in.onnx", "stripped.onnx", "--threshold", "8", "--format", "json"])
     Path("broken.onnx").write_text("no model")
     return tmp_path
 
@@ -49,6 +50,12 @@ COMMANDS = {
     "inline in.onnx out.onnx --target rknn-2.1": "conversion",
     "fold in.onnx out.onnx": "conversion",
     "convert in.onnx broken.onnx custom.onnx --out-dir out --opset 13": "conversions",
+    "extract in.onnx out.onnx --to t": "conversion",
+    "merge in.onnx in.onnx out.onnx": "conversion",
+    "strip in.onnx out.onnx --threshold 8": "sharing",
+    "fill stripped.onnx out.onnx": "sharing",
+    "diff in.onnx in.onnx": "difference",
+    "diff in.onnx reduced.onnx": "difference",
     "verify in.onnx in.onnx": "verification",
     "verify in.onnx other.onnx": "verification",
     "verify in.onnx custom.onnx": "verification",
@@ -117,7 +124,7 @@ def test_numbers_that_json_does_not_have_are_null(here, capsys, monkeypatch):
 def test_the_schema_is_published_and_printed(capsys):
     assert cli.main(["schema"]) == 0
     printed = capsys.readouterr().out
-    assert printed == schema.render(), "run: python -m tests.opshift.jobs.schema"
+    assert printed == schema.render(), "run: python -m tests.lab schema"
     assert all(file.read_text(encoding="utf-8") == printed for file in schema.FILES)
     jsonschema.Draft202012Validator.check_schema(json.loads(printed))
     assert "the largest difference of any output" in printed

@@ -6,8 +6,8 @@ import onnx
 import pytest
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.goals import Goal, Refinement, conversion
-from opshift.passes.optimization import rules
 from opshift.passes.rewrite.says import says
+from opshift.passes.simplification import rules
 
 from opshift.cli import main as cli
 from opshift.jobs import yielding

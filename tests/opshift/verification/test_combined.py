@@ -72,6 +72,26 @@ def test_a_changed_part_that_nothing_runs_is_not_proved():
     assert "could not be run" in found.why
 
 
+def test_a_changed_part_of_a_branch_that_never_runs_is_not_proved():
+    """No run reaches it, and of strings none are drawn."""
+    text = """y = If(b) <then_branch = t () => (float[A,B] v) {{ p = Reshape(x, k) q = Cast<to = 8>(p) r = {} v = Cast<to = 1>(r) }},
+        else_branch = e () => (float[C,D] u) {{ u = Neg(x) }}>"""
+    io = {"inputs": "float[N,3] x, bool b", "outputs": "float[E,F] y", "constants": "int64[2] k = {5, 5}"}
+    found = verify(text.format("Reshape(q, k)"), text.format("Flatten(q)"), **io)
+    assert (found.status, found.engine) == ("unverified", "onnxruntime")
+    assert "could not be run" in found.why
+    reached = text.replace("Reshape(x, k)", "Identity(x)")
+    assert verify(reached.format("Identity(q)"), reached.format("Flatten(q)"), **io).status == "equal"
+
+
+def test_parts_that_agree_with_the_nodes_before_them_are_one_remark():
+    """A Relu and an Abs are no Identity, but behind an Exp and a Sigmoid they are."""
+    text = "a = Exp(x) b = Sigmoid(x) p = {}(a) q = {}(b) y = Add(p, q)"
+    found = verify(text.format("Relu", "Abs"), text.format("Identity", "Identity"), promise=True)
+    assert found.status == "equal"
+    assert found.remarks == ('"p" and 1 more agree on all that the nodes before can give, not on any number',)
+
+
 def test_an_unchanged_part_that_nothing_runs_is_a_remark():
     found = verify("a = my.F(x) b = Relu(z) y = Mul(a, b)", "a = my.F(x) b = Max(z, k) y = Mul(a, b)",
                    domains='"my" : 1', inputs="float[N,3] x, float[N,3] z", constants="float k = {0}")  # fmt: skip
@@ -160,7 +180,7 @@ def test_weights_that_are_not_there(tmp_path):
     found = verify_sides(Side(source, str(tmp_path)), Side(source, str(tmp_path)))
     assert (found.status, found.why) == (
         "unverified",
-        "external data 'w.bin' are not there; that file belongs beside the model",
+        "external data 'w.bin' are not there: 1 tensor (w), 12 bytes at least; put the file beside the model",
     )
 
 

@@ -9,7 +9,7 @@ from opshift.verification.combined import verify_sides
 from opshift.verification.side import Side
 from tests import pairs
 from tests.lab.proof.pairs import Case, cases
-from tests.opshift.verification.known import CONVERT, ROWS, WRONG, Row
+from tests.opshift.verification.known import CONVERT, ROWS, VERIFY, WRONG, Row
 
 
 def known() -> Iterator[Any]:
@@ -28,11 +28,12 @@ def test_known_pairs(row: Row, way: str):
     before, after = (Side(model) for model in row.models())
     grade = row.grade if way == CONVERT else "close"
     found = verify_sides(before, after, grade=grade, promise=way == CONVERT)
-    assert found.status == row.expected, (found.tensor, found.why, found.remarks, found.regions)
+    expected = (way == VERIFY and row.of_any_origin) or row.expected
+    assert found.status == expected, (found.tensor, found.why, found.remarks, found.regions)
 
 
 @pytest.mark.parametrize("case", pairs.some([*cases()], 4), ids=lambda case: case.pair.name)
 def test_pairs_of_the_lab(case: Case):
     before, after = (Side(model) for model in case.pair.models())
     found = verify_sides(before, after, grade="close")
-    assert found.status == case.expected, (found.tensor, found.why, found.remarks, found.regions)
+    assert found.status == (case.pair.answer or case.expected), (found.tensor, found.why, found.remarks, found.regions)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from opshift.verification.trees import MOST_ROWS, draw_rows, is_tree_ensemble
+from opshift.verification.trees import MOST_ROWS, count_unreached, draw_rows, is_tree_ensemble
 from tests.passes.operators.shared.classical.ensembles import Tree, apart, listed, model, stump
 
 DECIDES = {
@@ -71,9 +71,37 @@ def test_a_feature_is_missing_in_some_rows():
 def test_there_are_not_too_many_rows():
     trees = [deep("BRANCH_LEQ", 0.1 * k) for k in range(400)]
     rows = rows_of(trees)
-    assert MOST_ROWS - 3 < len(rows) <= MOST_ROWS
-    reached = {(k, leaf_of(tree, row)) for row in rows for k, tree in enumerate(trees)}
-    assert len(reached) > 0.9 * 8 * 400
+    assert MOST_ROWS // 3 < len(rows) <= MOST_ROWS
+    whole = rows[~np.isnan(rows).any(axis=1)]
+    reached = {(k, leaf_of(tree, row)) for row in whole for k, tree in enumerate(trees)}
+    missing, leaves = count_unreached(node_of(trees, "TreeEnsembleRegressor"), rows)
+    assert (len(reached), leaves) == (8 * 400 - missing, 8 * 400)
+    assert missing == 0, "half of the rows go where the others have not been"
+
+
+@pytest.mark.parametrize("op", ["TreeEnsemble", "TreeEnsembleRegressor"])
+@pytest.mark.parametrize("mode", DECIDES)
+def test_leaves_that_no_row_reaches_are_counted(op, mode):
+    trees = [deep(mode, 0.125), deep(mode, 1e6)]
+    rng = np.random.default_rng(0)
+    rows = rng.choice([0.0, 0.125, 0.25, -2.0, 7.0, 3.5, 1e6, np.nan], (12, 3)).astype(np.float32)
+    reached = {(k, leaf_of(tree, row)) for row in rows if not np.isnan(row).any() for k, tree in enumerate(trees)}
+    assert count_unreached(node_of(trees, op), rows) == (16 - len(reached), 16)
+
+
+def test_leaves_to_which_no_number_leads_do_not_count():
+    nodes = [("BRANCH_LEQ", 0, 1.0, 1, 2, 0), ("BRANCH_GT", 0, 2.0, 3, 4, 0)]
+    tree = Tree([*nodes, *([(0, float(k))] for k in range(3))])
+    assert count_unreached(node_of([tree], "TreeEnsembleRegressor"), rows_of([tree])) == (0, 2)
+    assert count_unreached(node_of([tree], "TreeEnsembleRegressor"), rows_of([tree])[:0]) == (2, 2)
+
+
+def test_sets_are_not_counted():
+    node = model(
+        "TreeEnsemble", np.float32, 3,
+        {"n_targets": 1, **apart([stump([(0, 1.0)], [(0, 2.0)])], np.float32, {(0, 0): [1.0]})}, 5,
+    ).graph.node[0]  # fmt: skip
+    assert count_unreached(node, np.zeros((2, 3), np.float32)) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +120,9 @@ def test_trees_that_are_none_end(nodes):
 def test_a_tree_that_compares_with_nan_hides_no_other():
     blind = Tree([("BRANCH_LEQ", 0, np.nan, 1, 2, 0), [(0, 1.0)], [(0, 2.0)]])
     trees = [blind, *(deep("BRANCH_LEQ", 0.1 * k) for k in range(400))]
-    assert len(rows_of(trees)) > MOST_ROWS - 100
+    rows = rows_of(trees)
+    assert len(rows) > MOST_ROWS // 3
+    assert count_unreached(node_of(trees, "TreeEnsembleRegressor"), rows)[0] <= 2  # of the blind one
 
 
 def test_only_trees_of_ml_are_trees():

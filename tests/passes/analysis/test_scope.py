@@ -6,6 +6,7 @@ import onnx.numpy_helper
 import onnx.parser
 import pytest
 from onnx import FunctionProto, NodeProto, TensorProto
+from opshift.passes.analysis.knowledge import Origin
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model import tensors
 from opshift.passes.model.types import tensor_type
@@ -132,7 +133,7 @@ def test_graphs_of_the_source_are_at_their_places(scope, inner):
 def test_what_steps_made_is_remembered(scope):
     node = onnx.helper.make_node("Neg", ["x"], ["new", "other"])
     scope.record(node, 12)
-    assert (scope.written("new"), scope.source_of("new"), scope.origin("new"), scope.maker("other")) == (
+    assert (scope.node_made("new"), scope.source_of("new"), scope.node_to_ask("new"), scope.maker("other")) == (
         (node, 12),
         (node, 12),
         (node, 12),
@@ -140,7 +141,7 @@ def test_what_steps_made_is_remembered(scope):
     )
     assert (scope.opset_of(node), scope.opset_of(scope.body.node[0])) == (12, 18)
     assert scope.source_of("a") == (scope.body.node[0], 18)
-    assert (scope.source_of("x"), scope.written("a")) == (None, None)
+    assert (scope.source_of("x"), scope.node_made("a")) == (None, None)
     again = onnx.helper.make_node("Abs", ["x"], ["a"])
     scope.record(again, 12)
     assert (scope.maker("a"), scope.source_of("a"), scope.opset_of(scope.body.node[0])) == (again, (again, 12), 18)
@@ -171,8 +172,8 @@ def test_types_are_of_constants_of_inference_and_of_what_is_declared(scope, inne
     assert [inner.shape(name) for name in ("k", "own", "a", "i")] == [[2, 3], [1], [2, 3], [2]]
     assert [inner.elem_type(name) for name in ("k", "own", "a", "i")] == [1, 7, 1, 1]
     assert (scope.elem_type(""), scope.shape(""), scope.type("")) == (0, None, None)
-    assert scope.inferred_shape("a") == inner.inferred_shape("a") == [2, 3]
-    assert (scope.inferred_shape("d"), inner.inferred_shape("nothing")) == (None, None)
+    assert scope.shape_in_source("a") == inner.shape_in_source("a") == [2, 3]
+    assert (scope.shape_in_source("d"), inner.shape_in_source("nothing")) == (None, None)
 
 
 def test_what_is_declared_is_taken_where_it_is_trusted():
@@ -184,6 +185,29 @@ def test_what_is_declared_is_taken_where_it_is_trusted():
         assert scope.shape("x") == [2, 3]
         assert scope.stated_elem_type("d") == 1
     assert (scope.stated_elem_type("nothing"), scope.stated_elem_type("x")) == (0, 1)
+
+
+def test_a_type_and_a_shape_say_where_they_come_from():
+    source = source_of()
+    source.graph.value_info.add(name="d").type.CopyFrom(tensor_type(1, [5]))
+    scope = of(source)
+    for name in ("x", "a", "w", "c"):  # an input, what a node makes of it, an initializer, a Constant
+        assert scope.type_with_origin(name) == (scope.type(name), Origin.INFERRED)
+        assert scope.shape_with_origin(name) == (scope.shape(name), Origin.INFERRED)
+    assert scope.type_with_origin("d") == (tensor_type(1, [5]), Origin.DECLARED)
+    assert scope.shape_with_origin("d") == ([5], Origin.DECLARED)
+    for name in ("nothing", ""):
+        assert scope.type_with_origin(name) == scope.shape_with_origin(name) == (None, Origin.UNKNOWN)
+
+
+def test_the_source_stays_as_it_was_while_the_scope_is_rewritten(scope):
+    node = scope.source.producer("a")
+    scope.record(NodeProto(op_type="Neg", input=["x"], output=["a"]), 12)
+    scope.typed["a"] = tensor_type(10, [7])
+    assert (scope.source.producer("a"), scope.producer("a").op_type) == (node, "Neg")
+    assert (scope.source.shape("a"), scope.shape("a")) == ([2, 3], [7])
+    assert (scope.source.type("a"), scope.source.declared_type("a")) == (tensor_type(1, [2, 3]), None)
+    assert (scope.source.producer("x"), scope.source.type("nothing")) == (None, None)
 
 
 def test_what_steps_state_is_taken_first(scope):
@@ -260,14 +284,14 @@ def test_equal_constants_are_one_initializer(scope, inner):
 def test_bytes_of_a_constant_as_another_type(scope):
     raw = onnx.numpy_helper.from_array(np.array([1, 2], np.float32), "raw")
     scope.hold("raw", raw)
-    name = scope.relabelled("raw", TensorProto.INT32, [2, 1])
+    name = scope.relabel_constant("raw", TensorProto.INT32, [2, 1])
     assert scope.array(name).tolist() == np.array([[1.0], [2.0]], np.float32).view(np.int32).tolist()
-    assert scope.relabelled("raw", TensorProto.INT64, [2]) is None
-    assert [scope.relabelled(name, TensorProto.INT32, [2]) for name in ("w", "a", "x", "c")] == [None] * 4
+    assert scope.relabel_constant("raw", TensorProto.INT64, [2]) is None
+    assert [scope.relabel_constant(name, TensorProto.INT32, [2]) for name in ("w", "a", "x", "c")] == [None] * 4
     stored = TensorProto(data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
     stored.external_data.add(key="location", value="f")
     scope.hold("stored", stored)
-    made = scope.initializers[scope.relabelled("stored", TensorProto.INT32, [2])]
+    made = scope.initializers[scope.relabel_constant("stored", TensorProto.INT32, [2])]
     assert (made.data_type, made.external_data[0].value, made.name != "stored") == (6, "f", True)
 
 

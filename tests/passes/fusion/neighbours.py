@@ -1,4 +1,4 @@
-"""`python -m tests.passes.fusion.neighbours [--op NAME] [--sample N]`: operators written out beside others, and found again.
+"""`python -m tests.lab neighbours [--op NAME] [--sample N]`: operators written out beside others, and found again.
 
 Every operator with a fold stands between one of `BEFORE` and one of `AFTER`: in a graph of its own, where another reads
 its input or its result as well, in a function, and in the branch of an If. It is expanded and folded. *found* is what
@@ -251,7 +251,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
 
 def main() -> int:
     """Print the counts and what was missed; exit 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tests.passes.fusion.neighbours")
+    parser = argparse.ArgumentParser(prog="python -m tests.lab neighbours")
     parser.add_argument("--op", action="append", help="only these operators")
     parser.add_argument("--place", action="append", choices=PLACES, help="only there")
     parser.add_argument("--sample", type=int, help="only so many cases, chosen at random")

@@ -1,4 +1,4 @@
-"""Operators between others are found again: a sample of what `python -m tests.passes.fusion.neighbours` counts."""
+"""Operators between others are found again: a sample of what `python -m tests.lab neighbours` counts."""
 
 import random
 from itertools import pairwise

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 from opshift.passes.errors import Refused
+from opshift.passes.openvino import reader
 
-from opshift.files import openvino_ir
 from opshift.verification.compare import compare
 from opshift.verification.engines import OnnxRuntime
 
@@ -25,7 +25,7 @@ def check(build, feeds, folder, any_size=True):
     path = network(build, feeds, folder)
     expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(list(feeds))[0]
     for source in (path, of_any_size(path)) if any_size else (path,):
-        model = openvino_ir.read(source).model
+        model = reader.read(source).model
         onnx.checker.check_model(model, full_check=True)
         names = [value.name for value in model.graph.input]
         (actual,) = OnnxRuntime(model, folder=str(folder)).run(dict(zip(names, feeds, strict=True)))
@@ -35,7 +35,7 @@ def check(build, feeds, folder, any_size=True):
 
 def refusal(build, feeds, folder):
     with pytest.raises(Refused) as caught:
-        openvino_ir.read(network(build, feeds, folder))
+        reader.read(network(build, feeds, folder))
     return str(caught.value)
 
 
@@ -136,7 +136,7 @@ def test_proposals_of_a_least_size(framework, least, clips, tmp_path):
     for output in range(2):
         path = network(lambda *x, k=output: made("opset4", "Proposal", x, **held).output(k), proposed(held), tmp_path)
         expected = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(proposed(held))[0]
-        model = openvino_ir.read(path).model
+        model = reader.read(path).model
         feeds = dict(zip((value.name for value in model.graph.input), proposed(held), strict=True))
         runs.append((expected, *OnnxRuntime(model, folder=str(tmp_path)).run(feeds)))
     (expected, boxes), (chances, scores) = runs
@@ -187,7 +187,7 @@ def test_no_regions(method, batch, tmp_path):
 def test_constant_regions_need_no_guard(tmp_path):
     regions = C(np.float32([[1, 0, 0, 5, 4]]))
     path = network(lambda x: op.roi_pooling(x, regions, [2, 2], 1.0, "max"), [drawn(2, 3, 6, 5)], tmp_path)
-    assert [node.op_type for node in openvino_ir.read(path).model.graph.node] == ["MaxRoiPool"]
+    assert [node.op_type for node in reader.read(path).model.graph.node] == ["MaxRoiPool"]
 
 
 @pytest.mark.parametrize(("version", "limit"), list(itertools.product(("opset5", "opset9"), (0.4, 1.5))))
@@ -263,7 +263,10 @@ def test_half_a_spectrum(axes, size, tmp_path):
     check(lambda x: made("opset9", "IRDFT", [x, ints(*axes), *sizes]), [drawn(4, 3, 2)], tmp_path, any_size=False)
 
 
-@pytest.mark.parametrize(("axes", "sizes", "why"), [((1, 0), (5, 4), "of axis 1"), ((0,), (9,), "4 of the 5 numbers")])
+@pytest.mark.parametrize(
+    ("axes", "sizes", "why"),
+    [((1, 0), (5, 4), "for axis 1"), ((0,), (9,), "the last axis has 4 elements, 5 are needed")],
+)
 def test_half_a_spectrum_that_is_not_there(axes, sizes, why, tmp_path):
     feeds = [drawn(4, 3, 2)]
     assert why in refusal(lambda x: made("opset9", "IRDFT", [x, ints(*axes), ints(*sizes)]), feeds, tmp_path)

@@ -7,8 +7,8 @@ import pytest
 openvino = pytest.importorskip("openvino", reason="OpenVINO is an optional dependency")
 
 from openvino import opset13 as op  # noqa: E402
+from opshift.passes.openvino import reader  # noqa: E402
 
-from opshift.files import openvino_ir  # noqa: E402
 from opshift.verification.engines import OnnxRuntime  # noqa: E402
 from tests.passes.openvino.networks import CORE, drawn, network, of_any_size  # noqa: E402
 
@@ -16,7 +16,7 @@ REDUCED = ["reduce_sum", "reduce_max", "reduce_mean", "reduce_l1", "reduce_l2"]
 
 
 def read_and_run(path, feeds):
-    model = openvino_ir.read(path).model
+    model = reader.read(path).model
     onnx.checker.check_model(model, full_check=True)
     names = [value.name for value in model.graph.input]
     return OnnxRuntime(model).run(dict(zip(names, feeds, strict=True)))[0]

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.optimization import optimize
 
-from tests.passes.optimization.rules.support import check_optimized, held, optimized
+from tests.passes.simplification.rules.support import check_optimized, held, optimized
 from tests.support import check_values, evaluate, model, show
 
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}

@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.rewrite import operator_files, vendor_files
+from opshift.passes.operators.microsoft import files as vendor_files
+from opshift.passes.rewrite import operator_files
 
 REGISTRARS = """
 import collections, importlib, json, pkgutil, sys

@@ -3,6 +3,7 @@
 import pytest
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.operators.microsoft import files
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.registry import Pair
 from opshift.passes.rewrite.says import says, sentence_of
@@ -15,7 +16,7 @@ def empty(monkeypatch):
     monkeypatch.setattr(registry, "_on_request", {})
     monkeypatch.setattr(registry, "_load", lambda domain, op: None)
     monkeypatch.setattr(registry.operator_files, "FILES", {"": {"Clip": "", "Celu": ""}})
-    monkeypatch.setattr(registry.vendor_files, "FILES", {})
+    monkeypatch.setattr(files, "FILES", {})
 
 
 def step(node):
@@ -29,7 +30,7 @@ def test_both_directions_of_a_boundary():
     assert registry.step("", "Clip", 12) is registry.step("ai.onnx.ml", "Clip", 11) is None
     registry.same(["Clip", "Max"], 12, "wording only")
     assert registry.step("", "Max", 12) == registry.step("", "Clip", 12) == Pair(why="wording only")
-    assert registry.registered().keys() == {("", "Clip", 11), ("", "Clip", 12), ("", "Max", 12)}
+    assert registry.all_registrations().keys() == {("", "Clip", 11), ("", "Clip", 12), ("", "Max", 12)}
 
 
 @pytest.mark.parametrize(

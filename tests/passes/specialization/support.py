@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import ModelProto
+from opshift.passes.inputs.wanted import resolved, wanted
 from opshift.passes.model.traversal import bodies
 from opshift.passes.specialization import fixing
-from opshift.passes.specialization.wanted import resolved, wanted
 
 from opshift.verification.engines import OnnxRuntime
 

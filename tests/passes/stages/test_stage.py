@@ -4,10 +4,9 @@ import pytest
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.errors import InvalidModel
-from opshift.passes.fusion import fold
 from opshift.passes.goals import Goal, Refinement
 from opshift.passes.model.messages import ModelProto
-from opshift.passes.optimization import optimize
+from opshift.passes.stages import fold, optimize
 from opshift.passes.stages.stage import Facts, apply_stages
 
 from tests.support import model, show
@@ -30,8 +29,8 @@ def calls(monkeypatch):
         told.append(("optimize", source.graph.node[0].op_type))
         return Result(ModelProto.FromString(source.SerializeToString()), (Change("y", "", "", 13, 13, "better"),), ())
 
-    monkeypatch.setattr(fold, "attempt", folded)
-    monkeypatch.setattr(optimize, "attempt", optimized)
+    monkeypatch.setattr(fold, "fold", folded)
+    monkeypatch.setattr(optimize, "optimize", optimized)
     return told
 
 
@@ -57,7 +56,7 @@ def test_what_is_folded_after_optimization_is_optimized_again(calls, monkeypatch
         calls.append(("optimize", given.graph.node[0].op_type))
         return Result(source(), (), ())
 
-    monkeypatch.setattr(optimize, "attempt", undone)
+    monkeypatch.setattr(optimize, "optimize", undone)
     result = refined(source(), Refinement(True, optimize=True))
     assert [name for name, *_ in calls] == ["fold", "optimize", "fold", "optimize"]
     assert result.folded == 2
@@ -117,8 +116,8 @@ def test_folding_stays_where_only_optimization_makes_what_is_not_read(monkeypatc
         made.graph.node[0].op_type = "Floor"
         return Result(made, (Change("y", "Floor", "", 13, 13, "better"),), ())
 
-    monkeypatch.setattr(fold, "attempt", folded)
-    monkeypatch.setattr(optimize, "attempt", optimized)
+    monkeypatch.setattr(fold, "fold", folded)
+    monkeypatch.setattr(optimize, "optimize", optimized)
     backend = Backend("npu", opset=13, lacks={("", "Floor"): 1})
     made = refined(source(), Refinement(True, optimize=True, backend=backend))
     assert show(made.model) == "y = Abs(x)"
@@ -143,7 +142,7 @@ def test_a_model_that_is_not_valid_is_named(monkeypatch):
     def broken(*_, **__):
         raise IndexError("node.input")
 
-    monkeypatch.setattr(fold, "attempt", broken)
+    monkeypatch.setattr(fold, "fold", broken)
     invalid = source()
     del invalid.graph.node[0].input[:]
     with pytest.raises(InvalidModel, match="the model is not valid: Neg"):

@@ -15,6 +15,7 @@ from opshift.passes.rewrite.node import Node
 Array = Any  # numpy arrays
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+ONLY_TARGET = "if a leaf has several votes for the only target, the first counts, as in onnxruntime"
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 
 
@@ -163,14 +164,17 @@ class _Places:
         found = (self._trees[tree] == trees) & (self._ids[name] == ids) & (self._keys[at] == key)
         if not found.all():
             lost = int(np.flatnonzero(~found)[0])
-            raise fault(f"node {ids[lost]} of tree {trees[lost]}, which a {what} names, is missing", self._node.proto)
+            raise fault(f"node {ids[lost]} of tree {trees[lost]} is missing; a {what} refers to it", self._node.proto)
         return self._order[at]
 
 
 def _votes(
     node: Node, side: str, count: int, places: _Places, numbered: Array, dtype: Array
 ) -> tuple[Array, Array, Array]:
-    """The leaf, the target and the weight of each vote; those for inner nodes count for nothing."""
+    """The leaf, the target and the weight of each vote; those for inner nodes count for nothing.
+
+    Of several for the only target, the first counts, as in onnxruntime: skl2onnx numbers leaves so.
+    """
     given = node.attributes
     trees, ids, targets = (
         np.asarray(given.get(f"{side}_{name}", []), np.int64) for name in ("treeids", "nodeids", "ids")
@@ -182,6 +186,12 @@ def _votes(
     _check_range(node, targets, count, f"{side}_ids name {side}")
     leaves = -1 - numbered[places.find(trees, ids, "vote")] if len(trees) else trees
     kept = leaves >= 0
+    if count == 1:
+        first = np.zeros(len(leaves), bool)
+        first[np.unique(leaves, return_index=True)[1]] = True
+        if (kept & ~first).any():
+            node.remarks.append(ONLY_TARGET)
+        kept &= first
     return leaves[kept], targets[kept], weights[kept]
 
 
@@ -228,7 +238,7 @@ def _check(node: Node, forest: Forest) -> None:
         np.subtract.at(waiting, touched, 1)
         ready = np.unique(touched[waiting[touched] == 0])
     if done < len(waiting):
-        raise fault("a tree leads back to a node above: it has a circle", node.proto)
+        raise fault("a tree has a cycle", node.proto)
 
 
 def parameter(node: Node, name: str) -> Sequence[float]:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.operators.shared.classical.choices import Choices, is_faster
 from opshift.passes.operators.shared.classical.comparisons import compared
 from opshift.passes.operators.shared.classical.forest import Array, Forest
 from opshift.passes.operators.shared.classical.tables import Tables, arranged
@@ -52,22 +53,40 @@ class _Votes:
 
 
 def totals(
-    build: Builder, rows: str, kind: int, width: int | None, forest: Forest, aggregate: str, wide: int, most: int
+    build: Builder,
+    rows: str,
+    kind: int,
+    width: int | None,
+    forest: Forest,
+    aggregate: str,
+    wide: int,
+    most: int,
+    *,
+    elements: bool,
 ) -> Totals:
-    """The totals of the rows: compared in the type `kind`, added up in `wide`, in tables of `most` bytes at most."""
+    """The totals of the rows: compared in the type `kind`, added up in `wide`, in tables of `most` bytes at most.
+
+    `elements` tells that there is GatherElements to look them up with.
+    """
     targets = np.unique(forest.vote_targets)
     if not len(targets):
         return Totals([], "", lambda asked, told=False: False)
     votes = _merged(forest, targets, aggregate)
     nodes = compared(forest)
-    tables = arranged(forest.roots, nodes, np.arange(len(forest.roots)))
+    order = np.arange(len(forest.roots))
+    tables = arranged(forest.roots, nodes, order)
     owners = _targets_of_trees(tables, votes)
     if owners is not None:
-        order = _order_of_trees(owners)
-        if (np.diff(order) < 0).any():
-            tables, owners = arranged(forest.roots, nodes, order), owners[order]
-    slots = leaves_reached(build, Rows(build, rows, kind, nodes, width), kind, nodes, tables)
-    walk = _Reached(build, tables, slots)
+        together = _order_of_trees(owners)
+        if (np.diff(together) < 0).any():
+            order, owners = together, owners[together]
+            tables = arranged(forest.roots, nodes, order)
+    if not elements and is_faster(len(nodes.left), len(forest.roots), tables.depth):
+        roots = forest.roots[order]
+        walk = _Reached(build, tables, "", Choices(build, rows, kind, width, roots, nodes))
+    else:
+        slots = leaves_reached(build, Rows(build, rows, kind, nodes, width), kind, nodes, tables)
+        walk = _Reached(build, tables, slots)
     if owners is not None:
         values = _by_tree(walk, votes, owners, aggregate, wide)
     else:
@@ -80,15 +99,20 @@ def totals(
 class _Reached:
     """Looks up what is held for the leaves that were reached."""
 
-    def __init__(self, build: Builder, tables: Tables, slots: str):
+    def __init__(self, build: Builder, tables: Tables, slots: str, choices: Choices | None = None):
         self.build = build
         self.leaves = tables.leaves
         self.trees = tables.trees
         self.count = tables.ends[0]
         self._slots = slots
+        self._choices = choices
 
     def look_up(self, values: Array, elem_type: int) -> str:
         """Of values for each slot, those of the leaves: a vector."""
+        if self._choices is not None:
+            held, real = np.zeros(int(self.leaves.max()) + 1, values.dtype), self.leaves >= 0
+            held[self.leaves[real]] = values[real]
+            return self._choices.choose(held, elem_type)
         return look_up(self.build, self.build.constant(values, elem_type), self._slots)
 
     def by_leaf(self, values: Array, other: float) -> Array:

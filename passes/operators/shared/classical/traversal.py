@@ -39,15 +39,7 @@ class Rows:
     """Rows of features, one behind the other, as the walk reads them."""
 
     def __init__(self, build: Builder, rows: str, kind: int, compared: Comparisons, width: int | None):
-        """The forms of features that nodes read stand behind one another in each row."""
-        forms = np.unique(compared.forms).tolist() or [0]
-        most = int(compared.features.max()) + 1 if len(compared.features) else 1
-        if width is None:
-            rows, width = build.Slice(rows, [0], [most], [1]), most
-        self.features = compared.features + width * np.searchsorted(forms, compared.forms)
-        parts = [_form(build, rows, kind, form) for form in forms]
-        rows = build.Concat(*parts, axis=1) if len(parts) > 1 else parts[0]
-        width *= len(parts)
+        self.features, rows, width = read_in_forms(build, rows, kind, compared, width)
         count = build.scope.size(rows, 0)
         if count is not None:
             self._numbers = build.constant(np.arange(count)[:, None], T.INT32)
@@ -61,6 +53,19 @@ class Rows:
     def times(self, build: Builder, factor: int) -> str:
         """The numbers of the rows, times a factor, as a column."""
         return str(build.Mul(self._numbers, build.constant(factor, T.INT32)))
+
+
+def read_in_forms(
+    build: Builder, rows: str, kind: int, compared: Comparisons, width: int | None
+) -> tuple[Array, str, int]:
+    """The column that each node reads, and rows in which the forms of features stand behind one another."""
+    forms = np.unique(compared.forms).tolist() or [0]
+    most = int(compared.features.max()) + 1 if len(compared.features) else 1
+    if width is None:
+        rows, width = build.Slice(rows, [0], [most], [1]), most
+    parts = [_form(build, rows, kind, form) for form in forms]
+    features = compared.features + width * np.searchsorted(forms, compared.forms)
+    return features, build.Concat(*parts, axis=1) if len(parts) > 1 else parts[0], width * len(parts)
 
 
 def _form(build: Builder, rows: str, kind: int, form: int) -> str:

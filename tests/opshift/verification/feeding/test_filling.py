@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from onnx import TypeProto
+from opshift.passes.inputs.interface import required
 from opshift.passes.model.types import tensor_type
-from opshift.passes.specialization.interface import required
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import filling

@@ -2,7 +2,7 @@
 
 import pytest
 from onnx import helper
-from opshift.passes.specialization.interface import required
+from opshift.passes.inputs.interface import required
 
 from opshift.verification.feeding.meanings import meanings
 from tests.support import model
@@ -55,6 +55,7 @@ def test_an_index_lies_in_its_table(body, below):
         ("y = Tile(v, i) z = Gather(v, i)", "ones"),
         ("y = Gather(v, i) z = Tile(v, i)", "index"),
         ("y = Reshape(i, six)", None),
+        ("t = Unsqueeze<axes = [0]>(w) y = RoiAlign(t, w, i)", "zeros"),
         ("y = own.Gather(v, i)", None),
     ],
 )

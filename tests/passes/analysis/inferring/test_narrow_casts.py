@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from opshift.passes.analysis.inferring import narrow_casts
+from opshift.passes.analysis.inferring import corrected
 from opshift.passes.model.types import dims_of
 from opshift.passes.optimization import optimize
 
@@ -73,7 +73,7 @@ def test_the_same_inside_of_a_branch(taken):
 @pytest.mark.parametrize(("to", "dims"), [(6, ["N", 300]), (7, ["N", 300]), (11, ["N", 300]), (9, [None, None])])
 def test_what_a_wide_type_holds_is_known(to, dims):
     source = model(f"s = Shape(x) a = Cast<to={to}>(s) b = Cast<to=7>(a) c = ConstantOfShape(b) y = Shape(c)", 18, **IO)
-    (kind,) = [value.type for value in narrow_casts.inferred(source, None).graph.value_info if value.name == "c"]
+    (kind,) = [value.type for value in corrected.infer_types(source).graph.value_info if value.name == "c"]
     assert [dim if dim in ("N", 300) else None for dim in dims_of(kind)] == dims
 
 
@@ -83,7 +83,7 @@ def test_types_and_the_model_stay(ops):
         f"s = Shape(x) a = Cast<to=9>(s) b = Cast<to=7>(a) r = RandomUniformLike<dtype=1>(x) {BRANCH}", 18, **IO
     )
     before = show(source)
-    made = narrow_casts.inferred(source, ops)
+    made = corrected.infer_types(source, ops)
     assert show(source) == before
     kinds = {value.name: value.type for value in made.graph.value_info}
     assert kinds["b"].tensor_type.elem_type == 7

@@ -55,7 +55,7 @@ def test_known_sizes_are_known():
 def test_the_model_stays_as_it_is(text):
     source = onnx.parser.parse_model(text) if text else model(BODY, 10, **IO)
     before = source.SerializeToString()
-    made = corrected.inferred(source)
+    made = corrected.infer_types(source)
     assert source.SerializeToString() == before
     assert [i.domain for i in made.opset_import] == [i.domain for i in source.opset_import]
     assert len(made.functions) == len(source.functions)
@@ -63,12 +63,12 @@ def test_the_model_stays_as_it_is(text):
 
 
 def types(source, name):
-    return [value for value in corrected.inferred(source).graph.value_info if value.name == name]
+    return [value for value in corrected.infer_types(source).graph.value_info if value.name == name]
 
 
 @pytest.mark.parametrize("ops", [{("", "Slice")}, {("", "Slice"), ("", "Attention")}, None])
 def test_what_is_cut_is_open_whatever_else_is_called(ops):
-    (found,) = [v for v in corrected.inferred(model(BODY, 10, **IO), ops).graph.value_info if v.name == "t"]
+    (found,) = [v for v in corrected.infer_types(model(BODY, 10, **IO), ops).graph.value_info if v.name == "t"]
     assert found == types(model(BODY, 10, **IO), "t")[0]
     assert found.type.tensor_type.shape.dim[1].dim_param != "B"
 
@@ -144,5 +144,8 @@ def test_axes_and_steps_are_lists_where_nothing_more_is_known():
     node = onnx.parser.parse_node("y = Slice(x, s, e, a, p)")
     few, some = tensor_type(TensorProto.INT32), tensor_type(TensorProto.INT32, [2])
     wide = tensor_type(TensorProto.INT64, [None])
-    assert open_slices.lists(node, {"a": few, "x": few}) == {"a": tensor_type(TensorProto.INT32, [None]), "p": wide}
-    assert open_slices.lists(node, {"a": some, "p": wide}) == {}
+    assert open_slices.type_lists(node, {"a": few, "x": few}) == {
+        "a": tensor_type(TensorProto.INT32, [None]),
+        "p": wide,
+    }
+    assert open_slices.type_lists(node, {"a": some, "p": wide}) == {}

@@ -67,7 +67,7 @@ def test_a_window_behind_the_data_is_none_in_a_branch_and_in_a_function():
     x = {"x": np.ones((1, 1, 3), np.float32)}
     for source, feeds in ((branch, {"c": np.array(True), **x}), (called, x)):
         before = show(source)
-        assert show(corrected.inferred(source)) == before == show(source)
+        assert show(corrected.infer_types(source)) == before == show(source)
         (found,) = evaluate(optimize.attempt(source).model, feeds)
         assert found.tolist() == [1, 1, 1]
 

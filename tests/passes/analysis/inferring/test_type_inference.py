@@ -250,7 +250,7 @@ def test_the_length_of_a_computed_shape_tells_the_rank(shaped, rank):
         inputs="float[N,M,K] x, int64[L] r", outputs="float y",
         constants=f"{BOUNDS}, int64[1] one = {{1}}",
     )  # fmt: skip
-    shape = scope.inferred_shape("z")
+    shape = scope.shape_in_source("z")
     assert (shape and len(shape)) == rank
 
 
@@ -363,4 +363,4 @@ def test_what_takes_the_place_of_a_made_node_is_asked_again():
     scope.record(onnx.helper.make_node("Unheard", ["x"], ["n"], domain="my"), 18)
     assert scope.shape("n") is None
     scope.settle([])
-    assert scope.origin("n") is None
+    assert scope.node_to_ask("n") is None

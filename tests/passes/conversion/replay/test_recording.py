@@ -49,12 +49,12 @@ def test_questions_are_noted_once_with_their_answers(real):
         assert made.elem_type(X[0]) == 1
         assert made.shape(X[0]) == [2, 3]
         assert made.rank(X[0]) == 2
-        assert made.inferred_shape(X[0]) == [2, 3]
+        assert made.shape_in_source(X[0]) == [2, 3]
         assert made.ints(X[1]) == [1]
         assert made.type(X[0]) == tensor_type(1, [2, 3])
     asked = [(kind, place, key) for kind, place, key in made.asked if kind not in ("tensor", "small")]
     assert asked == [
-        ("elem_type", X[0], 1), ("shape", X[0], (2, 3)), ("rank", X[0], 2), ("inferred_shape", X[0], (2, 3)),
+        ("elem_type", X[0], 1), ("shape", X[0], (2, 3)), ("rank", X[0], 2), ("shape_in_source", X[0], (2, 3)),
         ("type", X[0], tensor_type(1, [2, 3]).SerializeToString(deterministic=True)),
     ]  # fmt: skip
     assert [(kind, place) for kind, place, _ in made.asked if kind in ("tensor", "small")] == [("tensor", X[1])]
@@ -63,7 +63,7 @@ def test_questions_are_noted_once_with_their_answers(real):
 
 def test_unknowns_are_answers_too(real):
     made = stage(real, "d")
-    assert (made.shape(X[0]), made.rank(X[0]), made.inferred_shape(X[0]), made.elem_type(X[0]), made.type(X[0])) == (
+    assert (made.shape(X[0]), made.rank(X[0]), made.shape_in_source(X[0]), made.elem_type(X[0]), made.type(X[0])) == (
         None,
         None,
         None,
@@ -77,8 +77,8 @@ def test_unknowns_are_answers_too(real):
 def test_a_list_of_dimensions_is_the_askers_own(real):
     made = stage(real, "a")
     made.shape(X[0]).append(7)
-    made.inferred_shape(X[0]).append(7)
-    assert made.shape(X[0]) == made.inferred_shape(X[0]) == [2, 3]
+    made.shape_in_source(X[0]).append(7)
+    assert made.shape(X[0]) == made.shape_in_source(X[0]) == [2, 3]
 
 
 def test_constants_are_answers_unless_they_are_large(real):
@@ -98,7 +98,7 @@ def test_constants_are_answers_unless_they_are_large(real):
     [
         lambda made: made.producer(X[0]),
         lambda made: made.held(Y[0]),
-        lambda made: made.relabelled(X[0], 1, [3]),
+        lambda made: made.relabel_constant(X[0], 1, [3]),
         lambda made: made.hold("v", TensorProto()),
         lambda made: made.declare(X[0]),
         lambda made: made.dissolve(Y[0], []),
@@ -116,7 +116,7 @@ def test_what_steps_made_is_theirs(real):
     node = onnx.helper.make_node("Neg", [X[0]], ["own"])
     made.record(node, 18)
     assert made.producer("own") is node
-    assert made.origin("own") == (node, 18)
+    assert made.node_to_ask("own") == (node, 18)
     assert made.shape("own") == [2, 3]
     assert made.elem_type("own") == 1
     assert made.elements("own") is None
@@ -132,14 +132,14 @@ def test_what_steps_state_counts(real):
     made = stage(real, "a", "d")
     made.typed[X[1]] = tensor_type(10, [5])
     assert (made.shape(X[1]), made.rank(X[1]), made.elem_type(X[1]), made.stated_elem_type(X[1])) == ([5], 1, 10, 10)
-    assert (made.type(X[1]), made.stated(X[1])) == (tensor_type(10, [5]), tensor_type(10, [5]))
+    assert (made.type(X[1]), made.stated_type(X[1])) == (tensor_type(10, [5]), tensor_type(10, [5]))
     made.notice(X[1], None)
     assert not made.asked
     made.typed[X[1]] = tensor_type(10)
-    assert made.stated(X[1]) == made.own_type(X[1]) == tensor_type(10)
+    assert made.stated_type(X[1]) == made.own_type(X[1]) == tensor_type(10)
     assert [kind for kind, _, _ in made.asked] == ["stated", "type"]
     made.typed[X[0]] = tensor_type(10)
-    assert made.stated(X[0]) == made.own_type(X[0]) == tensor_type(1, [2, 3])
+    assert made.stated_type(X[0]) == made.own_type(X[0]) == tensor_type(1, [2, 3])
 
 
 def test_what_is_seeded_holds_where_nothing_better_is_known(real):
@@ -161,9 +161,9 @@ def test_an_output_has_the_type_of_an_input_where_schemas_say_so(real):
 
 def test_who_makes_an_output_is_the_call_if_anybody(real):
     made = stage(real, "a", outputs=("y", "b"))
-    assert made.origin(X[0]) is None
-    assert made.origin(Y[0]) == (made._stand_in, 18)
-    assert made.origin(Y[1]) is None
+    assert made.node_to_ask(X[0]) is None
+    assert made.node_to_ask(Y[0]) == (made._stand_in, 18)
+    assert made.node_to_ask(Y[1]) is None
     assert [(kind, place, key) for kind, place, key in made.asked] == [("origin", Y[0], True), ("origin", Y[1], False)]
 
 

@@ -92,7 +92,10 @@ def test_doubles_that_are_no_floats_are_refused():
     held = onnx.numpy_helper.from_array(np.array([0.1, 0, 0]))
     source = regressor([stump()], T.DOUBLE, nodes_values=None, nodes_values_as_tensor=held)
     (refusal,) = convert.attempt(source, {ML: 1}).refusals
-    assert refusal.why == "nodes_values_as_tensor holds doubles; values of float32 could be expressed"
+    assert (
+        refusal.why
+        == "nodes_values_as_tensor holds doubles that float32 does not hold exactly; supported: float32 values"
+    )
 
 
 @pytest.mark.parametrize("target", [1, 2, 3, 4])
@@ -136,6 +139,26 @@ def test_leaves_with_several_votes(aggregate):
     assert result.grade == "close"
 
 
+@pytest.mark.newest
+@pytest.mark.parametrize("transform", ["SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
+@pytest.mark.parametrize("given", [{}, {"base_values": [0.25, 0.125]}])
+def test_transforms_are_computed_behind_it(transform, given):
+    """SOFTMAX and LOGISTIC always, as runtimes read their numbers differently; others after base values."""
+    trees = [stump(true={0: 0.25, 1: 0.5}, false={0: 0.5, 1: 0.25})]
+    source = regressor(trees, targets=2, post_transform=transform, **given)
+    source.opset_import[0].version = 18
+    result = convert_both(source, 5, rows(T.FLOAT), rtol=1e-4)
+    (held,) = [node for node in result.model.graph.node if node.op_type == "TreeEnsemble"]
+    written = {a.name: onnx.helper.get_attribute_value(a) for a in held.attribute}
+    assert written["post_transform"] in (0, 3, 4)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("transform", ["SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])
+def test_of_one_score_no_transform_makes_anything_else(transform):
+    convert_both(regressor([stump()], post_transform=transform, base_values=[0.25]), 5, rows(T.FLOAT))
+
+
 def test_base_values_are_added():
     result = convert_both(regressor([stump(), DEEP], base_values=[0.25]), 5, rows(T.FLOAT))
     assert [n.op_type for n in result.model.graph.node] == ["TreeEnsemble", "Add"]
@@ -159,17 +182,19 @@ def test_integers_are_compared_as_floats():
 @pytest.mark.parametrize(
     ("trees", "attributes", "why"),
     [
-        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX over leaves with several votes"),
-        ([stump(true={1: 1, 0: 2})], {"aggregate_function": "AVERAGE", "post_transform": "PROBIT"}, "PROBIT"),
-        ([stump()], {"base_values": [1.0], "post_transform": "PROBIT"}, "PROBIT after base_values"),
-        ([stump()], {"base_values": [1.0, 2.0]}, "base_values of targets without a vote"),
-        ([stump()], {"post_transform": "LOGISTIC"}, "post_transform is LOGISTIC"),
-        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN of 1 trees for 2 targets"),
+        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX with several votes in a leaf"),
+        (
+            [stump(true={1: 1, 0: 2}, false={1: 1, 0: 2})],
+            {"base_values": [1.0, 2.0], "post_transform": "SOFTMAX_ZERO"},
+            "SOFTMAX_ZERO after base_values or an average; supported: from opset 18 on",
+        ),
+        ([stump()], {"base_values": [1.0, 2.0]}, "base_values for a target without votes"),
+        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN with 1 trees and 2 targets"),
         ([stump("BRANCH_ODD")], {}, "a node has mode BRANCH_ODD"),
-        ([[*stump(), {0: 1.0}]], {}, "other roots than its first node"),
-        ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "other roots than its first node"),
-        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values of targets"),
-        ([stump()], {"nodes_modes": ["LEAF"]}, "differ in length"),
+        ([[*stump(), {0: 1.0}]], {}, "a root that is not its first node"),
+        ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "a root that is not its first node"),
+        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values for a target"),
+        ([stump()], {"nodes_modes": ["LEAF"]}, "have different lengths"),
     ],
 )
 def test_what_no_ensemble_expresses_is_refused(trees, attributes, why):
@@ -219,7 +244,7 @@ def test_the_classifier_becomes_an_ensemble_and_what_chooses(classes, transform)
 def test_a_classifier_whose_rows_may_have_no_vote_is_refused():
     trees = [ensembles.stump([(0, 0.5)], [(1, 0.75)])]
     result = convert.attempt(classifier(trees, 2), {"": 18, ML: 5})
-    assert "some rows have no vote for a class" in str(result.refusals[0])
+    assert "some leaves of a tree have no vote" in str(result.refusals[0])
 
 
 # --- TreeEnsemble becomes the regressor -------------------------------------------------------------------
@@ -279,11 +304,10 @@ def test_half_precision_is_carried_in_float():
 @pytest.mark.parametrize(
     ("kind", "attributes", "why"),
     [
-        (T.DOUBLE, {}, "the output is double"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets for 2 nodes"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "a filled set a node"),
+        (T.DOUBLE, {}, "or opset 18 of the default domain"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets of members for 2 nodes"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "one filled set a node"),
         (T.FLOAT, {"n_targets": 0}, "n_targets is missing"),
-        (T.FLOAT, {"post_transform": 1}, "post_transform=1"),
     ],
 )
 def test_what_no_regressor_expresses_is_refused(kind, attributes, why):
@@ -294,6 +318,33 @@ def test_what_no_regressor_expresses_is_refused(kind, attributes, why):
         source.graph.node[0].attribute.extend(kept)
     (refusal,) = convert.attempt(source, {ML: 4}).refusals
     assert why in refusal.why
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("transform", range(5))
+@pytest.mark.parametrize("targets", [1, 2])
+def test_transforms_by_number(transform, targets):
+    """1 is LOGISTIC and 2 SOFTMAX, as onnxruntime reads them."""
+    source = ensemble(post_transform=transform, leaf_weights=np.array([0.5, 0.25, 0.75], np.float32))
+    if targets == 1:
+        kept = [a for a in source.graph.node[0].attribute if a.name not in ("n_targets", "leaf_targetids")]
+        del source.graph.node[0].attribute[:]
+        source.graph.node[0].attribute.extend(kept)
+        source.graph.node[0].attribute.append(onnx.helper.make_attribute("n_targets", 1))
+        source.graph.node[0].attribute.append(onnx.helper.make_attribute("leaf_targetids", [0, 0, 0]))
+        source.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 1
+    result = convert_both(source, 4, rows(T.FLOAT))
+    assert [node.op_type for node in result.model.graph.node] == ["TreeEnsembleRegressor"]
+    said = " ".join(change.remark for change in result.changes)
+    assert ("as onnxruntime reads it" in said) == (transform in (1, 2) and targets == 2)
+
+
+@pytest.mark.newest
+def test_doubles_become_tables_as_no_regressor_returns_them():
+    source = ensemble(T.DOUBLE, leaf_weights=np.array([0.1, 1e-17, -1e300]))
+    source.opset_import[0].version = 18
+    result = convert_both(source, 4, rows(T.DOUBLE), rtol=1e-15)
+    assert {node.domain for node in result.model.graph.node} == {""}
 
 
 def test_an_ensemble_stays_from_5_on():
@@ -321,4 +372,4 @@ def test_one_row_of_features_becomes_a_matrix_from_3_on():
     ]
     for inputs in ("float x", "float[2,2,2] x"):
         (refusal,) = convert.attempt(source(inputs), {ML: 3}).refusals
-        assert "rows, or one of them, could be expressed" in refusal.why
+        assert "supported: a matrix of rows, or one row" in refusal.why

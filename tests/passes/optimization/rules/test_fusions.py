@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.optimization import optimize
 
-from tests.passes.optimization.rules.support import check_kept, check_optimized, optimized
+from tests.passes.simplification.rules.support import check_kept, check_optimized, optimized
 from tests.support import check_values, show
 
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 from opshift.passes.optimization import optimize
 
-from tests.passes.optimization.rules.support import check_kept, check_optimized, optimized
+from tests.passes.simplification.rules.support import check_kept, check_optimized, optimized
 from tests.support import check_values, model
 
 SPECIAL = np.asarray([[0.0, -0.0, np.inf], [-np.inf, np.nan, 1e-45], [1.0, -1.0, 88.0]], np.float32)
@@ -49,7 +49,7 @@ def test_elsewhere_it_is_close(body):
     source = model(body, 18, constants="float c = {0.0}", **IO)
     result = optimize.attempt(source)
     assert result.grade == "close"
-    assert [c.remark for c in result.changes if c.remark] == ["a -0.0 stays one, where the sum would be 0.0"]
+    assert [c.remark for c in result.changes if c.remark] == ["keeps -0.0, where the sum is 0.0"]
     check_values(source, optimized(source), FEEDS, rtol=0, atol=0)
 
 

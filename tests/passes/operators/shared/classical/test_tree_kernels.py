@@ -65,7 +65,7 @@ def test_a_label_that_is_not_the_largest_score_gives_way():
     assert run(lowered(logistic))[0] == [9, 9, 9, 9]
     for source in (second, logistic):
         check(source, ROWS, labels=False)
-        assert "the class with the larger score is chosen" in remarks(source)
+        assert "chooses the class with the larger score" in remarks(source)
 
 
 def test_votes_for_both_classes_give_label_1_whatever_the_labels_are():
@@ -73,7 +73,7 @@ def test_votes_for_both_classes_give_label_1_whatever_the_labels_are():
     assert run(source)[0] == [1, 1, 1, 1]
     assert run(lowered(source))[0] == [7, 7, 9, 9]
     check(source, ROWS, labels=False)
-    assert "the class with the larger score is chosen" in remarks(source)
+    assert "chooses the class with the larger score" in remarks(source)
 
 
 def test_a_single_label_answers_1_or_0():
@@ -81,7 +81,7 @@ def test_a_single_label_answers_1_or_0():
     assert run(source)[0] == [1, 1, 0, 0]
     assert run(lowered(source))[0] == [7, 7, 7, 7]
     check(source, ROWS, labels=False)
-    assert "the only label is chosen" in remarks(source)
+    assert "chooses the only label" in remarks(source)
 
 
 def test_one_base_value_of_two_classes_counts_where_the_first_has_votes():
@@ -109,13 +109,13 @@ def test_probit_sets_one_of_two_scores():
     """The other is what was in memory: there is nothing to compute."""
     source = classifier([stump([(0, 0.3)], [(0, 0.6)])], [7, 9], post_transform="PROBIT")
     result = convert.attempt(source, {"": 17}, ops=[("ai.onnx.ml", "TreeEnsembleClassifier")])
-    assert "whose other score nothing sets" in str(result.refusals[0])
+    assert "the other score is undefined" in str(result.refusals[0])
 
 
 def test_one_base_value_leaves_the_second_score_unset_without_a_vote():
     source = classifier([stump([(0, 0.3)], [(0, 0.6), (1, 0.25)])], [7, 9], base_values=[0.25])
     result = convert.attempt(source, {"": 17}, ops=[("ai.onnx.ml", "TreeEnsembleClassifier")])
-    assert "whose score nothing sets" in str(result.refusals[0])
+    assert "its score is undefined" in str(result.refusals[0])
 
 
 def test_a_class_that_no_leaf_names_never_wins():
@@ -164,11 +164,25 @@ def test_nan_is_unequal_whether_it_is_tracked_or_not():
         check(source, rows)
 
 
-def test_two_votes_of_a_leaf_for_the_only_target_are_added():
-    """As the text says; the kernel takes one of them."""
-    trees = [stump([(0, 1.0), (0, 4.0)], [(0, 2.0)])]
-    source = model("TreeEnsembleRegressor", np.float32, 2, {"n_targets": 1, **listed(trees, "target")}, 3)
-    assert np.ravel(run(lowered(source))[0]).tolist() == [5, 5, 2, 2]
+@pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
+@pytest.mark.parametrize("votes", [[(0, 1.0), (0, 4.0)], [(0, 4.0), (0, 1.0), (0, 9.0)]])
+def test_of_several_votes_of_a_leaf_for_the_only_target_the_first_counts(aggregate, votes):
+    """skl2onnx numbers leaves so, where a leaf votes for its number once for each class."""
+    trees = [stump(votes, [(0, 2.0)]), stump([(0, 0.5)], [(0, 0.25)])]
+    attributes = {"n_targets": 1, "aggregate_function": aggregate, **listed(trees, "target")}
+    source = model("TreeEnsembleRegressor", np.float32, 2, attributes, 3)
+    check(source, ROWS)
+    assert "the first counts" in remarks(source)
+    newer = convert.attempt(source, {"ai.onnx.ml": 5}).model
+    assert run(newer) == run(source)
+
+
+def test_several_votes_of_a_leaf_for_one_of_several_targets_are_added():
+    trees = [stump([(1, 1.0), (1, 4.0)], [(0, 2.0)])]
+    source = model("TreeEnsembleRegressor", np.float32, 2, {"n_targets": 2, **listed(trees, "target")}, 3)
+    assert run(source)[0][0] == [0, 5]
+    check(source, ROWS)
+    assert "the first counts" not in remarks(source)
 
 
 def test_members_lose_their_fraction_in_the_kernel():

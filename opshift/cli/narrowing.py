@@ -1,0 +1,60 @@
+"""What is said of element types that were changed: what is narrow, what is not and why, and how far outputs move."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from opshift.jobs.measuring import Deviation
+from opshift.jobs.outcome import Outcome, several
+from opshift.passes.changes import TypesReport
+
+_SHOWN = 8  # reasons, and outputs
+
+
+def told(outcome: Outcome, *, verbose: bool) -> list[str]:
+    """The lines about types."""
+    lines = [] if outcome.types is None else _report(outcome.types, verbose=verbose)
+    shown = outcome.deviations if verbose else outcome.deviations[:_SHOWN]
+    lines += map(_moved, shown)
+    if len(outcome.deviations) > len(shown):
+        lines.append(f"and {len(outcome.deviations) - len(shown)} more outputs (-v lists them)")
+    return lines
+
+
+def _report(held: TypesReport, *, verbose: bool) -> list[str]:
+    casts = f"{several(len(held.casts), 'cast')} between nodes, {len(held.outside)} at inputs and outputs"
+    gone = f", {held.dropped} removed" if held.dropped else ""
+    share = f", {held.share:.0%} of the weights" if held.types != "int32" else ""
+    lines = [f"{held.types}: {several(held.narrowed, 'node')}{share}; {casts}{gone}"]
+    reasons = Counter((each.op, each.why) for each in held.kept)
+    if verbose:
+        lines += [f'keeps its type: {each.op} "{each.node}": {each.why}' for each in held.kept]
+    else:
+        lines += [f"keeps its type: {count} x {op}: {why}" for (op, why), count in reasons.most_common(_SHOWN)]
+        if len(reasons) > _SHOWN:
+            lines.append(
+                f"keeps its type: {sum(count for _, count in reasons.most_common()[_SHOWN:])} more; -v lists all"
+            )
+    if held.replaced and held.types == "int32":
+        lines.append(f"{several(len(held.replaced), 'open Slice end')} became the largest or smallest int32")
+    else:
+        lines += [f'clipped in "{name}": numbers beyond the range became {by}' for name, by in held.replaced.items()]
+    lines += [f"assumed: {each}" for each in held.assumed]
+    if held.lost:
+        count = sum(held.lost.values())
+        lines.append(f"{several(count, 'number')} in {several(len(held.lost), 'constant')} became 0")
+    if held.ranges == "drawn":
+        lines.append("ranges were measured on random inputs; --inputs FILE.npz measures real ones")
+    elif not held.ranges and held.kept and held.types != "int32":
+        lines.append("ranges were not measured, as no model ran")
+    return lines
+
+
+def _moved(seen: Deviation) -> str:
+    if not math.isfinite(seen.error):
+        return f'output "{seen.output}": {seen.why or "it cannot be compared"}'
+    first = f", the largest element is the same in {seen.first:.1%} of rows" if seen.first is not None else ""
+    noise = f", {seen.decibels:.0f} dB" if math.isfinite(seen.decibels) else ""
+    moved = f'output "{seen.output}" moves by {seen.error:.2g}, allowed {seen.allowed:.2g}'
+    return f"{moved}; at most {seen.largest:.2g}{noise}{first}"

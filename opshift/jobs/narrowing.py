@@ -1,0 +1,150 @@
+"""Other element types: what is seen of values decides where, and outputs may move no further than allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opshift.jobs.measuring import Deviation, Measured, compare, measure
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.errors import Refusal
+from opshift.passes.goals import Goal
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass, replace
+from opshift.passes.types.door import KEEP, Types, is_same, restored
+from opshift.verification.feeding.asked import Asked, checked
+from opshift.verification.side import Side
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
+
+_HALF = 0.5
+"""The share of the weights of which at least as much has to be narrow."""
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """A result with other element types.
+
+    Attributes:
+        base: the model before its types were changed.
+        types: what was asked, and what was seen.
+        measured: how far outputs move; None where nothing was run.
+    """
+
+    base: ModelProto
+    types: Types
+    measured: Measured | None = None
+
+    @property
+    def deviations(self) -> tuple[Deviation, ...]:
+        """How far each output moves."""
+        return self.measured.deviations if self.measured is not None else ()
+
+
+def narrow(
+    goal: Goal, attempt: Callable[[Goal, Allowance | None], Result], folder: str | None, wanted: Asked
+) -> tuple[Result, Narrowed | None]:
+    """Do all else that is asked, see what values are, and change types where outputs hold."""
+    assert goal.types is not None, "types are asked for"
+    base = attempt(replace(goal, types=None), None)
+    if base.model is None:
+        return base, None
+    if goal.types.of_integers or not goal.types.narrows:
+        types = replace(goal.types, given=wanted.ranges)
+        return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
+    measured = measure(Side(base.model, folder), goal.types, checked(wanted, base.model))
+    result = attempt(replace(goal, types=measured.types), None)
+    if result.model is not None and (refusal := _too_little(result, measured)):
+        return replace(result, model=None, refusals=(refusal,)), None
+    return result, Narrowed(base.model, measured.types, measured)
+
+
+def _too_little(result: Result, measured: Measured) -> Refusal | None:
+    """Why a result is of no use in which most weights have kept their types for the sake of the outputs."""
+    if not measured.types.held or measured.types.interface != KEEP:
+        return None
+    share = result.types.share if result.types is not None else 0.0
+    if share >= _HALF:
+        return None
+    worst = max(measured.deviations, key=lambda each: each.error / each.allowed, default=None)
+    name = f'"{worst.output}"' if worst is not None else "the outputs"
+    allowed = worst.allowed if worst is not None else 0.01
+    why = (
+        f"only {share:.0%} of the weights can be {measured.types.label} if {name} may move by {allowed:.2g}; "
+        "try a larger --budget"
+    )
+    return Refusal("", "types", "", 0, False, why)
+
+
+def verify(
+    source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
+) -> Verification:
+    """Prove that nothing but types differs, and tell whether outputs moved further than allowed.
+
+    `prove` compares a model with the source.
+    """
+    assert result.model is not None, "what is refused is not proved"
+    if narrowed.types.of_integers and narrowed.types.narrows:
+        return _of_integers(source, result, narrowed, prove, wanted)
+    if not narrowed.types.narrows:
+        return _widened(source, result.model, narrowed.types)
+    lost = _changed_constant(narrowed.base, result, narrowed.types, source.folder)
+    if lost:
+        return Verification(DIFFERENT, tensor=lost, why="the constant is not its source, rounded once")
+    found = prove(Side(restored(result.model, narrowed.base, narrowed.types), source.folder))
+    measured = narrowed.measured
+    if not found.equal or measured is None:
+        return found
+    if measured.why:
+        return replace(found, remarks=(*found.remarks, f"outputs were not measured: {measured.why}"))
+    missed = next((each for each in measured.deviations if not each.holds), None)
+    if missed is not None:
+        why = missed.why or f"it moves by {missed.error:.2g}, allowed {missed.allowed:.2g}"
+        return replace(found, status=DIFFERENT, tensor=missed.output, why=why)
+    return found
+
+
+def _of_integers(
+    source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
+) -> Verification:
+    """Prove that nothing but types differs, that nodes compute the same at the ends of their ranges, and run both."""
+    from opshift.passes.types.door import probes
+    from opshift.verification.ends import compare_runs, run_ends
+
+    assert result.model is not None, "it was made"
+    found = prove(Side(restored(result.model, narrowed.base, narrowed.types), source.folder))
+    if not found.equal:
+        return found
+    ends = run_ends(probes(narrowed.base, narrowed.types, source.folder))
+    if ends.why:
+        return replace(found, status=DIFFERENT if ends.node else UNVERIFIED, tensor=ends.node, why=ends.why)
+    runs = compare_runs(source, Side(result.model, source.folder), wanted)
+    said = f"{ends.kinds} kinds of nodes compute the same at the limits of their ranges" if ends.kinds else ""
+    remarks = (*found.remarks, *filter(None, [said]))
+    if runs.status == DIFFERENT:
+        return replace(runs, remarks=remarks)
+    return replace(found, remarks=remarks if runs.equal else (*remarks, f"outputs were not compared: {runs.why}"))
+
+
+def _widened(source: Side, model: ModelProto, types: Types) -> Verification:
+    from opshift.verification.feeding.asked import DRAWN
+
+    measured = compare(source, Side(model, source.folder), types, DRAWN)
+    if measured.why:
+        return Verification(UNVERIFIED, why=measured.why)
+    missed = next((each for each in measured.deviations if not each.holds), None)
+    if missed is not None:
+        return Verification(DIFFERENT, tensor=missed.output, why=f"it moves by {missed.error:.2g}")
+    return Verification(EQUAL, engine="onnxruntime", runs=1)
+
+
+def _changed_constant(base: ModelProto, result: Result, types: Types, folder: str | None) -> str:
+    """The first constant that is not its source, each number rounded once; empty where all are."""
+    assert result.model is not None, "it was made"
+    replaced = result.types.replaced if result.types is not None else {}
+    held = {tensor.name: tensor for tensor in base.graph.initializer}
+    for tensor in result.model.graph.initializer:
+        before = held.get(tensor.name)
+        if before is None or tensor.name in replaced or before.data_type not in types.mapping:
+            continue
+        if tensor.data_type != before.data_type and not is_same(tensor, before, folder):
+            return tensor.name
+    return ""

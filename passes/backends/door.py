@@ -1,0 +1,46 @@
+"""The door of backends: all that other rooms import of it."""
+
+from opshift.passes.backends.backend import Backend, Measured, Types, Value
+from opshift.passes.backends.fit import (
+    convert_for_backend,
+    convert_to_opset,
+    find_classical_operators,
+    find_foreign_operators,
+    find_vendor_operators,
+    ml_opset,
+)
+from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, Known, known
+from opshift.passes.backends.measurements import read as read_measured
+from opshift.passes.backends.measurements import spelled
+from opshift.passes.backends.obstacles import obstacles, open_dimensions
+from opshift.passes.backends.target_files import find, loads, newest, parse, read, targets, text_of, write
+
+__all__ = [
+    "BELIEVED",
+    "READ",
+    "UNKNOWN",
+    "Backend",
+    "Known",
+    "Measured",
+    "Types",
+    "Value",
+    "convert_for_backend",
+    "convert_to_opset",
+    "find",
+    "find_classical_operators",
+    "find_foreign_operators",
+    "find_vendor_operators",
+    "known",
+    "loads",
+    "ml_opset",
+    "newest",
+    "obstacles",
+    "open_dimensions",
+    "parse",
+    "read",
+    "read_measured",
+    "spelled",
+    "targets",
+    "text_of",
+    "write",
+]

@@ -1,0 +1,54 @@
+"""The order of nodes: each stands behind those whose values it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opshift.passes.model.messages import ModelProto, NodeProto, copy_model
+from opshift.passes.model.traversal import Body, bodies, graphless, subgraphs
+
+
+def in_order(body: Body) -> list[NodeProto]:
+    """The nodes of a body, each behind those whose values it reads; as they stand, if that is so."""
+    nodes = list(body.node)
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output[:] if name}
+    reads = [[makers[name] for name in _read_by(node) if name in makers] for node in nodes]
+    if all(at < index for index, needed in enumerate(reads) for at in needed):
+        return nodes
+    done: dict[int, None] = {}
+    waiting = set[int]()
+    for start in range(len(nodes)):
+        pending = [start]
+        while pending:
+            at = pending[-1]
+            missing = [each for each in reads[at] if each not in done and each not in waiting]
+            if at in done or not missing:
+                done[at] = None
+                waiting.discard(at)
+                pending.pop()
+            else:
+                waiting.add(at)
+                pending += missing
+    return [nodes[at] for at in done]
+
+
+def put_in_order(model: ModelProto) -> ModelProto:
+    """A copy with all nodes in order; the model itself where they are."""
+    if all(all(one is other for one, other in zip(in_order(body), body.node, strict=True)) for body in bodies(model)):
+        return model
+    copy = copy_model(model)
+    for body in list(bodies(copy)):
+        ordered = [NodeProto.FromString(node.SerializeToString()) for node in in_order(body)]
+        del body.node[:]
+        body.node.extend(ordered)
+    return copy
+
+
+def _read_by(node: NodeProto) -> Iterator[str]:
+    """The names that a node reads, and that graphs in it do."""
+    yield from node.input[:]
+    if (node.domain or node.op_type not in graphless()) and node.attribute:
+        for _, _, graph in subgraphs(node):
+            for inner in graph.node:
+                yield from _read_by(inner)
+            yield from (value.name for value in graph.output)

@@ -1,0 +1,1 @@
+"""Simplify nodes exactly, as a conversion does with new nodes: rules, constant folding, repeated nodes."""

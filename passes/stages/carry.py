@@ -1,0 +1,59 @@
+"""Carry values of types that a runtime lacks in wider ones."""
+
+from __future__ import annotations
+
+from opshift.passes.changes import Allowance, Ledger, Result
+from opshift.passes.conversion import convert
+from opshift.passes.model import imports, installed
+from opshift.passes.model.formats import FORMATS, Floats
+from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.named_types import named_types
+from opshift.passes.model.types import element_name
+from opshift.passes.records import dataclass
+from opshift.passes.stages.stage import Facts
+from opshift.passes.types.door import Carriers, carry_types
+
+
+@dataclass(frozen=True)
+class Carry:
+    """Give values of each type in `carriers` the type that carries them. It comes before an opset is reached.
+
+    Functions are inlined first: what types their values have hangs on the calls.
+    """
+
+    carriers: Carriers
+    optional = False
+    settles = "carried"
+
+    @property
+    def name(self) -> str:
+        pairs = (f"{element_name(narrow)} in {element_name(wide)}" for narrow, wide in self.carriers.items())
+        return f"carry {', '.join(pairs)}"
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        carried = self.carriers.keys() & set(named_types(model))
+        if not carried:
+            return Result(model, (), ())
+        for kind in sorted(carried):
+            installed.check_type(kind)
+        result = Result(model, (), ())
+        if functions := [(default_domain(function.domain), function.name) for function in model.functions]:
+            result = convert.attempt(model, imports.opsets(model), ops=functions, folder=facts.folder)
+        if result.model is None:
+            return result
+        ledger = Ledger()
+        made = carry_types(result.model, self.carriers, ledger, facts.folder)
+        if ledger.refusals:
+            return result.followed_by(Result(None, tuple(ledger.changes), tuple(ledger.refusals)))
+        ends = {value.name: value.type for value in (*model.graph.input, *model.graph.output)}
+        now = (*made.graph.input, *made.graph.output)
+        retyped = tuple(dict.fromkeys(value.name for value in now if value.type != ends.get(value.name)))
+        is_close = any(change.grade == "close" for change in ledger.changes)
+        coarse = self._coarsest(model) if is_close else 0
+        return result.followed_by(Result(made, tuple(ledger.changes), (), retyped=retyped, computed_in=coarse))
+
+    def _coarsest(self, model: ModelProto) -> int:
+        """The type of floats with the fewest digits in which a model computes; 0 without one."""
+        forms = [(FORMATS[kind], kind) for kind in self.carriers.keys() & set(named_types(model))]
+        digits = [(form.digits, kind) for form, kind in forms if isinstance(form, Floats) and not form.powers]
+        return min(digits)[1] if digits else 0

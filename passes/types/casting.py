@@ -1,0 +1,460 @@
+"""Writes the types that were decided into a model: casts, constants, attributes that name a type, declared types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.attributes import make_attribute
+from opshift.passes.model.editing.names import Names
+from opshift.passes.model.editing.order import in_order
+from opshift.passes.model.messages import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+)
+from opshift.passes.model.traversal import Body, subgraphs
+from opshift.passes.model.types import element_name
+from opshift.passes.records import dataclass, field
+from opshift.passes.types import constants
+from opshift.passes.types.formats import FORMATS
+from opshift.passes.types.problem import FREE, NAMED, TENSOR, Place, Problem, Value
+
+T = TensorProto
+
+SMALL = 1024
+"""Elements of a constant that is stored in both types, where both are read; a larger one is stored wide, and cast."""
+
+
+@dataclass
+class Written:
+    """What was written into a model.
+
+    Attributes:
+        casts: the names of the casts that were added, between nodes.
+        outside: the names of those at inputs and outputs of the model.
+        replaced: what became of numbers beyond the range, by the name of the constant.
+        converted: constants that have another type now, by name.
+        retyped: the nodes that make or read another type now, as operator and name.
+        dropped: how many casts are of no effect any more, and gone.
+    """
+
+    casts: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    replaced: dict[str, str] = field(default_factory=dict)
+    converted: list[str] = field(default_factory=list)
+    retyped: list[tuple[NodeProto, int]] = field(default_factory=list)
+    dropped: int = 0
+
+
+Key = tuple[bool, float]
+"""Whether a form of a value is narrow, and what takes the place of numbers beyond the range; 0 for nothing."""
+
+
+class Casting:
+    """Writes into the model of a problem, which is changed."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        limits: Mapping[tuple[int, int, int], float],
+        narrow: list[bool],
+        folder: str | None,
+        *,
+        rounding: bool = False,
+    ):
+        """With `rounding`, each value that has another type is rounded to the one that it had."""
+        self._problem = problem
+        self._limits = limits
+        self._rounding = rounding
+        self._narrow = narrow
+        self._folder = folder
+        self._names = Names(problem.model)
+        self._after: dict[int, dict[int, list[NodeProto]]] = {}
+        self._extra: dict[int, list[TensorProto]] = {}
+        self._gone: set[tuple[int, int]] = set()
+        self._copies: dict[object, FunctionProto] = {}
+        self._functions: dict[int, list[tuple[object, FunctionProto]]] = {}
+        self._ends = {value.name for value in problem.model.graph.output}
+        self._begins = {value.name for value in problem.model.graph.input}
+        self.written = Written()
+
+    def write(self) -> Written:
+        """Write all of it."""
+        model, main = self._problem.model, self._problem.main
+        self._end(main)
+        self._place(main, model.graph)
+        made = [function for held in self._functions.values() for _, function in held]
+        replaced = {id(function) for function in self._originals(made)}
+        rest = [function for function in model.functions if id(function) not in replaced]
+        if made:
+            kept = [FunctionProto.FromString(function.SerializeToString()) for function in (*rest, *made)]
+            del model.functions[:]
+            model.functions.extend(kept)
+        if self.written.casts or self.written.outside:
+            _import_default(model.opset_import, self._problem.main.opsets)
+        return self.written
+
+    def _originals(self, made: list[FunctionProto]) -> list[FunctionProto]:
+        names = {(default_domain(f.domain), f.name) for f in made}
+        return [f for f in self._problem.model.functions if (default_domain(f.domain), f.name) in names]
+
+    # --- which form of a value is read --------------------------------------------------------------------------
+
+    def is_narrow(self, value: Value) -> bool:
+        """Whether a value that is no constant is narrow."""
+        return value.variable > 0 and self._narrow[value.variable]
+
+    def _kind(self, value: Value, *, narrow: bool) -> int:
+        return self._problem.wanted.mapping[value.kind] if narrow else value.kind
+
+    def _form(self, value: Value, narrow: bool, limit: float = 0.0, *, outside: bool = False) -> str:
+        """The name under which a value is read in one type, which is made where it is read so for the first time."""
+        forms = value.forms
+        key = (narrow, limit if narrow and value.tensor is not None else 0.0)
+        if key in forms:
+            return forms[key]
+        if value.tensor is not None:
+            name = self._constant(value, key, forms)
+        elif self.is_narrow(value) == narrow:
+            name = value.name
+        else:
+            kind = self._kind(value, narrow=narrow)
+            name = self._fresh(value.name, kind)
+            self._cast(value, self._form(value, not narrow), name, kind, outside=outside or self._is_outside(value))
+        forms[key] = name
+        return name
+
+    def _fresh(self, name: str, kind: int) -> str:
+        return self._names.fresh(f"{name}/{FORMATS[kind].name}" if kind in FORMATS else f"{name}/{element_name(kind)}")
+
+    def _is_outside(self, value: Value) -> bool:
+        return value.place is self._problem.main and value.maker < 0 and value.tensor is None
+
+    def _cast(self, value: Value, before: str, after: str, kind: int, *, outside: bool) -> None:
+        """Put a cast behind the node that makes a value."""
+        imported = any(not default_domain(entry.domain) for entry in self._problem.model.opset_import)
+        opset = value.place.opsets.get("", 1) if imported else schemas.latest()
+        name = self._names.fresh(f"{after}/cast")
+        node = NodeProto(op_type="Cast", name=name, input=[before], output=[after])
+        node.attribute.append(make_attribute("to", kind if opset >= 6 else T.DataType.Name(kind)))
+        self._after.setdefault(id(value.place), {}).setdefault(value.maker, []).append(node)
+        (self.written.outside if outside else self.written.casts).append(name)
+
+    def _constant(self, value: Value, key: Key, forms: dict[Key, str]) -> str:
+        """The name of a constant in one type."""
+        assert value.tensor is not None, "it is a constant"
+        narrow, limit = key
+        if not narrow:
+            return value.name
+        needed = self._read_forms(value)
+        kind = self._kind(value, narrow=True)
+        if (False, 0.0) in needed and tensors.size(value.tensor) > SMALL and not limit:
+            name = self._fresh(value.name, kind)
+            self._cast(value, value.name, name, kind, outside=False)
+            return name
+        made = constants.converted(value.tensor, kind, self._folder, limit or None)
+        if made is None:
+            name = self._fresh(value.name, kind)
+            self._cast(value, value.name, name, kind, outside=False)
+            return name
+        own = (False, 0.0) not in needed and key == min(needed)
+        name = value.name if own else self._fresh(value.name, kind)
+        made.name = name if value.maker < 0 else ""
+        self.written.converted.append(name)
+        if limit:
+            self.written.replaced[name] = f"{limit:.6g}"
+        if value.maker >= 0:
+            node = NodeProto(op_type="Constant", output=[name])
+            node.attribute.append(make_attribute("value", made))
+            if own:
+                origin = value.place.nodes[value.maker]
+                node.name, node.doc_string = origin.name, origin.doc_string
+                node.metadata_props.extend(getattr(origin, "metadata_props", ()))
+                self._gone.add((id(value.place), value.maker))
+            self._after.setdefault(id(value.place), {}).setdefault(value.maker, []).append(node)
+        elif own:
+            value.tensor.CopyFrom(made)
+        else:
+            self._extra.setdefault(id(value.place), []).append(made)
+        return name
+
+    def _read_forms(self, value: Value) -> set[Key]:
+        """In which types a constant is read."""
+        found: set[Key] = set()
+        for place, index, at in value.readers:
+            variable = place.reads[index][at] if index >= 0 else place.output_reads[at]
+            if variable != FREE:
+                narrow = variable > 0 and self._narrow[variable]
+                found.add((narrow, self._limits.get((id(place), index, at), 0.0) if narrow else 0.0))
+        return found
+
+    # --- bodies -------------------------------------------------------------------------------------------------
+
+    def _end(self, main: Place) -> None:
+        """Let outputs of the model keep their names, in the type that they are to have."""
+        for value_info, variable in zip(self._problem.model.graph.output, main.output_reads, strict=True):
+            value = main.find(value_info.name)
+            if value is None or variable == FREE or value.tensor is not None or value.maker < 0:
+                continue
+            narrow = variable > 0 and self._narrow[variable]
+            own = self.is_narrow(value)
+            if own == narrow:
+                continue
+            forms = value.forms
+            if (narrow, 0.0) in forms:
+                continue
+            forms[own, 0.0] = self._fresh(value.name, self._kind(value, narrow=own))
+            forms[narrow, 0.0] = value.name
+            self._cast(value, forms[own, 0.0], value.name, self._kind(value, narrow=narrow), outside=True)
+
+    def _place(self, place: Place, body: Body) -> None:
+        nodes = place.nodes if body is place.body else in_order(body)
+        if not self._rounding:
+            self._drop_idle(place, body)
+        for index, node in enumerate(nodes):
+            if (id(place), index) not in self._gone:
+                self._node(place, index, node)
+        self._outputs(place, body)
+        self._declare(place, body)
+        if self._rounding and place is self._problem.main:
+            self._round_inputs(place)
+        after = self._after.get(id(place), {})
+        gone = {index for at, index in self._gone if at == id(place)}
+        if after or gone or any(one is not other for one, other in zip(nodes, body.node, strict=True)):
+            ordered: list[NodeProto] = list(after.get(-1, ()))
+            for index, node in enumerate(nodes):
+                if index not in gone:
+                    ordered.append(node)
+                ordered += after.get(index, ())
+            before = len(body.node)
+            body.node.extend(ordered)
+            del body.node[:before]
+        if isinstance(body, GraphProto):
+            body.initializer.extend(self._extra.get(id(place), ()))
+        elif after:
+            _import_default(body.opset_import, place.opsets)
+
+    def _node(self, place: Place, index: int, node: NodeProto) -> None:
+        reads, mapping, narrow_ones = place.reads[index], self._problem.wanted.mapping, self._narrow
+        values, kind = place.values, 0
+        for at, name in enumerate(place.inputs[index]):
+            value = values.get(name) or (place.find(name) if name else None)
+            if value is None:
+                continue
+            variable = reads[at]
+            if value.kind not in mapping:
+                narrow, found = False, value.forms.get((False, 0.0), name)
+            elif value.tensor is None:
+                own = value.variable > 0 and narrow_ones[value.variable]
+                narrow = own if variable == FREE else variable > 0 and narrow_ones[variable]  # or it takes both
+                found = name if narrow == own and not value.forms else self._form(value, narrow)
+            else:
+                narrow = variable > 0 and narrow_ones[variable]
+                found = self._form(value, narrow, self._limits.get((id(place), index, at), 0.0))
+            if found != name:
+                node.input[at] = found
+            if narrow:
+                kind = mapping[value.kind]
+        for at, name in enumerate(place.outputs[index]):
+            value = values.get(name)
+            if value is None or value.tensor is not None or value.variable == FREE:
+                continue
+            narrow = value.variable > 0 and narrow_ones[value.variable]
+            found = value.forms.get((narrow, 0.0), name)
+            if found != name:
+                node.output[at] = found
+            if narrow:
+                kind = mapping[value.kind]
+                if at == 0:
+                    self._named(place, node, value, kind)
+                if self._rounding and value.form == TENSOR:
+                    raw = found
+                    node.output[at] = self._names.fresh(f"{raw}/raw")
+                    self._round(value, node.output[at], raw)
+        changed = bool(kind)
+        if changed:
+            self.written.retyped.append((node, kind))
+        for name, at, graph in subgraphs(node) if index in place.holding else ():
+            inner = place.inner.get((index, name, at))
+            if inner is not None:
+                self._place(inner, graph)
+        called = place.calls.get(index)
+        if called is not None:
+            node.op_type = self._function(called)
+
+    def _named(self, place: Place, node: NodeProto, value: Value, kind: int) -> None:
+        """Let an attribute name the type that is made now."""
+        named = NAMED.get(node.op_type) if not default_domain(node.domain) else None
+        if named is not None:
+            if node.op_type == "DequantizeLinear" and not place.value_of(node, "output_dtype", 0):
+                return
+            _set(node, make_attribute(named.name, kind))
+        elif default_domain(node.domain):
+            return
+        elif node.op_type == "ConstantOfShape":
+            held = place.value_of(node, "value")
+            held = held if held is not None else tensors.tensor([0.0], T.FLOAT)
+            made = constants.converted(held, kind, self._folder)
+            if made is not None:
+                _set(node, make_attribute("value", made))
+        elif node.op_type == "Optional" and not any(node.input):
+            held = TypeProto()
+            held.CopyFrom(place.value_of(node, "type"))
+            _retype(held, kind)
+            _set(node, make_attribute("type", held))
+
+    def _round(self, value: Value, before: str, after: str) -> None:
+        """Round a value to the type that it had."""
+        half = self._names.fresh(f"{after}/rounded")
+        self._cast(value, before, half, value.kind, outside=False)
+        self._cast(value, half, after, self._kind(value, narrow=True), outside=False)
+
+    def _round_inputs(self, place: Place) -> None:
+        """Round the inputs of the model that have another type now."""
+        for value in list(place.values.values()):
+            if value.maker < 0 and value.tensor is None and self.is_narrow(value) and value.form == TENSOR:
+                after = self._names.fresh(f"{value.name}/read")
+                self._round(value, value.name, after)
+                for where, index, at in value.readers:
+                    if index >= 0 and where.nodes[index].input[at] == value.name:
+                        where.nodes[index].input[at] = after
+
+    def _outputs(self, place: Place, body: Body) -> None:
+        for at, variable in enumerate(place.output_reads):
+            name = body.output[at] if isinstance(body, FunctionProto) else body.output[at].name
+            value = place.find(name)
+            if value is None or not self._problem.moves(value.kind):
+                continue
+            narrow = self.is_narrow(value) if variable == FREE else variable > 0 and self._narrow[variable]
+            found = self._form(value, narrow, outside=place is self._problem.main)
+            if isinstance(body, FunctionProto):
+                body.output[at] = found
+                continue
+            if place is not self._problem.main:
+                body.output[at].name = found
+            if narrow:
+                _retype(body.output[at].type, self._kind(value, narrow=True))
+
+    def _declare(self, place: Place, body: Body) -> None:
+        """Declare the types that values have now."""
+        held = list(getattr(body, "value_info", ()))
+        if isinstance(body, GraphProto):
+            held += body.input
+        for declared in held:
+            value = place.values.get(declared.name)
+            if value is None or not self._problem.moves(value.kind):
+                continue
+            if value.tensor is not None:
+                narrow = any(key[0] and name == value.name for key, name in value.forms.items())
+            else:
+                narrow = self.is_narrow(value)
+                forms = value.forms
+                if forms.get((not narrow, 0.0)) == value.name:
+                    narrow = not narrow
+            if narrow:
+                _retype(declared.type, self._problem.wanted.mapping[value.kind])
+
+    def _drop_idle(self, place: Place, body: Body) -> None:
+        """Take out the casts that have nothing to change any more."""
+        for index, node in enumerate(place.nodes):
+            if node.op_type != "Cast" or default_domain(node.domain):
+                continue
+            value, made = place.find(node.input[0]), place.values.get(node.output[0])
+            if value is None or made is None or value.kind == made.kind or value.form != made.form:
+                continue
+            moved = [self._problem.moves(each.kind) for each in (value, made)]
+            if not any(moved) or value.tensor is not None or value.place is not place:
+                continue
+            before = self._kind(value, narrow=True) if moved[0] and self.is_narrow(value) else value.kind
+            after = self._kind(made, narrow=True) if moved[1] and self.is_narrow(made) else made.kind
+            if before != after:
+                continue
+            own, other = moved[0] and self.is_narrow(value), moved[1] and self.is_narrow(made)
+            read = any(at < 0 for _, at, _ in made.readers) or made.name in _results(place)
+            if read:
+                if place is not self._problem.main or not self._renames(value, own, made, other):
+                    continue
+            else:
+                name = value.forms.get((own, 0.0), value.name)
+                value.forms[own, 0.0] = name
+                self._alias(made, other, name)
+            self._gone.add((id(place), index))
+            self.written.dropped += 1
+
+    def _renames(self, value: Value, own: bool, made: Value, other: bool) -> bool:
+        """Let a value take the name of the output that it becomes; False where it cannot."""
+        forms = value.forms
+        if value.maker < 0 or value.name in self._ends or (own, 0.0) in forms:
+            return False
+        if made.forms.get((other, 0.0), made.name) != made.name:
+            return False
+        forms[own, 0.0] = made.name
+        return True
+
+    def _alias(self, made: Value, narrow: bool, name: str) -> None:
+        """Let a value be read under the name of another one."""
+        made.forms[narrow, 0.0] = name
+
+    # --- functions ----------------------------------------------------------------------------------------------
+
+    def _function(self, place: Place) -> str:
+        """The name of the function that computes what a call needs, which is made where it is needed first."""
+        function = place.body
+        assert isinstance(function, FunctionProto), "calls are of functions"
+        key = self._key(place)
+        if key in self._copies:
+            return self._copies[key].name
+        held = self._functions.setdefault(id(function), [])
+        copy = FunctionProto()
+        copy.CopyFrom(function)
+        if held:
+            copy.name = self._names.fresh(f"{function.name}_{self._problem.wanted.label}")
+        self._copies[key] = copy
+        held.append((key, copy))
+        self._place(place, copy)
+        return copy.name
+
+    def _key(self, place: Place) -> object:
+        """What tells the copies of a function apart: the types of all that is in them."""
+        kinds = tuple((name, value.kind) for name, value in place.values.items())
+        flags = tuple(self.is_narrow(value) for value in place.values.values())
+        reads = tuple(tuple(v > 0 and self._narrow[v] for v in held) for held in place.reads)
+        ends = tuple(v > 0 and self._narrow[v] for v in place.output_reads)
+        limits = tuple((i, a, m) for (p, i, a), m in self._limits.items() if p == id(place))
+        inner = tuple(self._key(each) for each in (*place.inner.values(), *place.calls.values()))
+        return id(place.body), kinds, flags, reads, ends, limits, inner
+
+
+def _results(place: Place) -> set[str]:
+    body = place.body
+    return set(body.output) if isinstance(body, FunctionProto) else {value.name for value in body.output}
+
+
+def _set(node: NodeProto, made: AttributeProto) -> None:
+    kept = [attribute for attribute in node.attribute if attribute.name != made.name]
+    held = [AttributeProto.FromString(attribute.SerializeToString()) for attribute in kept]
+    del node.attribute[:]
+    node.attribute.extend([*held, made])
+
+
+def _retype(kind: TypeProto, elem_type: int) -> None:
+    """Put another element type into a type."""
+    which = kind.WhichOneof("value")
+    if which in ("tensor_type", "sparse_tensor_type"):
+        getattr(kind, which).elem_type = elem_type
+    elif which == "sequence_type":
+        _retype(kind.sequence_type.elem_type, elem_type)
+    elif which == "optional_type":
+        _retype(kind.optional_type.elem_type, elem_type)
+
+
+def _import_default(held: object, known: object) -> None:
+    """Import the default domain, in which Cast is, where nothing else is of it."""
+    imports = list(held)  # type: ignore[call-overload]
+    if not any(not default_domain(entry.domain) for entry in imports):
+        held.add(domain="", version=13)  # type: ignore[attr-defined]
