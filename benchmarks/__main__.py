@@ -5,6 +5,7 @@
 `python -m benchmarks definitions [--op NAME ...] [--runs N]` compares expansions, see `benchmarks.definitions`;
 `python -m benchmarks backends [--backend NAME ...]` counts what backends run, see `benchmarks.backends`;
 `python -m benchmarks tried [--backend NAME ...] [--models FOLDER]` tries whole models there, see `benchmarks.tried`;
+`python -m benchmarks deployed [--backend NAME ...] [--models FOLDER]` in compilers, see `benchmarks.deployed`;
 `python -m benchmarks vendors` the same of what onnxruntime saved, see `benchmarks.vendors`;
 `python -m benchmarks scaling [--nodes N ...] [--steps]` tells what one more node costs, see `benchmarks.scaling`;
 `python -m benchmarks folding [--nodes N ...]` tells what it costs to find operators, see `benchmarks.folding`;
@@ -58,6 +59,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument(
         "--rows", type=Path, help="tried, types: keep rows in this file, and do not measure those again"
     )
+    parser.add_argument("--untried", action="store_true", help="deployed: by the table and by hand alone")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--steps", action="store_true", help="scaling: every frozen case instead of whole models")
     parser.add_argument("--gigabytes", type=int, default=1, help="of embedded weights")
@@ -133,6 +135,20 @@ def _tried(options: argparse.Namespace) -> None:
     print(tried.document(counted, tried.fixing(options.models)), end="")
 
 
+def _deployed(options: argparse.Namespace) -> None:
+    from benchmarks import deployed
+
+    names = options.backend or deployed.BACKENDS
+    tries = not options.untried
+    found = [
+        row
+        for name in dict.fromkeys(names)
+        for row in deployed.rows(name, name, options.models, options.name, options.rows, tries=tries)
+        if row.backend in names
+    ]
+    print(deployed.document(list(dict.fromkeys(found))), end="")
+
+
 def _vendors(options: argparse.Namespace) -> None:
     from benchmarks import vendors
     from opshift.cli.display import progress
@@ -206,6 +222,7 @@ SUBJECTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "definitions": _definitions,
     "backends": _backends,
     "tried": _tried,
+    "deployed": _deployed,
     "vendors": _vendors,
     "optimizers": _optimizers,
     "checks": _checks,

@@ -22,7 +22,6 @@ from opshift.passes.backends import fit, target_files
 from benchmarks.backend_tables import releases, table
 from opshift.probing import installed, samples
 from opshift.probing.worker import Worker
-from opshift.verification import adapters
 from opshift.verification.engines import OnnxRuntime
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
@@ -51,7 +50,7 @@ class Row:
 def measure(backend: str, progress: Callable[[str, int, int], None] | None = None) -> Iterator[Row]:
     """Every set of models on one backend, for the target of the installed release."""
     target = target_files.find(f"{backend}-{'.'.join(installed.release(backend).split('.')[:2])}")
-    worker = Worker(adapters.KNOWN[backend])
+    worker = installed.find(backend).open(20.0)
     try:
         for kind, cases in SETS.items():
             row = Row(backend, kind)

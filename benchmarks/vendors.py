@@ -22,9 +22,8 @@ from opshift.passes.model.traversal import with_nested
 
 import opshift
 from benchmarks.backend_tables import releases, table
-from opshift.probing import samples
+from opshift.probing import installed, samples
 from opshift.probing.worker import Verdict, Worker
-from opshift.verification import adapters
 from opshift.verification.engines import EngineError, OnnxRuntime
 from tests.exported import store
 
@@ -115,7 +114,7 @@ def _vendors(model: ModelProto) -> bool:
 def measure(backend: str, held: list[Saved], progress: Progress) -> list[Row]:
     """All kinds at all levels in one runtime."""
     rows = {(kind, level): Row(backend, kind, level) for kind in KINDS for level in LEVELS}
-    worker = Worker(adapters.KNOWN[backend])
+    worker = installed.find(backend).open(20.0)
     try:
         for place, one in enumerate(held):
             if progress is not None:

@@ -163,13 +163,15 @@ class Goal:
             from opshift.passes.stages.dequantize import Dequantize
 
             stages.append(Dequantize())
-        optional = self._optional_stages(optimize=asked.optimize)
-        if optional and asked.backend is not None:
+        compiled = self.backend is not None and self.backend.folded
+        optional = self._optional_stages(optimize=asked.optimize or compiled)
+        reader = self.backend if compiled else asked.backend
+        if optional and reader is not None:
             from opshift.passes.stages.readable import Readable
 
-            optional = [Readable(asked.backend, optional, self._optional_stages(optimize=False))]
+            optional = [Readable(reader, optional, self._optional_stages(optimize=False))]
         stages += optional
-        if self.fixed or self.rebatch is not None:
+        if self.fixed or self.rebatch is not None or compiled:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))
@@ -292,7 +294,7 @@ class Goal:
 
     def find_unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
         """List calls in the result that failed when the backend was measured."""
-        if self.backend is not None or self.reader is None or not self.reader.measured:
+        if self.reader is None or not self.reader.measured:
             return ()
         from opshift.passes.backends.door import obstacles
 

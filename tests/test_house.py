@@ -14,6 +14,7 @@ TOPS = ("opshift", "passes", "functions")
 MODULES = sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py"))
 BY_NAME = {
     "opshift/__init__.py",  # what a user asks for, when it is asked for
+    "opshift/adapters/serve.py",  # a file that opens models in a backend
     "opshift/files/formats.py",  # the reader of another format
     "opshift/catalog/lowest.py",  # the node tests of onnx
     "opshift/probing/worker.py",  # a backend's adapter

@@ -23,11 +23,13 @@ from opshift.jobs.outcome import Facts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes import targets as resolving
+from opshift.passes.changes import Result
 from opshift.passes.conversion import convert as engine
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement, with_tensors, with_types
 from opshift.passes.inputs.ends import ends_of
 from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
@@ -219,7 +221,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
 def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     """Read the options of `--try`; None without it."""
     if not getattr(options, "try_", False):
-        for option in ("tries", "seconds", "learn"):
+        for option in ("tries", "seconds", "learn", "python", "adapter"):
             if getattr(options, option, None) is not None:
                 raise ValueError(f"--{option} needs --try")
         return None
@@ -232,7 +234,8 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     if options.learn is not None:
         trying.check_learnt(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
-    return trying.Manner(trying.backend_of(goal), bound, options.repro, options.learn, file)
+    found = trying.backend_of(goal, options.python, options.adapter)
+    return trying.Manner(found, bound, options.repro, options.learn, file)
 
 
 def _report(
@@ -452,14 +455,20 @@ def _inspect(options: argparse.Namespace) -> int:
 
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
-    backend = _backend(options)
+    everywhere = options.target == "all"
+    backend = None if everywhere else _backend(options)
     targets = resolving.resolve_target(options.opset)[0] if options.opset is not None else {}
+    sizes = fixed(options.fix_shape, options.set)
+    if sizes and not (everywhere or backend is not None or targets):
+        raise ValueError("--fix-shape and --set are of no effect here without --target or --opset")
     source = model_file.read(options.model)
     engine.check_model(source)
     size, folder = os.path.getsize(options.model), _folder(options.model)
     found = outcome_.facts(source, size)
+    if everywhere:
+        return _everywhere(options, source, found, sizes)
     if backend is not None or targets:
-        return _prospect(options, source, found, Goal(targets, backend=backend))
+        return _prospect(options, source, found, Goal(targets, backend=backend, fixed=sizes))
     held, of = contents(source, size, folder), fates(source, folder)
     tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
     read = None
@@ -479,30 +488,55 @@ def _inspect(options: argparse.Namespace) -> int:
 def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
     """Run `opshift inspect --target` or `--opset`: show what would change, and what would be refused."""
     from opshift.jobs.advice import advice
-    from opshift.passes.backends.door import known as known_calls
-    from opshift.passes.backends.door import obstacles
 
-    folder, backend = _folder(options.model), goal.backend
+    folder = _folder(options.model)
     result = goal.run(source, folder)
-    in_the_way = tuple(obstacles(source, backend, folder)) if backend is not None else ()
     tries = (
         advice(source, goal, result, goal.find_nearest_opset(source, result, folder), folder) if result.refusals else ()
     )
-    prospect = outcome_.Prospect(
+    prospect = replace(_thought(source, goal, result, folder), tries=tries)
+    if options.format == "json":
+        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
+    else:
+        display.prospect(found, prospect, _console(), verbose=options.verbose)
+    in_the_way = prospect.obstacles
+    return REFUSED if result.refusals or (options.strict and (in_the_way or result.changes)) else DONE
+
+
+def _thought(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> outcome_.Prospect:
+    """What a target thinks of a model, without what could be tried where it is refused."""
+    from opshift.passes.backends.door import known as known_calls
+    from opshift.passes.backends.door import obstacles
+
+    backend, sized = goal.backend, goal.fix_sizes(source)
+    in_the_way = tuple(obstacles(sized, backend, folder)) if backend is not None else ()
+    return outcome_.Prospect(
         backend.name if backend is not None else goal.description.removeprefix("at "),
         in_the_way,
         result.changes,
         result.refusals,
         goal.find_open_dimensions(source),
         backend is None,
-        outcome_.knowledge(known_calls(source, backend, folder, in_the_way)) if backend is not None else (),
-        tries,
+        outcome_.knowledge(known_calls(sized, backend, folder, in_the_way)) if backend is not None else (),
     )
+
+
+def _everywhere(options: argparse.Namespace, source: ModelProto, found: Facts, held: Wanted) -> int:
+    """What the newest version of each measured target thinks of a model."""
+    from opshift.passes.backends.door import newest
+
+    folder, prospects = _folder(options.model), []
+    with process.ours():
+        for backend in newest():
+            if backend.measured:
+                goal = Goal(backend=backend, fixed=held)
+                prospects.append(_thought(source, goal, goal.run(source, folder), folder))
     if options.format == "json":
-        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
+        everywhere = {prospect.target: documents.as_facts(prospect) for prospect in prospects}
+        print(documents.written(options.command, {**asdict(found), "targets": everywhere}))
     else:
-        display.prospect(found, prospect, _console(), verbose=options.verbose)
-    return REFUSED if result.refusals or (options.strict and (in_the_way or result.changes)) else DONE
+        display.everywhere(found, prospects, _console())
+    return DONE
 
 
 def ledger(options: argparse.Namespace) -> int:
@@ -556,7 +590,10 @@ def probe(options: argparse.Namespace) -> int:
 
     outputs.look(options.output)
     with display.progress() as advance:
-        text = prober.probe(options.backend, options.op, advance, Path(options.models) if options.models else None)
+        models = Path(options.models) if options.models else None
+        keep = Path(options.keep) if options.keep else None
+        where = options.python, options.adapter, keep
+        text = prober.probe(options.backend, options.op, advance, models, *where, quick=options.quick)
     if options.output:
         with writing(options.output):
             Path(options.output).write_text(text, encoding="utf-8", newline="\n")

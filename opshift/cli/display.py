@@ -219,6 +219,32 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
         say(_as_it_is(held), console)
 
 
+def everywhere(found: Facts, prospects: Sequence[Prospect], console: Console | None) -> None:
+    """What each of several targets thinks of a model, a line for each."""
+    from opshift.passes.backends.door import UNKNOWN
+
+    _tabulate([row[:2] for row in _rows(found, found)], console)
+    for held in prospects:
+        if held.refusals:
+            left = [f"not read: {_first(held.refusals)}"]
+        elif held.obstacles:
+            gone = Counter(change.op for change in held.changes if change.op)
+            ops = ", ".join(f"{count} x {op}" for op, count in sorted(gone.items()))
+            left = [f"read after `opshift convert --target {held.target}`{f', which rewrites {ops}' if ops else ''}"]
+        else:
+            left = ["read as it is"]
+            unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
+            left += [f"of {several(unknown, 'call')} nobody knows"] if unknown else []
+        left += [str(need) for need in held.needs]
+        say(f"{held.target}: {'; '.join(left)}", console, style="red" if held.refusals else None)
+
+
+def _first(refusals: Sequence[Refusal]) -> str:
+    """The first reason, and how many operators there are besides."""
+    others, what = {refusal.op for refusal in refusals} - {refusals[0].op}, "other operator"
+    return f"{refusals[0]}{f', and {several(len(others), what)}' if others else ''}"
+
+
 def _known(held: Sequence[Knowledge]) -> list[str]:
     """One line for each word; of what nobody knows with the reasons."""
     from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN

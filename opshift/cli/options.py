@@ -93,8 +93,8 @@ def add_writing(parser: Holder) -> None:
     parser.add_argument("--dedupe", action="store_true", help="store equal weights once")
 
 
-def add_fixing(parser: Holder) -> None:
-    """What is fixed before anything else."""
+def add_sizes(parser: Holder) -> None:
+    """Sizes and inputs that are fixed."""
     parser.add_argument(
         "--fix-shape",
         action="append",
@@ -102,6 +102,11 @@ def add_fixing(parser: Holder) -> None:
         help="fix the sizes of an input or of symbolic dimensions, and fold what becomes constant. Repeatable",
     )
     add_set(parser, "make an input a constant, and fold what becomes constant")
+
+
+def add_fixing(parser: Holder) -> None:
+    """What is fixed before anything else."""
+    add_sizes(parser)
     parser.add_argument(
         "--rebatch",
         metavar="N|dynamic",
@@ -203,6 +208,16 @@ def add_target(parser: Holder) -> None:
     )
 
 
+def add_interpreter(parser: Holder) -> None:
+    """Where a backend is that has an interpreter of its own."""
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="the interpreter that has the backend, as mnn-env/bin/python (default: OPSHIFT_PYTHON_MNN and the like)",
+    )
+    parser.add_argument("--adapter", metavar="FILE", help="a file of yours that opens models in a backend")
+
+
 def add_trying(parser: Holder) -> None:
     """How it is tried there."""
     parser.add_argument(
@@ -211,6 +226,7 @@ def add_trying(parser: Holder) -> None:
         dest="try_",
         help="run the result in the installed backend, and replace what fails until outputs agree with the source",
     )
+    add_interpreter(parser)
     parser.add_argument("--tries", type=int, metavar="N", help="with --try: run at most N times (default: 40)")
     parser.add_argument("--seconds", type=float, metavar="S", help="with --try: stop after S seconds (default: 300)")
     parser.add_argument("--learn", metavar="FILE.toml", help="with --try: save what was learnt as a target file")

@@ -17,7 +17,10 @@ _CODES = (
 )
 
 _MODELS = ("model", "other", "before", "after")
-_PATHS = (*_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models")
+_PATHS = (
+    *_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models",
+    "adapter", "keep",
+)  # fmt: skip
 _SHORT = 200
 """Characters of a path that every system opens as it is."""
 
@@ -268,7 +271,8 @@ def _inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="the model")
     parser.add_argument("more", nargs="*", metavar="MODEL", help="more models")
     parser.add_argument("--strict", action="store_true", help="also exit with 3 if the target needs a rewritten model")
-    parser.add_argument("--target", help="show what this target does not support, and what opshift would change for it")
+    parser.add_argument("--target", help="show what this target lacks, and what would change; or `all` of them")
+    options.add_sizes(parser)
     parser.add_argument("--opset", metavar="N", help="show what opshift would change, or refuse, to reach this opset")
     parser.add_argument("--reach", action="store_true", help="try all opsets, even for a large model")
     options.add_format(parser)
@@ -289,7 +293,10 @@ def _targets(parser: argparse.ArgumentParser) -> None:
 
 
 def _probe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
+    parser.add_argument("--backend", required=True, help="its name, as openvino or mnn")
+    options.add_interpreter(parser)
+    parser.add_argument("--keep", metavar="FILE", help="keep what is found of each operator, and go on from there")
+    parser.add_argument("--quick", action="store_true", help="few samples of each operator, no other shapes and types")
     parser.add_argument("--output", metavar="FILE", help="where to write (default: standard output)")
     parser.add_argument("--models", metavar="FOLDER", help="also test the calls in the models of this folder")
     parser.add_argument("--op", action="append", default=[], help="test only this operator. Repeatable")

@@ -190,9 +190,9 @@ class Version(argparse.Action):
 def _installed(package: str) -> str:
     import importlib.metadata
 
-    from opshift.verification.adapters import DISTRIBUTIONS
+    from opshift.verification.adapters import KNOWN
 
-    for name in DISTRIBUTIONS.get(package, (package,)):
+    for name in KNOWN[package].packages if package in KNOWN else (package,):
         try:
             return f"{name} {importlib.metadata.version(name)}"
         except importlib.metadata.PackageNotFoundError:

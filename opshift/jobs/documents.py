@@ -104,6 +104,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
         "static_shapes": backend.static_shapes,
         "functions": backend.functions,
         "folds_sizes": backend.folds_sizes,
+        "folded": backend.folded,
         "limits": [
             {**asdict(limit), "ops": sorted(op for _, op in limit.ops), "types": sorted(limit.types)}
             for limit in backend.limits

@@ -6,12 +6,13 @@ import importlib.metadata
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
 from opshift.passes.backends import door as backends
 from opshift.passes.backends.door import Measured as Called
+from opshift.passes.backends.door import Value
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
@@ -20,63 +21,63 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, de
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.spelling import hint
-from opshift.probing import installed, shapes, tasks
+from opshift.probing import findings as kept
+from opshift.probing import forms, installed, shapes, tasks
+from opshift.probing.findings import Finding
 from opshift.probing.models import calls
 from opshift.probing.network_calls import layers
-from opshift.probing.retyped import Kinds, Oracle, based, noted
+from opshift.probing.retyped import Kinds, Oracle, based, exchanged, noted
 from opshift.probing.samples import Sample, bind, exported, parameters, published
-from opshift.probing.worker import Verdict, Worker
+from opshift.probing.worker import Impatient, Task, Verdict, Worker
 from opshift.verification import adapters
 
 _DERIVED = 12  # how many samples of other versions of an operator a version is tried with
+_HANGS = 3  # how often a backend may hang with one operator, until nothing more is tried
+_QUICK = 8  # how many samples of an operator there are in a quick measurement
+_OLDER = 4  # how many samples an older version is tried with
 _REFERENCE = "opshift.verification.engines:Reference"
 _UNDEFINED = "tensor(undefined)"
+
+_SECONDS = 20.0
+"""How long a test may take in a backend that runs under this interpreter."""
 
 Progress = Callable[[str, int, int], None]
 
 
-@dataclass
-class Finding:
-    """What a backend makes of one operator.
-
-    Attributes:
-        newest: the newest version that agrees with a published sample; 0 if none does.
-        missing: the oldest version above it that was tried and does not; 0 if there is none.
-        verdicts: how the samples at the newest version that it reads came out.
-        constant: the inputs, by formal name, that had to be constants.
-        called: the ranks that it was seen to agree with, and whether open sizes, too.
-    """
-
-    newest: int = 0
-    missing: int = 0
-    verdicts: Counter[str] = field(default_factory=Counter)
-    constant: frozenset[str] = frozenset()
-    called: Called | None = None
-
-
-def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = None, models: Path | None = None) -> str:
+def probe(
+    backend: str,
+    ops: Iterable[str] = (),
+    progress: Progress | None = None,
+    models: Path | None = None,
+    python: str | None = None,
+    adapter: str | None = None,
+    keep: Path | None = None,
+    *,
+    quick: bool = False,
+) -> str:
     """What the installed `backend` reads, as the text of a target file; `ops` narrows the operators.
 
-    Layers of usual sizes, and the calls in the `models` of a folder, are tried, too.
+    Layers of usual sizes, and the calls in the `models` of a folder, are tried, too. What is found of each operator is
+    kept in a file, `keep`, and not measured again. With `quick`, operators are tried with few samples, and not with
+    other shapes and types: compilers take a second for each.
 
     Raises:
         ValueError: an unknown backend or operator, or one that is not installed.
     """
-    installed.known(backend)
+    found = installed.find(backend, python, adapter)
     for op in ops:
         if not any(schemas.versions(domain, op) for domain in schemas.domains()):
             raise ValueError(f"unknown operator {op!r}{hint(op, schemas.operators(''))}")
-    release = installed.release(backend)
-    worker, runtime = Worker(adapters.KNOWN[backend]), Worker(adapters.KNOWN["onnxruntime"])
+    worker, runtime = found.open(_SECONDS), Worker(adapters.KNOWN["onnxruntime"].session)
     reference = Worker(_REFERENCE)
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
             raise ValueError(f"{backend} does not even run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
-        found = measure(worker, set(ops), progress, Oracle(runtime, reference))
+        seen = measure(worker, set(ops), progress, Oracle(runtime, reference), keep, quick=quick)
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:
-                add(found.findings.setdefault(case.op, Finding()), case, worker)
-        return text(backend, release, found, set(ops))
+                add(seen.findings.setdefault(case.op, Finding()), case, worker)
+        return text(backend, found.release, seen, set(ops), compiler=not found.adapter.session)
     finally:
         for each in (worker, runtime, reference):
             each.stop()
@@ -96,8 +97,17 @@ class Measured:
     findings: dict[Op, Finding]
 
 
-def measure(worker: Worker, ops: set[str], progress: Progress | None = None, oracle: Oracle | None = None) -> Measured:
+def measure(
+    worker: Worker,
+    ops: set[str],
+    progress: Progress | None = None,
+    oracle: Oracle | None = None,
+    keep: Path | None = None,
+    *,
+    quick: bool = False,
+) -> Measured:
     """Try versions, types and shapes with models of one Relu or Identity, operators with their published samples."""
+    worker = Impatient(worker, _HANGS)
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(tasks.simple(v, 3)))
     ir = _newest(range(schemas.ir_version("", schemas.latest()), 2, -1), lambda v: worker.run(tasks.simple(7, v)))
     classical = range(schemas.latest("ai.onnx.ml"), 0, -1)
@@ -107,7 +117,8 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None, ora
         for kind in ELEMENT_TYPES
         if kind != _UNDEFINED and not any(worker.run(t).agrees for t in tasks.holding(kind))
     ]
-    kinds = Kinds(worker, oracle, types, _castable(worker, types)) if oracle is not None else None
+    worker.begin()
+    kinds = Kinds(worker, oracle, types, _castable(worker, types)) if oracle is not None and not quick else None
     dynamic = all(worker.run(tasks.simple(7, 3, size)).agrees for size in (2, 3))
     functions = worker.run(tasks.function()).agrees
     folds_sizes = worker.run(tasks.reshaped("N" if dynamic else "2")).agrees
@@ -115,16 +126,22 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None, ora
     for sample in published():
         if not ops or sample.op[1] in ops:
             groups.setdefault(sample.op, []).append(sample)
+    if quick:
+        plain = {op: [sample for sample in samples if exchanged(sample)] for op, samples in groups.items()}
+        groups = {op: spread(plain[op] or samples, _QUICK) for op, samples in groups.items()}
     witnesses: dict[Op, list[Sample]] = {}
     for sample in exported("pytorch-converted", "pytorch-operator", "simple"):
         for op in {(default_domain(node.domain), node.op_type) for node in sample.model.graph.node}:
             witnesses.setdefault(op, []).append(sample)
-    findings: dict[Op, Finding] = {}
+    findings = kept.read(keep)
     for place, (op, samples) in enumerate(sorted(groups.items())):
         if progress is not None:
             progress(op[1], place, len(groups))
         limit = (ml or schemas.latest(op[0])) if op[0] else opset
-        findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), kinds)
+        if op not in findings:
+            worker.begin()
+            findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), oracle, kinds)
+            kept.add(keep, op, findings[op])
     return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
 
 
@@ -134,13 +151,14 @@ def judge(
     samples: list[Sample],
     newest: int,
     witnesses: Iterable[Sample] = (),
+    oracle: Oracle | None = None,
     kinds: Kinds | None = None,
 ) -> Finding:
     """From the newest version on downwards, until one agrees with a sample.
 
     A version is tried with the samples that are published for it; if none agrees, with some of other versions,
-    converted to it, and with exported models that use the operator, `witnesses`. What it agrees with is tried in other
-    shapes and types, as onnxruntime and onnx.reference take them, if they are at hand (`kinds`).
+    converted to it, and with exported models that use the operator, `witnesses`. What it agrees with is tried with
+    other attributes, as onnxruntime takes them (`oracle`), and with other shapes and types (`kinds`).
     """
     found = Finding()
     for version in reversed([v for v in schemas.versions(*op) if v <= newest]):
@@ -157,16 +175,48 @@ def judge(
             found.newest = version
             found.verdicts = Counter(verdict.status for verdict, _, _ in outcomes)
             found.constant = _needed(outcomes)
-            if kinds is not None:
-                pairs = zip(tried, outcomes, strict=True)
+            if oracle is not None:
+                pairs = list(zip(tried, outcomes, strict=True))
                 agreed = [based(sample, bound) for sample, (verdict, bound, _) in pairs if verdict.agrees]
-                agrees = lambda sample: _outcome(worker, sample)[0].agrees  # noqa: E731
-                called = shapes.measured([base.sample for base in agreed], agrees, kinds.oracle.runtime)
-                found.called = replace(called, types=kinds.measured(agreed))
+                failing = [sample for sample, (verdict, _, _) in pairs if not verdict.agrees]
+                agrees: Callable[[Sample], bool] = lambda sample: worker.run(sample.task()).agrees  # noqa: E731
+                plain = [base for base in agreed if agrees(bind(base.sample, base.bound))]  # without casts of results
+                seen = forms.measured(plain, failing, agrees, oracle)
+                found.refused, found.unused = seen.refused, seen.unused
+                bound = [bind(base.sample, base.bound) for base in plain]
+                found.oldest = _oldest(op, version, bound, agrees)
+                if kinds is not None:
+                    called = shapes.measured(bound, agrees, oracle.runtime)
+                    found.called = replace(called, types=kinds.measured(agreed))
             return found
         if outcomes:
             found.missing = version
     return found
+
+
+def _is_float(value: object) -> bool:
+    return str(getattr(value, "dtype", "")) == "float32"
+
+
+def spread(samples: list[Sample], count: int) -> list[Sample]:
+    """So many samples, evenly from the first to the last, as published ones are sorted by what they show."""
+    step = max(len(samples) / count, 1)
+    return [samples[int(place * step)] for place in range(min(count, len(samples)))]
+
+
+def _oldest(op: Op, newest: int, samples: list[Sample], agrees: Callable[[Sample], bool]) -> int:
+    """The version of an operator above the newest one at which no sample agrees any more; 0 if there is none.
+
+    Samples of floats tell: others may be converted to calls that nobody makes.
+    """
+    samples = [sample for sample in samples if any(_is_float(value) for value in sample.feeds.values())]
+    above = newest
+    for version in reversed([v for v in schemas.versions(*op) if v < newest]):
+        made = list(islice(_converted(op, samples, above - 1), _OLDER))
+        if made and not any(map(agrees, made)):
+            return above
+        above = version
+    return 0
 
 
 def add(found: Finding, sample: Sample, worker: Worker) -> None:
@@ -180,13 +230,20 @@ def add(found: Finding, sample: Sample, worker: Worker) -> None:
     first = next(iter(sample.feeds.values()), None)
     held = found.called or Called()
     ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
-    found.called = Called(tuple(sorted(ranks)), held.symbolic, noted(held.types, sample, found.newest))
+    types = noted(held.types, sample, found.newest)
+    failed = tuple(rank for rank in held.failed if rank not in ranks)
+    found.called = Called(tuple(sorted(ranks)), held.symbolic, types, failed)
 
 
 def _castable(worker: Worker, missing: Iterable[str]) -> list[str]:
     """The types that survive a cast there and back."""
     found = (kind for kind in ELEMENT_TYPES if kind != _UNDEFINED and kind not in missing)
-    return [kind for kind in found if worker.run(next(tasks.holding(kind))).agrees]
+    return [kind for kind in found if any(worker.run(task).agrees for task in _casts(kind))]
+
+
+def _casts(kind: str) -> Iterator[Task]:
+    """The models of `tasks.holding` in which a type is cast to."""
+    return (task for task in tasks.holding(kind) if b"DequantizeLinear" not in task.model)
 
 
 def _converted(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[Sample]:
@@ -289,9 +346,13 @@ def _newest(candidates: Iterable[int], attempt: Callable[[int], Verdict]) -> int
     return next((version for version in candidates if attempt(version).agrees), 0)
 
 
-def text(backend: str, release: str, found: Measured, ops: Collection[str] = ()) -> str:
-    """The target file that says what was measured, of `ops` alone if there are any."""
-    lacks, limits, partly = [], [], []
+def text(backend: str, release: str, found: Measured, ops: Collection[str] = (), *, compiler: bool = False) -> str:
+    """The target file that says what was measured, of `ops` alone if there are any.
+
+    For a `compiler` all is computed that constants decide: some read weights and bounds as initializers only.
+    """
+    lacks, since, partly = [], [], []
+    limits: list[dict[str, object]] = []
     for (domain, op), finding in sorted(found.findings.items()):
         name = _name(domain, op)
         if finding.missing:
@@ -300,6 +361,13 @@ def text(backend: str, release: str, found: Measured, ops: Collection[str] = ())
             continue
         if finding.constant:
             limits.append({"ops": [name], "constant": sorted(finding.constant), "why": "no test agrees otherwise"})
+        if finding.oldest:
+            since.append(f"{name}-{finding.oldest}")
+        for attribute, values in sorted(finding.refused.items()):
+            refused: list[Value] = list(values)
+            limits.append({"ops": [name], "attribute": attribute, "refuses": refused, "why": "no test agrees"})
+        if finding.unused:
+            limits.append({"ops": [name], "unused": list(finding.unused), "why": "no test agrees otherwise"})
         agreed, total = finding.verdicts["agrees"], sum(finding.verdicts.values())
         if agreed < total:
             partly.append(f"{name} {agreed}/{total}")
@@ -312,6 +380,8 @@ def text(backend: str, release: str, found: Measured, ops: Collection[str] = ())
         facts["functions"] = True
     if found.folds_sizes:
         facts["folds_sizes"] = True
+    if compiler:
+        facts["folded"] = True
     tried = {op for op, finding in found.findings.items() if finding.newest or finding.missing}
     newest = {"": found.opset, "ai.onnx.ml": found.ml_opset}
     known = {
@@ -329,6 +399,8 @@ def text(backend: str, release: str, found: Measured, ops: Collection[str] = ())
     ]
     facts["lacks_types"] = [kind.removeprefix("tensor(").removesuffix(")") for kind in found.lacks_types]
     facts["lacks"] = lacks
+    if since:
+        facts["since"] = since
     facts["measured"] = {
         _name(*op): backends.spelled(finding.called)
         for op, finding in sorted(found.findings.items())

@@ -27,10 +27,16 @@ def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Meas
     """
     held = [sample for sample in samples if _first(sample) is not None]
     ranks, bases = {_first(sample).ndim for sample in held}, held[:_BASES]
+    failed = []
     for rank in RANKS:
-        if rank not in ranks and any(agrees(sample) for sample in _judged(bases, rank, runtime)):
-            ranks.add(rank)
-    return Measured(tuple(sorted(ranks)), any(agrees(opened(sample)) for sample in bases))
+        outcomes = (agrees(sample) for sample in _judged(bases, rank, runtime)) if rank not in ranks else iter(())
+        for outcome in outcomes:
+            if outcome:
+                ranks.add(rank)
+                break
+            failed.append(rank)
+    symbolic = any(agrees(opened(sample)) for sample in bases)
+    return Measured(tuple(sorted(ranks)), symbolic, failed=tuple(sorted({*failed} - ranks)))
 
 
 def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sample]:

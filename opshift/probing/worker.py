@@ -137,6 +137,25 @@ class Worker:
         self._connection = self._process = None
 
 
+class Impatient(Worker):
+    """A worker that answers for another one, until that has hung so often; then all else hangs, too, at once."""
+
+    def __init__(self, worker: Worker, hangs: int):
+        self._asked, self._most, self._hung = worker, hangs, 0
+
+    def ask(self, question: Question[A], seconds: float = math.inf) -> A | Verdict:
+        """See `Worker.ask`."""
+        if self._hung >= self._most:
+            return Verdict("hung", f"{self._most} others did")
+        answer = self._asked.ask(question, seconds)
+        self._hung += isinstance(answer, Verdict) and answer.status == "hung"
+        return answer
+
+    def begin(self) -> None:
+        """Be patient again, as with another operator."""
+        self._hung = 0
+
+
 @contextmanager
 def _script_hidden() -> Iterator[None]:
     """Let a process that begins not run the user's script first: it needs nothing of that."""

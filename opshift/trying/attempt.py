@@ -35,8 +35,10 @@ from opshift.trying.remedies import (
     SCALAR,
     SPLIT,
     SYMBOLS,
+    TELL,
     UNROLL,
     Remedies,
+    told,
 )
 from opshift.trying.search import AGREES, DIFFERS, IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
 from opshift.trying.smallest import Piece
@@ -50,15 +52,17 @@ from opshift.verification.side import Side
 _OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL, LEADING, CROP, FLOAT, SCALAR)
 
 
-def backend_of(goal: Goal) -> str:
-    """The backend that is tried for a goal; raises `ValueError` if it is none that can be, or is not installed."""
+def backend_of(goal: Goal, python: str | None = None, adapter: str | None = None) -> installed.Installed:
+    """The backend that is tried for a goal; raises `ValueError` if it is none that can be, or is not installed.
+
+    `python` is the interpreter that has it, `adapter` a file of a user's own that opens models in it.
+    """
     if goal.backend is None:
         raise ValueError("--try needs --target")
     stem = goal.backend.name.rpartition("-")[0]
-    if stem not in adapters.KNOWN:
+    if adapter is None and stem not in adapters.KNOWN:
         raise ValueError(f"{goal.backend.name} cannot be tried; {', '.join(adapters.KNOWN)} can be")
-    installed.release(stem)
-    return stem
+    return installed.find(stem, python, adapter)
 
 
 def attempt(
@@ -85,7 +89,7 @@ def attempt(
 class _Trying:
     def __init__(self, source: Side, goal: Goal, manner: Manner, backend: Backend, held: Expected):
         self._source, self._manner, self._backend, self._held = source, manner, backend, held
-        self._remedies = Remedies(source.model, goal, source.folder, held.feeds[0])
+        self._remedies = Remedies(source.model, goal, source.folder, held.feeds[0], backend.options)
         self._meter = Meter(manner.bound)
         self._pieces: dict[Plan, Piece | None] = {}
         self._results: dict[Plan, Result] = {}
@@ -147,14 +151,17 @@ class _Trying:
             return Answer(IMPOSSIBLE, str(result.refusals[0]) if result.refusals else "")
         progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
         held = self._held.alike() if any(remedy.kind == FIX for remedy in plan) else self._held
-        answer = self._backend.answer(result.model, self._source.folder, held, seconds=self._meter.left())
+        answer = self._backend.answer(
+            result.model, self._source.folder, held, seconds=self._meter.left(), options=told(plan)
+        )
         self._answers[self._made(plan)] = answer
         return answer
 
     def _made(self, plan: Plan) -> Hashable:
         """What a plan makes; of what is refused, the plan itself."""
         model = self._result(plan).model
-        return plan if model is None else sha256(model.SerializeToString(deterministic=True)).digest()
+        made: Hashable = plan if model is None else sha256(model.SerializeToString(deterministic=True)).digest()
+        return (made, told(plan)) if told(plan) else made
 
     def _mends(self, plan: Plan, remedy: Remedy) -> bool:
         piece = self._piece(plan)
@@ -254,6 +261,7 @@ class _Trying:
             how = {
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
+                TELL: f"gave its compiler {remedy.what}, which the file cannot hold",
                 DEFAULTS: "removed attributes that equal their defaults",
                 UNROLL: "unrolled",
                 CROP: "replaced negative pads by Slice",

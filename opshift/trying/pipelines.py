@@ -65,6 +65,8 @@ def try_in(
     tries: int = Bound.tries,
     seconds: float = Bound.seconds,
     progress: Heard | None = None,
+    python: str | None = None,
+    adapter: str | None = None,
 ) -> Trial:
     """Replace what has to be, until a backend runs the model and agrees with the source: `inline --try`.
 
@@ -85,6 +87,8 @@ def try_in(
         tries: how often something is run at most.
         seconds: how long it is looked for something to replace.
         progress: as for `convert_version`.
+        python: the interpreter that has the backend, if it is one of its own.
+        adapter: a file of yours that opens models in the backend.
 
     Returns:
         The model that runs, and what was found on the way.
@@ -105,11 +109,11 @@ def try_in(
     if run is None and goal.backend is None:
         raise ValueError("give a backend, or a function that runs a model")
     backend = None if run is None else Given(run)
-    name = attempt.backend_of(goal) if backend is None else backend.name
+    found = attempt.backend_of(goal, python, adapter) if backend is None else backend.name
     with heard(progress), lent(model) as (proto, folder, back):
         convert.check_model(proto)
         wanted = at(asked(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)
-        result, tried = attempt.attempt(side, goal, Manner(name, Bound(tries, seconds)), wanted, backend)
+        result, tried = attempt.attempt(side, goal, Manner(found, Bound(tries, seconds)), wanted, backend)
         made = back(result.model) if tried.agrees and result.model is not None else None
         return Trial(made, tried, result.refusals)

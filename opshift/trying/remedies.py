@@ -36,6 +36,8 @@ EXPAND = "expand"
 SPLIT = "split"
 BOUND = "bound"
 OPSET = "opset"
+TELL = "tell"
+"""The compiler is given an option, which no model can hold."""
 OPTIMIZE = "optimize"
 SYMBOLS = "symbols"
 CLAIMS = "claims"
@@ -85,8 +87,7 @@ class Remedies:
     goal: Goal
     folder: str | None
     feeds: Mapping[str, Any] = field(default_factory=dict)
-    _untyped: set[Op] = field(default_factory=set)
-    """The operators that nothing takes the place of, whatever types the backend was seen to fail with."""
+    options: tuple[str, ...] = ()
 
     def helps(self, kind: str) -> Iterator[Remedy]:
         """What may help where an operator (`Name` or `domain::Name`) is at fault."""
@@ -115,6 +116,7 @@ class Remedies:
 
     def general(self) -> Iterator[Remedy]:
         """What may help anywhere."""
+        yield from (Remedy(0, TELL, option) for option in self.options)
         yield from self._lacked()
         yield from self._renaming()
         if any(body.value_info for body in bodies(self.source)):
@@ -240,16 +242,9 @@ class Remedies:
         return [f"{domain}::{name}" if domain else name for domain, name in sorted(found)]
 
     def _attempt(self, model: ModelProto, goal: Goal) -> Result:
-        """What a goal makes; calls of types that the backend was seen to fail with are left to be tried."""
+        """What a goal makes."""
         try:
-            while True:
-                backend = goal.backend.untyped(self._untyped) if goal.backend is not None else None
-                made = replace(goal, backend=backend).run(model, self.folder)
-                refused = {(refusal.domain, refusal.op) for refusal in made.refusals} - self._untyped
-                failed = refused & backend.measured.keys() if backend is not None else set()
-                if made.model is not None or not failed:
-                    return made
-                self._untyped.update({op for op in failed if not definable.is_defined(*op)} or failed)
+            return goal.run(model, self.folder)
         except (InvalidModel, ValueError) as error:
             return Result(None, (), (Refusal("", "model", "", 0, False, str(error)),))
 
@@ -260,6 +255,11 @@ def _keeping(goal: Goal, ops: set[str]) -> Goal:
         return goal
     lacks = {op: since for op, since in goal.backend.lacks.items() if op[0] or op[1] not in ops}
     return replace(goal, backend=replace(goal.backend, lacks=lacks))
+
+
+def told(plan: Plan) -> tuple[str, ...]:
+    """The options that the compiler is given by a plan."""
+    return tuple(sorted(remedy.what for remedy in plan if remedy.kind == TELL))
 
 
 def _expanding(cost: int, op: str) -> Remedy:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from opshift.files import external
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import ModelProto
 from opshift.probing import installed
+from opshift.probing.installed import Installed
+from opshift.probing.proxy import Proxy
 from opshift.probing.worker import Run, Verdict, Worker, Yield
 from opshift.trying.blame import blamed
 from opshift.trying.search import AGREES, DIED, DIFFERS, HUNG, REFUSED, Answer
-from opshift.verification import adapters, isolation
+from opshift.verification import isolation
 from opshift.verification.engines import ENGINES, EngineError, one_line
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
 from opshift.verification.side import Side
 
-SECONDS = 30.0
-"""How long a run may take, loading included."""
 _SERIALIZED = (1 << 31) - 1
 
 
@@ -78,12 +79,18 @@ def _expected(source: Side, wanted: Asked) -> Expected:
 
 
 class Backend:
-    """An installed backend, by the name that it has in `adapters.KNOWN`."""
+    """An installed backend; `seconds` is how long a run may take, loading included."""
 
-    def __init__(self, name: str, seconds: float | None = None):
-        self.name = name
-        self.release = installed.release(name)
-        self._worker = Worker(adapters.KNOWN[name], SECONDS if seconds is None else seconds)
+    options: tuple[str, ...] = ()
+    """What its compiler may be told besides a model."""
+    within = 0.0
+    """How far an output may be off, as a part of its largest element; 0 for the rules of the proof."""
+
+    def __init__(self, found: Installed | str, seconds: float | None = None):
+        found = installed.find(found) if isinstance(found, str) else found
+        self.name, self.release, self.within = found.name, found.release, found.adapter.within
+        self._worker = found.open(seconds)
+        self.options = found.options if isinstance(self._worker, Proxy) else ()
 
     @property
     def said(self) -> str:
@@ -98,19 +105,23 @@ class Backend:
         *,
         plainly: bool = False,
         seconds: float = math.inf,
+        options: Sequence[str] = (),
     ) -> Answer:
         """Whether it runs a model, and yields what is expected by the rules of the proof.
 
         `plainly`, what rounding does to the model is not measured. Neither the run nor the comparison takes
-        longer than `seconds`.
+        longer than `seconds`. Its compiler is told `options`.
         """
+        if isinstance(self._worker, Proxy):
+            self._worker.options = tuple(options)
         found = self.outputs(model, folder, held.feeds, seconds)
         if isinstance(found, Verdict):
             return Answer(DIED if found.status == "died" else HUNG, found.why)
         if len(found.outputs) < len(held.feeds):
             return Answer(REFUSED, found.why, blamed(found.why, model), len(found.outputs))
         try:
-            place, tensor, why = isolation.call(isolation.within, seconds, _parted, held, found.outputs, plainly)
+            apart = partial(_parted, plainly=plainly) if not self.within else partial(_beyond, within=self.within)
+            place, tensor, why = isolation.call(isolation.within, seconds, apart, held, found.outputs)
         except isolation.Ended as ended:
             late = f"its outputs were not compared within {seconds:.3g} s"
             return Answer(HUNG, late) if ended.late else Answer(REFUSED, str(ended))
@@ -146,6 +157,7 @@ class Given(Backend):
     def __init__(self, run: Runs):
         self.name = getattr(run, "__name__", type(run).__name__)
         self.release = ""
+        self._worker = Worker("")
         self._run = run
 
     def _ask(self, serialized: bytes, feeds: Sequence[Any], seconds: float) -> Yield | Verdict:
@@ -176,6 +188,39 @@ def _parted(held: Expected, outputs: Sequence[Sequence[Any]], plainly: bool) -> 
             if why:
                 return place, name, why
     return 0, "", ""
+
+
+def _beyond(held: Expected, outputs: Sequence[Sequence[Any]], within: float) -> tuple[int, str, str]:
+    """The first output that is off by more than a part of its largest element, of which inputs, and by how much."""
+    names = [value.name for value in held.side.model.graph.output]
+    for place, (first, second) in enumerate(zip(held.outputs, outputs, strict=True)):
+        if len(second) != len(names):
+            return place, "", f"{len(second)} outputs instead of {len(names)}"
+        for name, a, b in zip(names, *_alike(first, second), strict=True):
+            why = off_by(a, b, within)
+            if why:
+                return place, name, why
+    return 0, "", ""
+
+
+def off_by(expected: Any, actual: Any, within: float) -> str:
+    """How two outputs differ by more than a part of the largest element; empty if they do not."""
+    import numpy as np
+
+    a, b = np.asarray(expected), np.asarray(actual)
+    if a.shape != b.shape:
+        return f"shape {list(b.shape)} instead of {list(a.shape)}"
+    if a.dtype.kind != b.dtype.kind:
+        return f"{b.dtype} instead of {a.dtype}"
+    if a.dtype.kind not in "fc":
+        return "" if np.array_equal(a, b) else "other values"
+    a, b = a.astype(np.complex128), b.astype(np.complex128)
+    finite = np.isfinite(a)
+    if not np.array_equal(finite, np.isfinite(b)):
+        return "not finite elsewhere"
+    largest = np.abs(a[finite]).max(initial=0)
+    apart = np.abs(a[finite] - b[finite]).max(initial=0)
+    return "" if apart <= within * largest else f"off by {apart:.2g} where the largest element is {largest:.2g}"
 
 
 def _alike(first: Sequence[Any], second: Sequence[Any]) -> tuple[list[Any], list[Any]]:

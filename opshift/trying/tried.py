@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from opshift.passes.inputs.wanted import NOTHING, Wanted
+from opshift.probing.installed import Installed
 from opshift.trying.search import AGREES, DIFFERS, Bound
 
 
@@ -99,7 +100,7 @@ class Manner:
     `learn` is the target file that keeps what is found, `file` the one that the target is of, if it is the user's own.
     """
 
-    backend: str
+    backend: Installed | str
     bound: Bound = field(default_factory=Bound)
     repro: str | None = None
     learn: str | None = None

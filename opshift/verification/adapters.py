@@ -15,24 +15,55 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.files import external
 from opshift.files.writing import scratch
+from opshift.passes.records import dataclass
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, Feeds, OnnxRuntime, Reference, Session, one_line
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+
+@dataclass(frozen=True)
+class Adapter:
+    """How models are opened in a backend.
+
+    Attributes:
+        session: the class that opens them here, as `module:class`.
+        file: the file of `opshift/adapters`, or a user's own, that opens them under another interpreter.
+        packages: the distributions that it may come in.
+        seconds: how long one model may take there.
+        device: what runs them, where that is not this machine's processor.
+        within: how far an output may be off, as a part of its largest element; 0 for the rules of the proof.
+    """
+
+    session: str = ""
+    file: str = ""
+    packages: tuple[str, ...] = ()
+    seconds: float = 30.0
+    device: str = ""
+    within: float = 0.0
+
+
+_WITHIN = 0.01
+
 KNOWN = {
-    "onnxruntime": "opshift.verification.engines:OnnxRuntime",
-    "openvino": "opshift.verification.adapters:OpenVino",
-    "opencv": "opshift.verification.adapters:OpenCv",
-    "tract": "opshift.verification.adapters:Tract",
+    "onnxruntime": Adapter("opshift.verification.engines:OnnxRuntime", packages=("onnxruntime",)),
+    "openvino": Adapter("opshift.verification.adapters:OpenVino", packages=("openvino",)),
+    "opencv": Adapter("opshift.verification.adapters:OpenCv", packages=("opencv-python-headless", "opencv-python")),
+    "tract": Adapter("opshift.verification.adapters:Tract", packages=("tract",)),
+    "mnn": Adapter(file="mnn.py", packages=("MNN",), seconds=120, within=_WITHIN),
+    "iree": Adapter(
+        file="iree.py", packages=("iree-base-compiler", "iree-base-runtime", "onnx"), seconds=300, within=_WITHIN
+    ),
+    "tvm": Adapter(file="tvm.py", packages=("apache-tvm", "onnx"), seconds=300, within=_WITHIN),
+    "rknn": Adapter(
+        file="rknn.py", packages=("rknn-toolkit2",), seconds=300, device="simulator, rk3588", within=_WITHIN
+    ),
+    "onnx2torch": Adapter(file="onnx2torch.py", packages=("onnx2torch",), seconds=120, within=_WITHIN),
 }
-"""Every backend that can be probed, and the session class that opens models in it, as `module:class`."""
+"""Every backend that can be probed and tried. Compilers compute in an order and a precision of their own: `within`."""
 
 _TELEMETRY = "openvino_telemetry"
-
-DISTRIBUTIONS = {"opencv": ("opencv-python-headless", "opencv-python")}
-"""The packages a backend may come in, where they are not called as it is."""
 
 
 def _openvino() -> Any:

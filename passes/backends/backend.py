@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from opshift.passes.model import schemas
@@ -20,8 +20,9 @@ class Limit:
         ops: the operators, as (domain, name).
         since, before: the versions of the operators for which it holds.
         attribute, takes: an attribute, and the values that it may have; a missing one has its default.
+        refuses: the values that the attribute may not have.
         constant: the inputs, by their formal names, that must be constants.
-        unused: the outputs, by their formal names, that must not be used.
+        unused: the outputs and optional inputs, by their formal names, that must not be used.
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
         ranks: the ranks that its first input may have; empty for all.
         numbers: whether every input size must be fixed.
@@ -34,6 +35,7 @@ class Limit:
     before: int = 0
     attribute: str = ""
     takes: tuple[Value, ...] = ()
+    refuses: tuple[Value, ...] = ()
     constant: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     types: frozenset[str] = frozenset()
@@ -62,11 +64,13 @@ class Measured:
         ranks: those of its first input.
         symbolic: whether sizes of it were open.
         types: by the type variables of its schema.
+        failed: the ranks of its first input with which no call ran that was tried.
     """
 
     ranks: tuple[int, ...] = ()
     symbolic: bool = False
     types: Mapping[str, Types] = field(default_factory=dict)
+    failed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ class Backend:
         static_shapes: whether every dimension of every input must be a number.
         functions: whether it is known to read model-local functions.
         folds_sizes: whether what is computed from sizes and constants alone counts as a constant.
+        folded: whether what sizes and constants alone decide has to be computed before it reads the model, which is
+            optimized for it.
         limits: what it does not take of the operators that it has.
         measured: how operators were called when they were seen to run; of others nobody has seen it.
     """
@@ -103,6 +109,7 @@ class Backend:
     static_shapes: bool = False
     functions: bool = False
     folds_sizes: bool = False
+    folded: bool = False
     limits: tuple[Limit, ...] = ()
     measured: Mapping[Op, Measured] = field(default_factory=dict)
 
@@ -111,8 +118,15 @@ class Backend:
         measured = dict(self.measured)
         for op in measured.keys() & set(ops):
             types = {variable: Types(found.ran) for variable, found in measured[op].types.items()}
-            measured[op] = replace(measured[op], types=types)
+            measured[op] = replace(measured[op], types=types, failed=())
         return replace(self, measured=measured) if ops else self
+
+    def trusted(self, ops: Collection[Op]) -> Backend:
+        """The same as if nobody had seen it fail with calls of some operators that it has; `value` is any result."""
+        found = self.untyped(ops)
+        limits = tuple(replace(limit, ops=limit.ops - frozenset(ops)) for limit in self.limits)
+        types = frozenset[str]() if ("", "value") in ops else self.types
+        return replace(found, limits=tuple(limit for limit in limits if limit.ops), types=types)
 
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether the backend has the version of the operator that `opset` of its domain uses.
@@ -144,5 +158,13 @@ class Backend:
         reached = min(own, newest)
         edges = {version - 1 for version in (*self.lacks.values(), *(limit.since for limit in self.limits))}
         edges |= {*self.oldest.values(), *(limit.before for limit in self.limits)}
+        edges |= {version - 1 for limit in self.limits for version in _with_attribute(limit)}
         others = {newest, *(opset for opset in edges if 1 <= opset < newest)} - {reached}
         return [reached, *sorted(others, key=lambda opset: (abs(opset - reached), opset))]
+
+
+def _with_attribute(limit: Limit) -> Iterator[int]:
+    """The versions of operators from which on they have the attribute of a limit: before, it is of no concern."""
+    for domain, op in limit.ops if limit.attribute else ():
+        held = ((version, schemas.schema(domain, op, version)) for version in schemas.versions(domain, op))
+        yield from [version for version, schema in held if schema and limit.attribute in schema.attributes][:1]

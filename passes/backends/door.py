@@ -1,6 +1,6 @@
 """The door of backends: all that other rooms import of it."""
 
-from opshift.passes.backends.backend import Backend, Measured, Types
+from opshift.passes.backends.backend import Backend, Measured, Types, Value
 from opshift.passes.backends.fit import (
     convert_for_backend,
     convert_to_opset,
@@ -10,9 +10,10 @@ from opshift.passes.backends.fit import (
     ml_opset,
 )
 from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, Known, known
+from opshift.passes.backends.measurements import read as read_measured
 from opshift.passes.backends.measurements import spelled
 from opshift.passes.backends.obstacles import obstacles, open_dimensions
-from opshift.passes.backends.target_files import find, loads, parse, read, targets, text_of, write
+from opshift.passes.backends.target_files import find, loads, newest, parse, read, targets, text_of, write
 
 __all__ = [
     "BELIEVED",
@@ -22,6 +23,7 @@ __all__ = [
     "Known",
     "Measured",
     "Types",
+    "Value",
     "convert_for_backend",
     "convert_to_opset",
     "find",
@@ -31,10 +33,12 @@ __all__ = [
     "known",
     "loads",
     "ml_opset",
+    "newest",
     "obstacles",
     "open_dimensions",
     "parse",
     "read",
+    "read_measured",
     "spelled",
     "targets",
     "text_of",

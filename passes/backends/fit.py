@@ -18,6 +18,7 @@ from opshift.passes.conversion.attempts import (
 )
 from opshift.passes.conversion.convert import convert_once
 from opshift.passes.errors import Refusal
+from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, default_domain
@@ -38,8 +39,23 @@ def convert_for_backend(
 
     Replacements are replaced in turn if the backend lacks them, too. An operator is also replaced if the backend
     rejects one of its calls. If that fails, other opsets are tried, at which the backend has other operators.
+    A call that only tests saw fail stays if nothing can replace it: the model may run.
     """
     ops = frozenset(ops)
+    found = first = _convert_for_backend(source, backend, ops, ir_version, folder)
+    doubted = set[Op]()
+    while found.model is None and backend.measured:
+        refused = {(refusal.domain, refusal.op) for refusal in found.refusals} - doubted
+        if not refused:
+            return first
+        doubted |= {op for op in refused if not definable.is_defined(*op)} or refused
+        found = _convert_for_backend(source, backend.trusted(doubted), ops, ir_version, folder)
+    return found
+
+
+def _convert_for_backend(
+    source: ModelProto, backend: Backend, ops: frozenset[Op], ir_version: int | None, folder: str | None
+) -> Result:
     if ir_version is None and _is_read(source, backend, ops, folder):
         return Result(source, (), ())
     own = imports.opsets(source).get("", schemas.latest())

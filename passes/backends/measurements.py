@@ -20,7 +20,8 @@ from opshift.passes.spelling import hint
 if TYPE_CHECKING:
     from opshift.passes.analysis.scope import Scope
 
-_RANKS = re.compile(r"(any|\d(?:-\d)?(?:, \d(?:-\d)?)*)( symbolic)?")
+_LISTED = r"\d(?:-\d)?(?:, \d(?:-\d)?)*"
+_RANKS = re.compile(rf"(any|{_LISTED})( symbolic)?(?:, not ({_LISTED}))?")
 _WIDTHS = (8, 16, 32, 64)
 _FLOATS = ("float", "float16", "double")
 _INTS, _UINTS = tuple(f"int{bits}" for bits in _WIDTHS), tuple(f"uint{bits}" for bits in _WIDTHS)
@@ -72,11 +73,7 @@ def read(name: str, text: str) -> Measured:
     first, *rest = text.split("; ")
     ranked = _RANKS.fullmatch(first)
     if ranked is None:
-        raise ValueError(f"{name} was measured with {first!r}; ranks are said as 4, 1-6, or 1, 3-5 symbolic")
-    ranks: list[int] = []
-    for part in ranked[1].split(", ") if ranked[1] != "any" else ():
-        low, _, high = part.partition("-")
-        ranks += range(int(low), int(high or low) + 1)
+        raise ValueError(f"{name} was measured with {first!r}; ranks are said as 4, 1-6, or 1, 3-5 symbolic, not 2")
     types = {}
     for part in rest:
         variable, said, listed = part.partition(": ")
@@ -84,20 +81,33 @@ def read(name: str, text: str) -> Measured:
         if not said or not (ran or failed):
             raise ValueError(f"{name} was measured with {part!r}; types are said as T: floats int32, not bool")
         types[variable] = Types(_types(ran), _types(failed))
-    return Measured(tuple(ranks), bool(ranked[2]), types)
+    return Measured(_ranks(ranked[1]), bool(ranked[2]), types, _ranks(ranked[3] or "any"))
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    """`1, 3-5` as numbers."""
+    found: list[int] = []
+    for part in text.split(", ") if text != "any" else ():
+        low, _, high = part.partition("-")
+        found += range(int(low), int(high or low) + 1)
+    return tuple(found)
 
 
 def spelled(held: Measured) -> str:
     """Write the measured text of an operator."""
+    types = [_said(variable, found) for variable, found in sorted(held.types.items()) if found.ran or found.failed]
+    failed = f", not {_listed(held.failed)}" if held.failed else ""
+    return "; ".join([f"{_listed(held.ranks) or 'any'}{' symbolic' if held.symbolic else ''}{failed}", *types])
+
+
+def _listed(ranks: Iterable[int]) -> str:
     parts: list[list[int]] = []
-    for rank in sorted(held.ranks):
+    for rank in sorted(ranks):
         if parts and rank == parts[-1][-1] + 1:
             parts[-1].append(rank)
         else:
             parts.append([rank])
-    said = ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
-    types = [_said(variable, found) for variable, found in sorted(held.types.items()) if found.ran or found.failed]
-    return "; ".join([f"{said or 'any'}{' symbolic' if held.symbolic else ''}", *types])
+    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
 def _said(variable: str, found: Types) -> str:

@@ -25,7 +25,8 @@ def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) ->
 
 def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
     """List operators that are called with a type that failed when the backend was measured."""
-    measured = any(types.failed for held in backend.measured.values() for types in held.types.values())
+    held = backend.measured.values()
+    measured = any(each.failed or any(types.failed for types in each.types.values()) for each in held)
     return set(_Search(model, backend, folder).failing()) if measured else set()
 
 
@@ -138,8 +139,12 @@ class _Search:
     def _failing(self, node: NodeProto, scope: Scope, opset: int) -> str:
         """Say which type of a node failed when the backend was measured; a node of constants alone does not matter."""
         held = self._backend.measured.get((default_domain(node.domain), node.op_type))
-        if held is None or not any(found.failed for found in held.types.values()):
+        if held is None:
             return ""
+        first = next(filter(None, node.input), "")
+        dims = scope.shape(first) if held.failed and first else None
+        if dims is not None and len(dims) in held.failed and not self._known(scope, first):
+            return f'"{first}" has rank {len(dims)}, which failed when measured'
         for name, kind, found in measurements.asked(node, scope, self._backend, opset):
             if kind is not None and found is not None and kind in found.failed - found.ran:
                 if node.input and all(self._known(scope, given) for given in node.input if given):
@@ -177,6 +182,8 @@ class _Search:
         for parameter, name in zip(schema.inputs, node.input, strict=False):
             if name and parameter.name in limit.constant and not self._known(scope, name):
                 return f'input {parameter.name} "{name}" is dynamic; supported: constants'
+            if name and parameter.name in limit.unused and 0 not in (scope.shape(name) or ()):
+                return f'input {parameter.name} "{name}" is not supported'
             kind = scope.type(name) if limit.types and name else None
             text = type_text(kind) if kind is not None else None
             if text and text not in limit.types:
@@ -207,6 +214,9 @@ def _untaken(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
     if held is None or held.ref_attr_name:
         return ""
     value: Any = attribute_value(held)
-    if all(item in limit.takes for item in (value if isinstance(value, list) else [value])):
+    items = value if isinstance(value, list) else [value]
+    if limit.refuses:
+        return f"{limit.attribute}={value!r} is not supported" if any(item in limit.refuses for item in items) else ""
+    if all(item in limit.takes for item in items):
         return ""
     return f"{limit.attribute}={value!r}; supported: {' or '.join(map(repr, limit.takes))}"

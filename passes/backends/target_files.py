@@ -32,12 +32,12 @@ else:
 
 _FILE = {"name", "title", "source", "base", "versions", "limits"}
 _LISTS = ("supports", "adds", "lacks", "since", "vendors")
-_FACTS = ("static_shapes", "functions", "folds_sizes")
+_FACTS = ("static_shapes", "functions", "folds_sizes", "folded")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
-    "ops", "before", "attribute", "takes", "constant", "unused", "types", "ranks", "symbolic", "why", "source", "first",
-    "last",
+    "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "why",
+    "source", "first", "last",
 }  # fmt: skip
 
 
@@ -57,6 +57,11 @@ def targets() -> dict[str, Backend]:
         if entry.name.endswith(".toml"):
             found |= parse(entry.read_text(encoding="utf-8"), entry.name)
     return found
+
+
+def newest() -> list[Backend]:
+    """The newest version of each known target."""
+    return list({name.rpartition("-")[0]: backend for name, backend in targets().items()}.values())
 
 
 def find(name: str) -> Backend:
@@ -219,6 +224,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
         int(row.get("before", 0)),
         attribute,
         tuple(row.get("takes", ())),
+        tuple(row.get("refuses", ())),
         tuple(constant),
         tuple(unused),
         _types(row.get("types", ())),

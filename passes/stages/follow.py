@@ -1,4 +1,4 @@
-"""Propagate fixed sizes into nodes that a conversion brought in."""
+"""Propagate fixed sizes and constants into nodes that a conversion brought in, or for a compiler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Follow:
-    """Propagate fixed sizes again, after a conversion brought in new nodes."""
+    """Propagate fixed sizes again, after a conversion; without any, compute what constants alone decide."""
 
     fixed: Wanted
     optional = False
     settles = "sizes"
-    name = "propagate fixed sizes"
+    name = "propagate sizes and constants"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         copy = copy_model(model)

@@ -2,6 +2,7 @@
 
 import pytest
 from opshift.passes import goals
+from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance
 from opshift.passes.goals import Refinement
 from opshift.passes.inputs.wanted import wanted
@@ -73,6 +74,16 @@ def test_what_is_absent_is_told_and_the_source_stays_as_it_is():
     assert RELU.SerializeToString() == before
 
 
+def test_for_a_compiler_constants_are_computed_and_nothing_comes_in_that_it_lacks():
+    npu = Backend("npu-1", opset=17, folded=True, lacks={("", "Relu"): 1})
+    goal = goals.inlining((), None, npu)
+    named = ["convert for npu-1", "optimize for npu-1", "propagate sizes and constants"]
+    assert [stage.name for stage in goal.stages()] == named
+    body = "one = Constant<value_float = 1.0>() half = Exp(one) m = Mul(x, half) y = Abs(m)"
+    made = goal.run(model(body, 17, inputs="float[2] x", outputs="float[2] y"), None).model
+    assert [node.op_type for node in made.graph.node] == ["Mul", "Abs"]
+
+
 @pytest.mark.parametrize(
     ("goal", "names"),
     [
@@ -85,17 +96,17 @@ def test_what_is_absent_is_told_and_the_source_stays_as_it_is():
                 "fix sizes and inputs",
                 "convert to opset 13",
                 *("fold", "optimize") * 2,
-                "propagate fixed sizes",
+                "propagate sizes and constants",
                 "annotate",
             ],
         ),
         (
             goals.versions(None, None, Refinement(), rebatch=4),
-            ["set the batch size to 4", "propagate fixed sizes"],
+            ["set the batch size to 4", "propagate sizes and constants"],
         ),
         (
             goals.versions(None, None, Refinement(), wanted("N=1", []), rebatch="dynamic"),
-            ["fix sizes and inputs and make the batch size dynamic", "propagate fixed sizes"],
+            ["fix sizes and inputs and make the batch size dynamic", "propagate sizes and constants"],
         ),
         (goals.versions(None, None, Refinement(quantization="qdq")), ["replace QLinear operators", "dequantize"]),
         (goals.versions(13, None, Refinement(quantization="qoperator")), ["convert to opset 13", "quantize"]),

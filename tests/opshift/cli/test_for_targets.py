@@ -6,6 +6,7 @@ from pathlib import Path
 import onnx
 import onnx.parser
 import pytest
+from opshift.passes.backends import target_files
 
 from opshift.cli import main as cli
 from tests.opshift.cli.test_main import ROWS, listing
@@ -96,6 +97,31 @@ def test_inspect_for_a_target(norm, npu, capsys):
     held = json.loads(capsys.readouterr().out)["target"]
     assert held["obstacles"][1]["text"] == 'ReduceL2 "y": not supported'
     assert held["needs"][0]["node"] == "x"
+
+
+def test_inspect_for_all_that_were_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(model("a = IsNaN(x) y = Not(a)", 20, inputs="float[N,2] x", outputs="bool[N,2] y"), "nan.onnx")
+    measured = [
+        'name = "one"\nsource = "s"\n[versions."1"]\nopset = 20\n[versions."1".measured]\nIsNaN = "2"\nNot = "2"\n',
+        'name = "two"\nsource = "s"\n[versions."1"]\nopset = 17\nlacks = ["IsNaN"]\n[versions."1".measured]\nNot = "2"\n',
+        'name = "three"\nsource = "s"\n[versions."1"]\nopset = 20\nsupports = ["Relu"]\nstatic_shapes = true\n'
+        '[versions."1".measured]\nRelu = "2"\n',
+        'name = "four"\nsource = "documented"\n[versions."1"]\nopset = 20\n',
+    ]
+    known = {name: backend for text in measured for name, backend in target_files.parse(text, "t").items()}
+    monkeypatch.setattr(target_files, "targets", lambda: known)
+    assert cli.main(["inspect", "nan.onnx", "--target", "all"]) == 0
+    one, two, three = capsys.readouterr().out.splitlines()[-3:]
+    assert one == "one-1: read as it is; of 2 calls nobody knows"
+    assert two.startswith("two-1: read after `opshift convert --target two-1`, which rewrites 1 x IsNaN")
+    assert three.startswith("three-1: not read: ")
+    assert three.endswith('; input "x": dimension N has no number; only numbers are read')
+    assert cli.main(["inspect", "nan.onnx", "--target", "all", "--fix-shape", "N=3", "--format", "json"]) == 0
+    held = json.loads(capsys.readouterr().out)["targets"]
+    assert list(held) == ["one-1", "two-1", "three-1"]
+    assert held["three-1"]["needs"] == []
+    assert cli.main(["inspect", "nan.onnx", "--fix-shape", "N=3"]) == 2
 
 
 def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch, capsys):

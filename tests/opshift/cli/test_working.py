@@ -128,7 +128,7 @@ REWRITES = {
     "optimize": (lambda model, **told: opshift.optimize(model, **told), ["optimize"]),
     "fix": (
         lambda model, **told: opshift.convert_version(model, 18, fix_shape={"N": 2}, annotate=True, **told),
-        ["fix sizes and inputs", "convert to opset 18", "propagate fixed sizes", "annotate"],
+        ["fix sizes and inputs", "convert to opset 18", "propagate sizes and constants", "annotate"],
     ),
     "plan": (lambda model, **told: opshift.plan(model, 18, **told), ["convert to opset 18"]),
 }

@@ -89,6 +89,7 @@ def schema() -> Schema:
         "sharing": ("strip or fill", made.fields(Shared)),
         "difference": ("diff", made.fields(Difference)),
         "prospect": ("inspect --target or --opset", {**facts, "target": made.of(Prospect)}),
+        "prospects": ("inspect --target all", {**facts, "targets": _map(made.of(Prospect))}),
         "targets": ("targets", {"targets": _map(made.target())}),
         "error": (
             "any command that came to no result",
@@ -150,7 +151,7 @@ class _Definitions:
         """A target, which is written as its file has it."""
         limit = {**self.fields(Limit), "ops": _list(_TEXT), "types": _list(_TEXT)}
         number = {"type": ["integer", "null"]}
-        flags = dict.fromkeys(("static_shapes", "functions", "folds_sizes"), _FLAG)
+        flags = dict.fromkeys(("static_shapes", "functions", "folds_sizes", "folded"), _FLAG)
         names = dict.fromkeys(("missing", "vendors", "lacks_types"), _list(_TEXT))
         numbers = dict.fromkeys(("opset", "ir_version", "ml_opset"), number)
         return _object({"name": _TEXT, **numbers, "source": _TEXT, **names, **flags, "limits": _list(_object(limit))})

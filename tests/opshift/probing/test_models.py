@@ -37,7 +37,7 @@ def test_each_kind_of_call_is_a_case_with_its_values(folder):
 
 
 def test_what_agrees_is_added_to_what_is_known(folder):
-    worker = Worker(adapters.KNOWN["onnxruntime"])
+    worker = Worker(adapters.KNOWN["onnxruntime"].session)
     known, nothing = probe.Finding(newest=14, called=Measured((3,), True)), probe.Finding(missing=6)
     try:
         for case in models.calls(folder):

@@ -128,7 +128,8 @@ def test_the_command_writes_a_target_file(tmp_path, capsys):
 
 @pytest.mark.parametrize(("name", "complaint"), [("nonsense", "can be probed"), ("absent", "pip install absent")])
 def test_what_cannot_be_probed_is_a_usage_error(name, complaint, monkeypatch, capsys):
-    monkeypatch.setitem(adapters.KNOWN, "absent", "opshift.verification.engines:OnnxRuntime")
+    lacking = adapters.Adapter("opshift.verification.engines:OnnxRuntime", packages=("absent",))
+    monkeypatch.setitem(adapters.KNOWN, "absent", lacking)
     assert cli.main(["probe", "--backend", name]) == 2
     assert complaint in capsys.readouterr().err
 

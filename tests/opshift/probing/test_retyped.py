@@ -39,7 +39,7 @@ class Picky(OnnxRuntime):
 
 @pytest.fixture(scope="module")
 def oracle():
-    workers = Worker(adapters.KNOWN["onnxruntime"]), Worker("opshift.verification.engines:Reference")
+    workers = Worker(adapters.KNOWN["onnxruntime"].session), Worker("opshift.verification.engines:Reference")
     yield retyped.Oracle(*workers)
     for each in workers:
         each.stop()
@@ -128,7 +128,9 @@ def test_what_a_sample_shows_adds_up():
 
 def test_a_probe_writes_the_types(worker, oracle):
     held = [case("y = MatMul(x, x)").sample]
-    found = probe.judge(worker, ("", "MatMul"), held, 13, kinds=retyped.Kinds(worker, oracle, (), CASTABLE))
+    found = probe.judge(
+        worker, ("", "MatMul"), held, 13, oracle=oracle, kinds=retyped.Kinds(worker, oracle, (), CASTABLE)
+    )
     said = measurements.spelled(found.called)
     assert said.endswith("; T: floats, not int32 int64")
     assert measurements.read("MatMul", said) == Measured(found.called.ranks, found.called.symbolic, found.called.types)

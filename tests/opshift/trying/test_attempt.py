@@ -1,6 +1,7 @@
 """`inline --target ... --try`: what is replaced, what is said and kept, and what is not written; with a make-believe backend."""
 
 import json
+from dataclasses import replace
 
 import onnx
 import pytest
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("quick_workers", "in_this_process")
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 FIXED = {"inputs": "float[2,3] x", "outputs": "float[2,3] y"}
 CLIPPED = {"constants": "float l = {-1}, float h = {1}"}
+BELIEVED = adapters.Adapter("tests.opshift.trying.believed:Believed", packages=("numpy",))
 TARGET = """
 name = "believed"
 source = "made up"
@@ -29,8 +31,7 @@ opset = 22
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(adapters.KNOWN, "believed", "tests.opshift.trying.believed:Believed")
-    monkeypatch.setitem(adapters.DISTRIBUTIONS, "believed", ("numpy",))
+    monkeypatch.setitem(adapters.KNOWN, "believed", BELIEVED)
     (tmp_path / "believed.toml").write_text(TARGET)
     return tmp_path
 
@@ -210,7 +211,7 @@ def test_what_cannot_be_reached_says_what_remains(here, capsys):
 
 
 def test_what_never_ends_is_ended(here, capsys, monkeypatch):
-    monkeypatch.setattr(trial, "SECONDS", 0.3)
+    monkeypatch.setitem(adapters.KNOWN, "believed", replace(BELIEVED, seconds=0.3))
     code, out = tried(capsys, "y = ThresholdedRelu(x)", "--tries", "1")
     assert code == 3
     assert "does not finish" in out

@@ -57,7 +57,6 @@ def test_types_that_fail_are_left_to_be_tried_where_nothing_takes_their_place():
     measured = {("", op): measurements.read(op, text) for op, text in said.items()}
     source = model(body, 18, **io)
     goal = Goal(backend=Backend("made up", opset=18, measured=measured))
-    assert goal.run(source, None).model is None
     remedies = Remedies(source, goal, None)
     calls = {node.op_type for node in remedies.made(frozenset()).model.graph.node}
     assert "MatMul" in calls

@@ -2,10 +2,12 @@
 
 import importlib
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from opshift import adapters as files
 from opshift.verification import adapters
 from opshift.verification.adapters import OpenVino, OpenVinoNetwork
 from tests.support import model
@@ -79,12 +81,18 @@ def test_openvino_counts_levels_as_the_network_says(tmp_path, levels):
 
 
 def test_each_backend_has_a_class_that_is_called_so():
-    for name, place in adapters.KNOWN.items():
-        module, _, held = place.partition(":")
-        assert getattr(importlib.import_module(module), held).engine == name
+    for name, adapter in adapters.KNOWN.items():
+        module, _, held = adapter.session.partition(":")
+        assert adapter.file or getattr(importlib.import_module(module), held).engine == name
+        assert not adapter.file or Path(files.__file__).with_name(adapter.file).exists()
     assert {name: judge.engine for name, judge in adapters.JUDGES.items()} == {
         "onnxruntime": "onnxruntime",
         "reference": "onnx.reference",
         "openvino": "openvino",
     }
-    assert sorted(adapters.KNOWN) == ["onnxruntime", "opencv", "openvino", "tract"]
+    assert [name for name, adapter in adapters.KNOWN.items() if not adapter.file] == [
+        "onnxruntime",
+        "openvino",
+        "opencv",
+        "tract",
+    ]

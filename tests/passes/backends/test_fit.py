@@ -183,7 +183,7 @@ def test_what_was_seen_to_fail_for_its_types_is_expanded_or_left_and_never_broug
     check_values(source, brought, rtol=1e-12, atol=1e-12)
 
 
-def test_for_a_backend_what_fails_for_its_types_is_expanded_or_refused():
+def test_for_a_backend_what_fails_for_its_types_is_expanded_or_stays():
     source = model("y = HardSwish(x)", 14, inputs="double[2,4] x", outputs="double[2,4] y")
     backend = Backend("npu-1", opset=22, **seen(HardSwish="any; T: float, not double"))
     made = fit.convert_for_backend(source, backend)
@@ -191,9 +191,32 @@ def test_for_a_backend_what_fails_for_its_types_is_expanded_or_refused():
     assert "HardSwish" not in operators(made.model)
     product = model("y = MatMul(x, x)", 13, inputs="int32[2,2] x", outputs="int32[2,2] y")
     backend = Backend("npu-1", opset=22, **seen(MatMul="any; T: floats, not int32"))
-    assert [r.why for r in fit.convert_for_backend(product, backend).refusals] == [
-        '"x" is int32, which failed when measured'
-    ]
+    stays = fit.convert_for_backend(product, backend)
+    assert operators(stays.model) == {"MatMul"}
+    limit = Limit(frozenset({("", "Transpose")}), attribute="perm", refuses=(1,))
+    turned = model("y = Transpose<perm = [1, 0]>(x)", 13, inputs="float[2,4] x", outputs="float[4,2] y")
+    backend = Backend("npu-1", opset=22, limits=(limit,), **seen(MatMul="2"))
+    assert operators(fit.convert_for_backend(turned, backend).model) == {"Transpose"}
+    backend = Backend("npu-1", opset=22, limits=(limit,))  # which a document says
+    assert [r.why for r in fit.convert_for_backend(turned, backend).refusals] == ["perm=[1, 0] is not supported"]
+    backend = Backend("npu-1", opset=22, types=frozenset({"tensor(float)"}), **seen(MatMul="2"))
+    assert operators(fit.convert_for_backend(product, backend).model) == {"MatMul"}
+    backend = Backend("npu-1", opset=22, lacks={("", "MatMul"): 1}, **seen(Relu="2"))
+    assert [r.why for r in fit.convert_for_backend(product, backend).refusals] != []
+
+
+def test_an_opset_is_tried_below_which_an_attribute_is_of_no_concern():
+    limit = Limit(frozenset({("", "Reshape")}), attribute="allowzero", refuses=(1,))
+    source = model(
+        "y = Reshape<allowzero = 1>(x, s)",
+        18,
+        inputs="float[2,2] x",
+        outputs="float[4] y",
+        constants="int64[1] s = {4}",
+    )
+    made = fit.convert_for_backend(source, Backend("npu-1", opset=22, limits=(limit,)))
+    assert opsets(made.model)[""] == 13
+    assert not made.model.graph.node[0].attribute
 
 
 SAVED = {"inputs": "float[2,2] x", "outputs": "float[2,2] y", "domains": '"com.microsoft" : 1'}

@@ -76,6 +76,15 @@ def test_attributes_and_each_of_their_items(node, expected):
     assert found(of, **limited("MaxPool", attribute="dilations", takes=(1,))) == expected
 
 
+def test_a_value_that_an_attribute_may_not_hold():
+    io = {"inputs": "float[1,1,8] x", "outputs": "float[1,1,M] y"}
+    limit = limited("MaxPool", attribute="auto_pad", refuses=("SAME_LOWER",))
+    of = model('y = MaxPool<kernel_shape = [2], auto_pad = "SAME_LOWER">(x)', 12, **io)
+    assert found(of, **limit) == ["MaxPool \"y\": auto_pad='SAME_LOWER' is not supported"]
+    assert found(model('y = MaxPool<kernel_shape = [2], auto_pad = "VALID">(x)', 12, **io), **limit) == []
+    assert found(model("y = MaxPool<kernel_shape = [2]>(x)", 12, **io), **limit) == []
+
+
 def test_an_attribute_that_is_left_out_has_its_default():
     of = model("y = ArgMax(x)", 13, inputs="float[N,4] x", outputs="int64[1,4] y")
     limit = limited("ArgMax", attribute="axis", takes=(-3,))
@@ -151,6 +160,14 @@ def test_outputs_that_must_not_be_used():
     assert found(of, **limit) == []  # nobody reads it
 
 
+def test_optional_inputs_that_must_not_be_used():
+    of = model("y = Clip(x, low)", 13, inputs="float[N,4] x, float low", outputs="float[N,4] y")
+    assert found(of, **limited("Clip", unused=("min",))) == ['Clip "y": input min "low" is not supported']
+    assert found(of, **limited("Clip", unused=("max",))) == []
+    empty = model("y = Resize(x, roi, s)", 13, constants="float[0] roi = {}, float[2] s = {1, 1}", **IO)
+    assert found(empty, **limited("Resize", unused=("roi",))) == []
+
+
 def test_types_that_one_operator_does_not_take():
     of = model("y = Pow(x, e)", 13, constants="int64[1] e = {2}", **IO)
     limit = limited("Pow", types=frozenset({"tensor(float)"}))
@@ -190,6 +207,12 @@ def test_types_that_were_seen_to_fail():
     assert found(of, **seen("MatMul", "2; T: floats")) == []  # which nobody tried
     of = model("y = MatMul(x, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y")
     assert found(of, **seen("MatMul", "2; T: floats, not int32")) == []
+
+
+def test_ranks_that_were_seen_to_fail():
+    of = model("y = Softmax(x)", 13, inputs="float[2,2,2] x", outputs="float[2,2,2] y")
+    assert found(of, **seen("Softmax", "2, not 3")) == ['Softmax "y": "x" has rank 3, which failed when measured']
+    assert found(of, **seen("Softmax", "2, not 4-5")) == []
 
 
 def test_types_of_results_and_of_calls_in_branches_fail_too():

@@ -1,0 +1,38 @@
+"""RKNN-Toolkit2: its compiler, and its simulator of an rk3588 in half precision."""
+
+import numpy as np
+from rknn.api import RKNN
+
+PACKAGE = "rknn-toolkit2"
+REASONS = [
+    r"Unsupport\w* onnx opset",
+    r"E (?:load_onnx|build|init_runtime|inference): (?!.*(?:Catch|Please|#|=====))",
+]
+
+
+class Session:
+    """A compiled model; the simulator takes inputs as they lie, so that none is turned."""
+
+    def __init__(self, path, folder, inputs, outputs, options):
+        self._inputs = list(inputs)
+        self._rknn = RKNN(verbose=False)
+        self._rknn.config(target_platform="rk3588")
+        sizes = [dims for _, dims in inputs.values()]
+        known = sizes and all(isinstance(size, int) for dims in sizes for size in dims)
+        named = {"inputs": self._inputs, "input_size_list": sizes} if known else {}
+        steps = (
+            lambda: self._rknn.load_onnx(model=path, **named),
+            lambda: self._rknn.build(do_quantization=False),
+            lambda: self._rknn.init_runtime(),
+        )
+        if any(step() != 0 for step in steps):
+            raise RuntimeError("the compiler refused")
+
+    def run(self, feeds):
+        given = [np.ascontiguousarray(feeds[name]) for name in self._inputs]
+        images = [value.ndim == 4 for value in given]
+        layout = "nchw" if all(images) else ["nchw" if image else None for image in images] if any(images) else None
+        found = self._rknn.inference(inputs=given, data_format=layout)
+        if found is None:
+            raise RuntimeError("the simulator refused")
+        return list(found)
