@@ -306,7 +306,7 @@ class Casting:
             held = TypeProto()
             held.CopyFrom(place.value_of(node, "type"))
             _retype(held, kind)
-            _set(node, make_attribute("type", held))
+            _set(node, make_attribute("type", held, AttributeProto.TYPE_PROTO))
 
     def _round(self, value: Value, before: str, after: str) -> None:
         """Round a value to the type that it had."""
