@@ -55,14 +55,14 @@ def test_a_compiler_that_dies_is_no_end(here, capsys):
 def test_where_the_compiler_dies_of_all_forms_the_model_is_refused(here, capsys):
     code, out, _ = tried(capsys, "y = Celu(x)", "--tries", "1")
     assert code == 3
-    assert "does not survive it (1 try): its compiler ended: Segmentation fault; error: no such unit" in out
+    assert "crashes on it (1 try): its compiler ended: Segmentation fault; error: no such unit" in out
     assert not os.path.exists("out.onnx")
 
 
 def test_what_it_computes_otherwise_is_never_called_running(here, capsys):
     code, out, _ = tried(capsys, "y = Gelu(x)", "--tries", "1")
     assert code == 4
-    assert 'computes otherwise (1 try): "y": off by' in out
+    assert 'runs it, but with other results (1 try): "y": off by' in out
 
 
 def test_an_interpreter_without_it_is_a_usage_error_in_one_sentence(here, capsys):
