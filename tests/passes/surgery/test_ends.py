@@ -44,7 +44,7 @@ def test_nothing_asked_is_the_model_itself():
         ({"rename": "x="}, "old=new"),
         ({"rename": 3}, "old=new"),
         ({"rename": "x=a*"}, "each \\* on the right"),
-        ({"rename": "x=a"}, "'x' cannot be called 'a': the model has a value of that name"),
+        ({"rename": "x=a"}, "'x' cannot be renamed to 'a': the name is taken"),
         ({"rename": {"x": "n", "z": "n"}}, "'x' and 'z' would both be named 'n'"),
         ({"rename": "*=n"}, "would both be named 'n'"),
         ({"add_output": "B"}, "no value 'B'; did you mean 'b'?"),

@@ -35,15 +35,15 @@ def shape_of(made):
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({}, "name the part"),
-        ({"to": "y", "around": "b"}, "around a node, or between"),
-        ({"to": "y", "depth": 1}, "give --around"),
+        ({}, "say which part"),
+        ({"to": "y", "around": "b"}, "give --around, or --from and --to"),
+        ({"to": "y", "depth": 1}, "--depth needs --around"),
         ({"around": "b", "depth": -1}, "0 or more"),
-        ({"to": 3}, "given by name"),
+        ({"to": 3}, "give values by name, not 3"),
         ({"to": "Y"}, "no value or node 'Y'; did you mean 'y'?"),
         ({"to": "x"}, "no value or node 'x'"),
         ({"to": "q*"}, "no value like"),
-        ({"to": "y", "start": "f"}, "'f' is not on the way to 'y'"),
+        ({"to": "y", "start": "f"}, "'f' does not lead to 'y'"),
         ({"start": "y"}, "'y' is an output of the part; nothing comes after it"),
         ({"around": "Add_B"}, "no node 'Add_B'; did you mean 'Add_b'?"),
     ],
@@ -126,7 +126,7 @@ def test_what_branches_read_goes_along():
         outputs="float[3] y",
     )
     assert shape_of(part(source, to="i", start="b")) == ["xcb", "w", "i", "i"]
-    with pytest.raises(ValueError, match="'p' lies in a graph inside of 'i'"):
+    with pytest.raises(ValueError, match="'p' is inside a subgraph of 'i'"):
         part(source, around="p")
 
 
