@@ -1,4 +1,4 @@
-"""Write `docs/models.md`: `python -m tests.models FOLDER ...`, by hand, as it takes minutes.
+"""Write `docs/models.md`: `python -m tests.lab models FOLDER ...`, by hand, as it takes minutes.
 
 It follows OODTE (arXiv 2505.01892): each model goes through each verb, both forms run in onnxruntime as users run them,
 and outputs and first classes are compared. Crashes are counted. Inputs are those that the proof of opshift ran on.
@@ -116,7 +116,7 @@ def page(found: Sequence[Row]) -> str:
     lines = [
         "# Trained models, through every verb",
         "",
-        "Written by `python -m tests.models FOLDER ...`; do not edit.",
+        "Written by `python -m tests.lab models FOLDER ...`; do not edit.",
         "",
         f"{datetime.date.today()}: {len(names)} model files that ship in packages, opshift {opshift.__version__}, onnx "
         f"{onnx.__version__}, onnxruntime {onnxruntime.__version__}. After OODTE",
