@@ -30,8 +30,8 @@ from benchmarks.tried import Subject, files
 from opshift.probing import installed
 from opshift.trying import attempt
 from opshift.trying.search import Answer, Bound
-from opshift.trying.trial import Backend, expected
-from opshift.trying.tried import Manner
+from opshift.trying.trial import InstalledBackend, expected
+from opshift.trying.tried import TrialManner
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import asked, at
 from opshift.verification.side import Side
@@ -97,7 +97,7 @@ def exported() -> Iterator[Subject]:
             yield Subject(framework, name, export.model, export.feeds)
 
 
-def measure(subject: Subject, backend: Backend, found: installed.Installed, target: str, *, tries: bool) -> Row:
+def measure(subject: Subject, backend: InstalledBackend, found: installed.Installed, target: str, *, tries: bool) -> Row:
     """One row."""
     started = perf_counter()
     held = fixed(list(subject.sizes), list(subject.values))
@@ -129,7 +129,7 @@ def measure(subject: Subject, backend: Backend, found: installed.Installed, targ
     row = Row(subject.kind, subject.name, backend.name, *came, by_hand)
     if tries:
         goal = Goal(backend=target_files.find(target), fixed=held)
-        _, tried = attempt.attempt(source, goal, Manner(found, BOUND), wanted)
+        _, tried = attempt.attempt(source, goal, TrialManner(found, BOUND), wanted)
         done = "; ".join(f"{learnt.operator or 'model'}: {learnt.how}" for learnt in tried.learnt)
         row = replace(row, tried=tried.status, why_tried=tried.why[:200], done=done)
     return replace(row, seconds=round(perf_counter() - started, 1))
@@ -149,7 +149,7 @@ def rows(
     kept = [Row(**json.loads(line)) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
     known = {(row.kind, row.model, row.backend) for row in kept}
     found = installed.find(name)
-    backend = Backend(found)
+    backend = InstalledBackend(found)
     try:
         for subject in [*exported(), *(files(folder) if folder is not None else ())]:
             if (subject.kind, subject.name, name) in known or not re.search(pattern, f"{subject.kind} {subject.name}"):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files import formats, model_file
-from opshift.files.lending import as_given, lent, loaded, rewriting, within
+from opshift.files.lending import as_given, lent, load_model, rewriting, within
 from opshift.passes import goals
 from opshift.passes.changes import Change, worst
 from opshift.passes.conversion import convert
@@ -423,13 +423,13 @@ def merge(
     from opshift.jobs.preparing import merged
 
     with heard(progress):
-        one, other = Side(*loaded(first)), Side(*loaded(second))
+        one, other = Side(*load_model(first)), Side(*load_model(second))
         for side in (one, other):
             convert.check_model(side.model)
         if one.folder != other.folder:
             one, other = (Side(within(side.model, side.folder)) for side in (one, other))
         made = merged(one, other, pairs(connect, CONNECT)).model
-        made = model_file.embedded(made, one.folder) if one.folder is not None else made
+        made = model_file.embed_data(made, one.folder) if one.folder is not None else made
         return as_given(made, first, second)
 
 
@@ -604,7 +604,7 @@ def verify(
     """
     wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
     with heard(progress):
-        one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
+        one, other = (Side(*load_model(model), _network(model)) for model in (before, after))
         convert.check_model(one.model)
         convert.check_model(other.model)
         return compare_models(one, other, checked(wanted, one.model), exact=exact)
@@ -627,7 +627,7 @@ def diff(before: Model, after: Model, *, progress: Heard | None = None) -> Diffe
     from opshift.jobs.difference import difference
 
     with heard(progress):
-        one, other = Side(*loaded(before)), Side(*loaded(after))
+        one, other = Side(*load_model(before)), Side(*load_model(after))
         for side in (one, other):
             convert.check_model(side.model)
         names = [os.fspath(m) if isinstance(m, (str, os.PathLike)) else "" for m in (before, after)]

@@ -28,7 +28,7 @@ def function_place(domain: str, name: str) -> str:
     return f"function {domain}::{name}" if domain else f"function {name}"
 
 
-class Call(Protocol):
+class BlamedCall(Protocol):
     """What a refusal reads of a node."""
 
     @property
@@ -55,7 +55,7 @@ class CannotConvert(Exception):
         why: the reason as users read it, such as `left_window_size=3; supported: -1`.
     """
 
-    def __init__(self, node: Call, found: str, supported: str = "", fix: str = ""):
+    def __init__(self, node: BlamedCall, found: str, supported: str = "", fix: str = ""):
         self.why = reason(found, supported, fix)
         super().__init__(self.why)
         self.node = node

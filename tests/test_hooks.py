@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from opshift.cli import main as cli
-from opshift.cli.parser import parsed
+from opshift.cli.parser import parse_arguments
 from tests.support import model
 
 pytestmark = pytest.mark.posix
@@ -32,7 +32,7 @@ def here(tmp_path, monkeypatch):
 def test_the_hook_names_a_command():
     hook = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
     entry = re.search(r"entry: opshift (.*)", hook)
-    options = parsed([*entry[1].split(), "--target", "onnxruntime-1.16", "a.onnx", "b.onnx"])
+    options = parse_arguments([*entry[1].split(), "--target", "onnxruntime-1.16", "a.onnx", "b.onnx"])
     assert (options.command, options.strict, options.model, options.more) == ("inspect", True, "a.onnx", ["b.onnx"])
     assert re.compile(re.search(r"files: (.*)", hook)[1]).search("models/net.onnx")
 

@@ -15,11 +15,11 @@ from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import formats, model_file
 from opshift.files.external import THRESHOLD, Packing, size_of
-from opshift.files.writing import told, writing
+from opshift.files.writing import write_beside, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of, fault
-from opshift.jobs.outcome import Facts, Outcome
+from opshift.jobs.outcome import FileFacts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes import targets as resolving
@@ -112,7 +112,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     """Make the goal of `opshift inline`."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
-    names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
+    names = (*options.op, *(_read_deny_list(Path(options.deny)) if options.deny else ()))
     named = bool(names or options.portable) or options.domain is not None or options.target is not None
     if not named and not _fixing(options):
         raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target")
@@ -163,7 +163,7 @@ _LABELS = {"extract": "part"}
 """What names of output files say of verbs that prepare."""
 
 
-def _denied(path: Path) -> list[str]:
+def _read_deny_list(path: Path) -> list[str]:
     """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
     from opshift.passes.backends.door import loads, text_of
 
@@ -193,7 +193,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
         ),
         not options.no_verify,
         options.dry_run,
-        wanted=_asked(options),
+        wanted=_read_inputs(options),
         trying=_trying(options, goal),
         nchwc_width=options.nchwc_width,
         preparation=_preparation(options),
@@ -211,7 +211,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
             with report(outcome):
                 pass
     if options.format == "json":
-        print(documents.written(options.command, documents.as_facts(outcome)))
+        print(documents.render_document(options.command, documents.as_facts(outcome)))
     elif code != DONE or not options.quiet:
         stages = options.verbose or options.dry_run
         display.show(outcome, _console(), verbose=options.verbose, stages=stages)
@@ -244,7 +244,7 @@ def _report(
     """Write the HTML report once the result is written; it draws changes from both models."""
     from opshift.cli import report
 
-    return told(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
+    return write_beside(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
 
 
 def _file(path: str | None) -> str | None:
@@ -252,7 +252,7 @@ def _file(path: str | None) -> str | None:
     return path if path is not None and path.endswith(".npz") else None
 
 
-def _asked(options: argparse.Namespace) -> Asked:
+def _read_inputs(options: argparse.Namespace) -> Asked:
     return asked(
         options.inputs,
         options.input_shape,
@@ -289,7 +289,9 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
 
         results = batch.run(jobs, options.jobs, options.backend, tell)
     if options.format == "json":
-        print(documents.written(options.command, {"models": [documents.of_result(result) for result in results]}))
+        print(
+            documents.render_document(options.command, {"models": [documents.of_result(result) for result in results]})
+        )
     elif not options.quiet or any(result.code for result in results):
         display.summarize(results, console)
     return max(result.code for result in results)
@@ -312,7 +314,7 @@ def verify(options: argparse.Namespace) -> int:
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
         engine.check_model(side.model)
-    wanted = checked(_asked(options), before.model)
+    wanted = checked(_read_inputs(options), before.model)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         found = compare_models(before, after, wanted, exact=options.exact)
@@ -329,7 +331,7 @@ def verify(options: argparse.Namespace) -> int:
         with _report(options, whole):
             pass
     if options.format == "json":
-        print(documents.written(options.command, asdict(found)))
+        print(documents.render_document(options.command, asdict(found)))
     elif not found.equal or not options.quiet:
         lines = [outcome_.verdict(found), *outcome_.measured(found)]
         print("\n".join(lines + (outcome_.proof_details(found) if options.verbose else [])))
@@ -350,10 +352,12 @@ def diff(options: argparse.Namespace) -> int:
     if options.report:
         from opshift.cli import report
 
-        with told(options.report, report.difference_page(found, one.model, other.model, ["opshift", *options.typed])):
+        with write_beside(
+            options.report, report.difference_page(found, one.model, other.model, ["opshift", *options.typed])
+        ):
             pass
     if options.format == "json":
-        print(documents.written(options.command, asdict(found)))
+        print(documents.render_document(options.command, asdict(found)))
     else:
         for line in found.lines:
             display.say(line)
@@ -365,7 +369,7 @@ def _replay(options: argparse.Namespace) -> int:
     from opshift.jobs import evidence
     from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
 
-    held = evidence.read(options.evidence)
+    held = evidence.read_evidence(options.evidence)
     why = evidence.mismatch(held, options.before, options.after)
     if why:
         raise ValueError(why)
@@ -385,11 +389,15 @@ def _replay(options: argparse.Namespace) -> int:
         found = verify_apart(
             before, after, grade=how["grade"], wanted=wanted, plain=how["plain"], promise=how["promise"]
         )
-    said = evidence.replayed(held, found)
+    said = evidence.compare_proofs(held, found)
     parts = f"{outcome_.several(len(held['regions']), 'kind')} of changed parts"
     lines = said or [f"the evidence is confirmed: {held['status']}, {parts} proved again"]
     if options.format == "json":
-        print(documents.written(options.command, {"holds": not said, "differs": said, "verification": asdict(found)}))
+        print(
+            documents.render_document(
+                options.command, {"holds": not said, "differs": said, "verification": asdict(found)}
+            )
+        )
     else:
         print("\n".join(lines))
     return DIFFERENT if said else DONE
@@ -416,7 +424,7 @@ def _on_weights(options: argparse.Namespace) -> int:
         else:
             done = sharing.fill_file(options.model, output)
     if options.format == "json":
-        print(documents.written(options.command, asdict(done)))
+        print(documents.render_document(options.command, asdict(done)))
     else:
         display.shared(done)
     return DONE
@@ -479,13 +487,13 @@ def _inspect(options: argparse.Namespace) -> int:
 
             read = readers(source, folder)
     if options.format == "json":
-        print(documents.written(options.command, documents.of_inspection(found, held, of, reach, read)))
+        print(documents.render_document(options.command, documents.of_inspection(found, held, of, reach, read)))
     else:
         display.inspection(found, held, of, reach, read, _console(), verbose=options.verbose)
     return DONE
 
 
-def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
+def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts, goal: Goal) -> int:
     """Run `opshift inspect --target` or `--opset`: show what would change, and what would be refused."""
     from opshift.jobs.advice import advice
 
@@ -496,7 +504,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
     )
     prospect = replace(_thought(source, goal, result, folder), tries=tries)
     if options.format == "json":
-        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
+        print(documents.render_document(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
     in_the_way = prospect.obstacles
@@ -521,7 +529,7 @@ def _thought(source: ModelProto, goal: Goal, result: Result, folder: str | None)
     )
 
 
-def _everywhere(options: argparse.Namespace, source: ModelProto, found: Facts, held: Wanted) -> int:
+def _everywhere(options: argparse.Namespace, source: ModelProto, found: FileFacts, held: Wanted) -> int:
     """What the newest version of each measured target thinks of a model."""
     from opshift.passes.backends.door import newest
 
@@ -533,7 +541,7 @@ def _everywhere(options: argparse.Namespace, source: ModelProto, found: Facts, h
                 prospects.append(_thought(source, goal, goal.run(source, folder), folder))
     if options.format == "json":
         everywhere = {prospect.target: documents.as_facts(prospect) for prospect in prospects}
-        print(documents.written(options.command, {**asdict(found), "targets": everywhere}))
+        print(documents.render_document(options.command, {**asdict(found), "targets": everywhere}))
     else:
         display.everywhere(found, prospects, _console())
     return DONE
@@ -569,7 +577,7 @@ def targets(options: argparse.Namespace) -> int:
 
     if options.format == "json":
         print(
-            documents.written(
+            documents.render_document(
                 options.command, {"targets": {name: documents.of_backend(target) for name, target in known().items()}}
             )
         )

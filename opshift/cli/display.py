@@ -11,15 +11,15 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
 from opshift.cli import idle
-from opshift.cli.printing import counted, printable
+from opshift.cli.printing import join_names, printable
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.outcome import (
-    Facts,
+    FileFacts,
     Knowledge,
     Outcome,
     Prospect,
-    blamed,
+    find_blamed,
     measured,
     several,
     stage_lines,
@@ -67,12 +67,12 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
     if verbose or not outcome.refusals:
         for line in _changes(outcome.changes) if verbose else _main_changes(outcome.changes):
             say(line, console)
-    stays = _refused(outcome.stays, verbose=verbose, said="not quantized")
-    unread = _refused(outcome.unread, verbose=verbose, said="not supported")
+    stays = _describe_refusals(outcome.stays, verbose=verbose, said="not quantized")
+    unread = _describe_refusals(outcome.unread, verbose=verbose, said="not supported")
     types = _types(outcome, verbose=verbose) if outcome.types is not None or outcome.deviations else []
-    for line in [*idle.told(outcome), *types, *stays, *unread, *_taken_back(outcome.taken_back)]:
+    for line in [*idle.describe_idle(outcome), *types, *stays, *unread, *_describe_taken_back(outcome.taken_back)]:
         say(line, console)
-    for line in _refused(outcome.refusals, verbose=verbose):
+    for line in _describe_refusals(outcome.refusals, verbose=verbose):
         say(line, console, style="red")
     for need in outcome.needs:
         say(f"left to you: {need}", console)
@@ -110,7 +110,7 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
 
 
 def inspection(
-    found: Facts,
+    found: FileFacts,
     held: Contents,
     of: Fates,
     reach: Mapping[int, Result],
@@ -120,7 +120,7 @@ def inspection(
     verbose: bool = False,
 ) -> None:
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
-    _tabulate(_described(found, held, of, read, verbose=verbose), console)
+    _tabulate(_describe_model(found, held, of, read, verbose=verbose), console)
     if not reach:
         say("opsets and targets that work: --reach tries all of them, --opset N one", console)
         return
@@ -129,12 +129,12 @@ def inspection(
     own = found.opsets.get("", 0)
     for run in _runs(blocked):
         nearest = run[-1] if run[-1] < own else run[0]
-        for line in _refused(reach[nearest].refusals, verbose=verbose, said=f"not at {_ranges(run)}"):
+        for line in _describe_refusals(reach[nearest].refusals, verbose=verbose, said=f"not at {_ranges(run)}"):
             say(line, console)
 
 
-def _described(
-    found: Facts, held: Contents, of: Fates, read: Readers | None, *, verbose: bool
+def _describe_model(
+    found: FileFacts, held: Contents, of: Fates, read: Readers | None, *, verbose: bool
 ) -> list[tuple[str, str]]:
     """List the rows of `inspect`; the first screen has what most people ask."""
     rows = [("written by", held.producer)] if held.producer else []
@@ -142,7 +142,7 @@ def _described(
     missing = [location for location, size in held.files.items() if size is None]
     if there := len(held.files) - len(missing):
         rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))
-    rows += [("missing data files", counted(missing))] if missing else []
+    rows += [("missing data files", join_names(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
         shown = list(values.items())[: None if verbose else _SHOWN]
         rows += [(f"{label} {name}", kind) for name, kind in shown]
@@ -176,7 +176,7 @@ def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tup
     most = len(held.rare) if verbose else _FEW
     if held.rare:
         names = [f"{op} ({count} of {count_runtimes()} lack it)" for op, count in held.rare.items()]
-        rows.append(("few runtimes have", counted(names, most)))
+        rows.append(("few runtimes have", join_names(names, most)))
     if read is None:
         return rows
     names = [f"{versions[0]} and newer" if len(versions) > 1 else versions[0] for versions in read.reads.values()]
@@ -184,24 +184,24 @@ def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tup
     blocked = sorted(read.blocked.items(), key=lambda item: item[1])
     names = [f"{name} ({several(count, 'call')})" for name, count in blocked]
     if names:
-        rows.append(("not read by", counted(names, len(names) if verbose else _FEW)))
+        rows.append(("not read by", join_names(names, len(names) if verbose else _FEW)))
     return rows
 
 
 _FEW = 6  # operators or targets in a line
 
 
-def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
+def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
     """What a target thinks of a model, the nodes of one operator and one reason in one line."""
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
-    for line in _known(held.known):
+    for line in _describe_known(held.known):
         say(line, console)
-    for line in _refused(held.obstacles, verbose=verbose, said="not supported"):
+    for line in _describe_refusals(held.obstacles, verbose=verbose, said="not supported"):
         say(line, console)
     if not held.refusals:
         for line in _changes(held.changes):
             say(f"would be rewritten: {line}", console)
-    for line in _refused(held.refusals, verbose=verbose, said="would be refused"):
+    for line in _describe_refusals(held.refusals, verbose=verbose, said="would be refused"):
         say(line, console, style="red")
     for need in held.needs:
         say(f"left to you: {need}", console)
@@ -219,7 +219,7 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
         say(_as_it_is(held), console)
 
 
-def everywhere(found: Facts, prospects: Sequence[Prospect], console: Console | None) -> None:
+def everywhere(found: FileFacts, prospects: Sequence[Prospect], console: Console | None) -> None:
     """What each of several targets thinks of a model, a line for each."""
     from opshift.passes.backends.door import UNKNOWN
 
@@ -245,7 +245,7 @@ def _first(refusals: Sequence[Refusal]) -> str:
     return f"{refusals[0]}{f', and {several(len(others), what)}' if others else ''}"
 
 
-def _known(held: Sequence[Knowledge]) -> list[str]:
+def _describe_known(held: Sequence[Knowledge]) -> list[str]:
     """One line for each word; of what nobody knows with the reasons."""
     from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN
 
@@ -361,7 +361,7 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
+def _rows(before: FileFacts, after: FileFacts) -> list[tuple[str, str, str]]:
     rows = [
         (
             f"opset {domain or 'ai.onnx'}",
@@ -383,7 +383,7 @@ def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _headline(before: Facts, after: Facts) -> str:
+def _headline(before: FileFacts, after: FileFacts) -> str:
     """The row of a table in one line, without the operators: `opset 18 -> 13, IR version 10 -> 7, nodes 14 -> 15`."""
     rows = [(label.removesuffix(" ai.onnx"), *values) for label, *values in _rows(before, after) if label[0] != " "]
     always = ("opset", "nodes", "size")
@@ -417,14 +417,14 @@ def _main_changes(changes: Sequence[Change]) -> list[str]:
         ops = [f"{count} x {op}" for op, count in Counter(change.op for change in alike).most_common()]
         remarks = list(dict.fromkeys(change.remark for change in alike if change.remark))
         note = f" ({remarks[0]}{f', and {len(remarks) - 1} more' if len(remarks) > 1 else ''})" if remarks else ""
-        named = counted(ops, _OPERATORS)
+        named = join_names(ops, _OPERATORS)
         lines.append(f"{f'{named} {rung}'.strip()}, {grade}: {how}{note}")
     if more := sum(len(alike) for _, alike in ordered[_LINES:]):
         lines.append(f"and {several(more, 'more change')} (-v lists all)")
     return lines
 
 
-def _taken_back(found: Sequence[TakenBack]) -> list[str]:
+def _describe_taken_back(found: Sequence[TakenBack]) -> list[str]:
     """One line for each operator and manner, with the first node and what was seen there."""
     groups: dict[tuple[str, str], list[TakenBack]] = {}
     for back in found:
@@ -439,12 +439,12 @@ def _closing(outcome: Outcome, *, verbose: bool) -> list[str]:
     each = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
     spent = each if verbose else f"{sum(outcome.seconds.values()):.2f} s"
     if outcome.after is None:
-        return [f"time: {spent}", _missed(outcome)]
+        return [f"time: {spent}", _describe_miss(outcome)]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
     if outcome.tried is not None:
         from opshift.cli import trying
 
-        lines += trying.told(outcome.tried)
+        lines += trying.describe_trial(outcome.tried)
         if not outcome.tried.agrees:
             return [*lines, trying.ending(outcome.tried)]
     said = verdict(outcome.verification) if outcome.verification is not None else "not verified"
@@ -452,7 +452,7 @@ def _closing(outcome: Outcome, *, verbose: bool) -> list[str]:
     lines.append(f"with the types put back {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
     if outcome.verification is not None:
         lines += measured(outcome.verification)
-    lines += [f"changed there: {line}" for line in _changes(blamed(outcome))]
+    lines += [f"changed there: {line}" for line in _changes(find_blamed(outcome))]
     return [*lines, _ending(outcome)]
 
 
@@ -464,12 +464,12 @@ def _ending(outcome: Outcome) -> str:
     if found is None:
         return "not written: --dry-run"
     if found.status == "unverified":
-        return outcome_.unproved(found)
+        return outcome_.explain_unproved(found)
     try_ = "" if found.repro else "; --repro DIR writes the smallest models that differ"
     return f"not written: the outputs differ{try_}"
 
 
-def _refused(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
+def _describe_refusals(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
     if verbose:
         return [f"{said}: {refusal}" for refusal in refusals]
     lines = grouped(refusals)
@@ -477,15 +477,15 @@ def _refused(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused
     return [f"{said}: {line}" for line in lines] + [f"-v lists all {len(refusals)}"] * is_cut
 
 
-def _missed(outcome: Outcome) -> str:
+def _describe_miss(outcome: Outcome) -> str:
     """The verdict on a model that cannot be had: what stands in its way, and what to try."""
     from opshift.passes.specialization.rebatching import CANNOT_CHANGE  # only refusals need it
 
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
     if ops and all(each.why.startswith(CANNOT_CHANGE) for each in outcome.refusals):
-        return f"not written: {counted(ops)} mixes the samples of a batch"
+        return f"not written: {join_names(ops)} mixes the samples of a batch"
     own = outcome.before.opsets.get("")
-    told = f"not written: cannot express {counted(ops)} {outcome.target}".rstrip()
+    told = f"not written: cannot express {join_names(ops)} {outcome.target}".rstrip()
     if outcome.nearest is not None and outcome.nearest == own:
         told += f", nor at any opset between that and {own}"
     return f"{told}; try {', or '.join(outcome.tries)}" if outcome.tries else told
@@ -502,10 +502,10 @@ def _bytes(size: int) -> str:
 def line(result: FileResult) -> str:
     """What became of a model, in one line."""
     place = f"{result.source} -> {result.output}" if result.output else result.source
-    return f"{NAMES[result.code]}: {place}: {_told(result)}"
+    return f"{NAMES[result.code]}: {place}: {_describe_proof(result)}"
 
 
-def _told(result: FileResult) -> str:
+def _describe_proof(result: FileResult) -> str:
     outcome = result.outcome
     if result.why or outcome is None:
         return result.why
@@ -529,7 +529,7 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
 
         table = _table("model", "", "opset", "what was done")
         for result in results:
-            cells = (result.source, NAMES[result.code], _opsets(result.outcome), _told(result))
+            cells = (result.source, NAMES[result.code], _opsets(result.outcome), _describe_proof(result))
             table.add_row(*(Text(printable(cell)) for cell in cells), style="red" if result.code else None)
         console.print(table)
     counted = Counter(result.code for result in results)

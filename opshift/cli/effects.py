@@ -34,7 +34,7 @@ def check(options: argparse.Namespace) -> None:
     if options.no_verify and not getattr(options, "try_", None):
         for name in _RUN:
             if getattr(options, name) is not None:
-                raise ValueError(f"{_typed(name)} has no effect with --no-verify")
+                raise ValueError(f"{_spell_type(name)} has no effect with --no-verify")
     if getattr(options, "types", None) and options.evidence is not None:
         raise ValueError("--evidence does not work with --types")
     if options.out_dir is None and (options.jobs is not None or options.backend is not None):
@@ -42,8 +42,8 @@ def check(options: argparse.Namespace) -> None:
     if options.out_dir is not None:
         for name in _ONE:
             if getattr(options, name):
-                raise ValueError(f"{_typed(name)} works with one model only, not with --out-dir")
+                raise ValueError(f"{_spell_type(name)} works with one model only, not with --out-dir")
 
 
-def _typed(name: str) -> str:
+def _spell_type(name: str) -> str:
     return f"--{name.replace('_', '-')}"

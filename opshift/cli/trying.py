@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opshift.cli.printing import counted
+from opshift.cli.printing import join_names
 from opshift.trying.door import DIED, DIFFERS, HUNG, IMPOSSIBLE, UNTRIED, Tried
 
 _CAME_TO = {
@@ -14,7 +14,7 @@ _CAME_TO = {
 }
 
 
-def told(tried: Tried) -> list[str]:
+def describe_trial(tried: Tried) -> list[str]:
     """What was found and done, line by line, and what came of it."""
     lines = [f"the installed backend is {tried.backend}, the target {tried.other}"] if tried.other else []
     lines += tried.lines
@@ -37,7 +37,7 @@ def told(tried: Tried) -> list[str]:
 
 def ending(tried: Tried) -> str:
     """Why nothing was written, and what to try."""
-    left = [f"--fix-shape with numbers for {counted(tried.open)}"] if tried.open else []
+    left = [f"--fix-shape with numbers for {join_names(tried.open)}"] if tried.open else []
     if tried.bounded:
         left.append("more --tries or --seconds, as the search stopped early")
     if tried.operator and not tried.repro:

@@ -20,12 +20,12 @@ _SOON = 0.5  # seconds after which a bar is drawn
 def working(options: argparse.Namespace) -> Iterator[None]:
     """Tell what is done meanwhile, on the standard error stream."""
     verbose, quiet = (getattr(options, name, False) for name in ("verbose", "quiet"))
-    with _logged() if verbose else nullcontext() if quiet else _drawn():
+    with _log() if verbose else nullcontext() if quiet else _draw_bar():
         yield
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
+def _log() -> Iterator[None]:
     """The records of the logger `opshift`, as lines."""
     import logging
 
@@ -42,7 +42,7 @@ def _logged() -> Iterator[None]:
 
 
 @contextmanager
-def _drawn() -> Iterator[None]:
+def _draw_bar() -> Iterator[None]:
     """A bar, if the stream is a terminal."""
     console = terminal(sys.stderr)
     if console is None:

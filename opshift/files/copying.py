@@ -52,7 +52,7 @@ def _by_hand(source: int, target: int, start: int, count: int) -> int | None:
     return len(data)
 
 
-def recode(source: int, target: int, found: tensor_data.Place, kind: int) -> None:
+def recode(source: int, target: int, found: tensor_data.DataPlace, kind: int) -> None:
     """Append numbers of one open file to another as such of another type, in pieces.
 
     Raises:
@@ -83,7 +83,7 @@ class Sources:
         self._folder = folder
         self._files: dict[str, BinaryIO] = {}
 
-    def open(self, found: tensor_data.Place) -> int:
+    def open(self, found: tensor_data.DataPlace) -> int:
         """The descriptor of a place's file; raises `InvalidModel` where it is not safe, not there, or has changed."""
         if found.location not in self._files:
             self._files[found.location] = tensor_data.opened(self._folder, found)

@@ -54,10 +54,10 @@ _PLAIN = {
 _RESERVED = tensor_data.FIELDS.encode()
 
 
-class Range(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes of a file, of which only the place is known."""
 
-    found: tensor_data.Place
+    found: tensor_data.DataPlace
     start: int
     end: int
 
@@ -65,12 +65,12 @@ class Range(NamedTuple):
 class Recoded(NamedTuple):
     """Numbers in a file, of which only the place is known, and that get another type on the way."""
 
-    found: tensor_data.Place
+    found: tensor_data.DataPlace
     size: int
     target: int
 
 
-Piece = bytes | Range | Recoded
+Piece = bytes | ByteRange | Recoded
 
 
 # --- out of a file ------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def length_of(pieces: list[Piece]) -> int:
 
 def size_of(piece: Piece) -> int:
     """How many bytes a piece is in a file."""
-    if isinstance(piece, Range):
+    if isinstance(piece, ByteRange):
         return piece.end - piece.start
     return piece.size if isinstance(piece, Recoded) else len(piece)
 
@@ -262,10 +262,10 @@ def _with_data(data: bytes) -> list[Piece]:
     tensor.ClearField("data_location")
     head = tensor.SerializeToString()
     if found.fields:
-        return [head, *(Range(found, start, end) for start, end in found.fields)]
+        return [head, *(ByteRange(found, start, end) for start, end in found.fields)]
     if found.source:
         whole = tensor_data.nbytes(tensor)
         return [head, encoded(_RAW << 3 | BYTES) + encoded(whole), Recoded(found, whole, tensor.data_type)]
     size = found.length or 0  # external data that are to be embedded
     tag = encoded(_RAW << 3 | BYTES) + encoded(size)
-    return [head, tag, Range(found, found.offset, found.offset + size)]
+    return [head, tag, ByteRange(found, found.offset, found.offset + size)]

@@ -69,7 +69,7 @@ def write(
         place.write_text(json.dumps(evidence, indent=1, default=_plain) + "\n", encoding="utf-8", newline="\n")
 
 
-def read(path: str) -> dict[str, Any]:
+def read_evidence(path: str) -> dict[str, Any]:
     """Read an evidence file; raises `ValueError` for any other file."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -88,7 +88,7 @@ def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
     return ""
 
 
-def replayed(evidence: dict[str, Any], found: Verification) -> list[str]:
+def compare_proofs(evidence: dict[str, Any], found: Verification) -> list[str]:
     """Compare the evidence with a new proof; one line for each difference."""
     said = []
     if found.status != evidence["status"]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FileFacts:
     """Numbers about a model file. `size` is in bytes, without external data."""
 
     opsets: dict[str, int]
@@ -51,8 +51,8 @@ class Outcome:
 
     source: str
     output: str
-    before: Facts
-    after: Facts | None
+    before: FileFacts
+    after: FileFacts | None
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     grade: str
@@ -113,12 +113,12 @@ def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
     return tuple(sorted(rows, key=lambda row: (order.index(row.word), row.operator, row.why)))
 
 
-def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
+def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> FileFacts:
     """Count a model's operators, subgraphs and functions included; `calls` if they were counted before."""
     ops: Counter[str] = Counter()
     for (domain, op), count in (census([*model.functions, model.graph])[1] if calls is None else calls).items():
         ops[f"{text(domain)}::{text(op)}" if domain else text(op)] += count
-    return Facts(
+    return FileFacts(
         opsets(model),
         model.ir_version,
         sum(ops.values()),
@@ -156,14 +156,14 @@ def _operators(ops: Sequence[str]) -> str:
     return "+".join(ops) if len(ops) <= 3 else f"{len(ops)} nodes"
 
 
-def unproved(found: Verification) -> str:
+def explain_unproved(found: Verification) -> str:
     """Say why a model that could not be verified was not written, and what to try."""
     lost = found.why.startswith("external data")
     why = "add the file of its weights, or" if lost else "no engine runs what changed;"
     return f"not written: {why} try --no-verify, which writes a model that nobody has run"
 
 
-def blamed(outcome: Outcome) -> list[Change]:
+def find_blamed(outcome: Outcome) -> list[Change]:
     """List the changes of the nodes whose values differ first."""
     parts = outcome.verification.blamed if outcome.verification is not None else ()
     return [change for change in outcome.changes if change.node in parts]

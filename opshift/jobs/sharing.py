@@ -53,7 +53,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
     convert.check_model(model)
     with process.ours():
         done = stripping.strip(model, str(Path(path).resolve().parent), least)
-    data = model_file.serialized(done.model)
+    data = model_file.serialize(done.model)
     small = gzip.compress(data, mtime=0)
     made = output.with_name(f".{output.name[:100]}.{os.urandom(6).hex()}.part")
     with writing(output):

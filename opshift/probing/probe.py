@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from opshift.passes.backends import door as backends
-from opshift.passes.backends.door import Measured as Called
+from opshift.passes.backends.door import ProbedBackend as Called
 from opshift.passes.backends.door import Value
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
@@ -84,7 +84,7 @@ def probe(
 
 
 @dataclass
-class Measured:
+class ProbedBackend:
     """Everything that was found out about a backend."""
 
     opset: int
@@ -105,7 +105,7 @@ def measure(
     keep: Path | None = None,
     *,
     quick: bool = False,
-) -> Measured:
+) -> ProbedBackend:
     """Try versions, types and shapes with models of one Relu or Identity, operators with their published samples."""
     worker = Impatient(worker, _HANGS)
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(tasks.simple(v, 3)))
@@ -142,7 +142,7 @@ def measure(
             worker.begin()
             findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), oracle, kinds)
             kept.add(keep, op, findings[op])
-    return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
+    return ProbedBackend(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
 
 
 def judge(
@@ -346,7 +346,7 @@ def _newest(candidates: Iterable[int], attempt: Callable[[int], Verdict]) -> int
     return next((version for version in candidates if attempt(version).agrees), 0)
 
 
-def text(backend: str, release: str, found: Measured, ops: Collection[str] = (), *, compiler: bool = False) -> str:
+def text(backend: str, release: str, found: ProbedBackend, ops: Collection[str] = (), *, compiler: bool = False) -> str:
     """The target file that says what was measured, of `ops` alone if there are any.
 
     For a `compiler` all is computed that constants decide: some read weights and bounds as initializers only.

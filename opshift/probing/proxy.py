@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.adapters import serve
 from opshift.files.writing import scratch
 from opshift.passes.model.types import ELEMENT_TYPES
-from opshift.probing.worker import Question, Verdict, Worker
+from opshift.probing.worker import WorkerQuestion, Verdict, Worker
 from opshift.verification.engines import EngineError, Feeds
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Proxy(Worker):
         self._said = 0  # bytes of the log that are of questions before
         self._ended: Verdict | None = None
 
-    def ask(self, question: Question[Any], seconds: float = math.inf) -> Any:
+    def ask(self, question: WorkerQuestion[Any], seconds: float = math.inf) -> Any:
         """What the backend makes of a question; a verdict, `died` or `hung`, where it comes to none."""
         self._end = time.monotonic() + min(self._timeout, seconds)
         self._ended = None

@@ -40,10 +40,21 @@ from opshift.trying.remedies import (
     Remedies,
     told,
 )
-from opshift.trying.search import AGREES, DIFFERS, IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
+from opshift.trying.search import (
+    AGREES,
+    DIFFERS,
+    IMPOSSIBLE,
+    Answer,
+    SearchResult,
+    Meter,
+    Plan,
+    Remedy,
+    RemedySearch,
+    joined,
+)
 from opshift.trying.smallest import Piece
-from opshift.trying.trial import Backend, Expected, expected
-from opshift.trying.tried import Learnt, Manner, Tried
+from opshift.trying.trial import InstalledBackend, Expected, expected
+from opshift.trying.tried import Learnt, TrialManner, Tried
 from opshift.verification import adapters, isolation
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
@@ -66,14 +77,14 @@ def backend_of(goal: Goal, python: str | None = None, adapter: str | None = None
 
 
 def attempt(
-    source: Side, goal: Goal, manner: Manner, wanted: Asked, backend: Backend | None = None
+    source: Side, goal: Goal, manner: TrialManner, wanted: Asked, backend: InstalledBackend | None = None
 ) -> tuple[Result, Tried]:
     """The result that the backend runs, or what was refused, with what came of trying it.
 
     Raises:
         ValueError: there is no such backend.
     """
-    backend = backend or Backend(manner.backend)
+    backend = backend or InstalledBackend(manner.backend)
     try:
         progress.tell("run the source")
         held = expected(replace(source, model=goal.with_ends(source.model)), wanted)
@@ -87,7 +98,7 @@ def attempt(
 
 
 class _Trying:
-    def __init__(self, source: Side, goal: Goal, manner: Manner, backend: Backend, held: Expected):
+    def __init__(self, source: Side, goal: Goal, manner: TrialManner, backend: InstalledBackend, held: Expected):
         self._source, self._manner, self._backend, self._held = source, manner, backend, held
         self._remedies = Remedies(source.model, goal, source.folder, held.feeds[0], backend.options)
         self._meter = Meter(manner.bound)
@@ -98,7 +109,7 @@ class _Trying:
 
     def run(self) -> tuple[Result, Tried]:
         remedies = self._remedies
-        search = Search(
+        search = RemedySearch(
             self._answer,
             remedies.helps,
             remedies.general(),
@@ -216,7 +227,7 @@ class _Trying:
         held = Expected(Side(typed), (feeds,), (outputs,))
         return self._backend.answer(typed, None, held, plainly=True, seconds=self._meter.left())
 
-    def _failed(self, tried: Tried, found: Found, result: Result) -> Tried:
+    def _failed(self, tried: Tried, found: SearchResult, result: Result) -> Tried:
         """With the smallest piece that shows it."""
         piece = self._piece(found.plan) if result.model is not None else None
         repro = ""
@@ -244,7 +255,7 @@ class _Trying:
         open_ = [symbol(d) or f"{name}[{at}]" for name, of in dims for at, d in enumerate(of) if not is_fixed(d)]
         return tuple(dict.fromkeys(open_))
 
-    def _learnt(self, found: Found) -> Iterator[Learnt]:
+    def _learnt(self, found: SearchResult) -> Iterator[Learnt]:
         sizes = [remedy for remedy in sorted(found.plan) if remedy.kind == FIX]
         if sizes:
             said = ", ".join(remedy.what for remedy in sizes)

@@ -78,7 +78,7 @@ def _expected(source: Side, wanted: Asked) -> Expected:
     raise EngineError("; ".join(dict.fromkeys(reasons)))
 
 
-class Backend:
+class InstalledBackend:
     """An installed backend; `seconds` is how long a run may take, loading included."""
 
     options: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class Backend:
         self._worker.stop()
 
 
-class Given(Backend):
+class Given(InstalledBackend):
     """A function that runs a serialized model: it stands for a backend, and runs in this process."""
 
     def __init__(self, run: Runs):

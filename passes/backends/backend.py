@@ -57,7 +57,7 @@ class Types(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCall:
     """The calls of an operator that ran when the backend was measured.
 
     Attributes:
@@ -111,7 +111,7 @@ class Backend:
     folds_sizes: bool = False
     folded: bool = False
     limits: tuple[Limit, ...] = ()
-    measured: Mapping[Op, Measured] = field(default_factory=dict)
+    measured: Mapping[Op, MeasuredCall] = field(default_factory=dict)
 
     def untyped(self, ops: Collection[Op]) -> Backend:
         """Copy the backend without the types that failed for some operators."""

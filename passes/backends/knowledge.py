@@ -20,7 +20,7 @@ READ, BELIEVED, UNKNOWN = "read", "believed", "unknown"
 """Somebody saw such a call run; somebody says that it does; nobody knows."""
 
 
-class Known(NamedTuple):
+class KnownCalls(NamedTuple):
     """What is known of the calls of one operator: `read`, `believed` or `unknown`, and why it is unknown."""
 
     operator: str
@@ -30,7 +30,7 @@ class Known(NamedTuple):
 
 def known(
     model: ModelProto, backend: Backend, folder: str | None = None, obstacles: Iterable[Refusal] = ()
-) -> Iterator[Known]:
+) -> Iterator[KnownCalls]:
     """Say for each call that is no obstacle what is known of it, in the order of the model."""
     blocked = {(refusal.node, refusal.op) for refusal in obstacles}
     context = Context(model, model, folder)
@@ -51,32 +51,36 @@ def known(
                     pending.append(Scope(graph, context, scope.opset, scope, inner))
 
 
-def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Known:
+def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownCalls:
     domain, op = default_domain(node.domain), node.op_type
     name = f"{domain}::{op}" if domain else op
     if is_theirs(domain, op, opset) or (domain, op) in backend.vendors:
-        return Known(name, BELIEVED)
+        return KnownCalls(name, BELIEVED)
     if not schemas.known_domain(domain):
         listed = backend.supports is not None and (domain, op) in backend.supports
-        return Known(name, BELIEVED) if listed else Known(name, UNKNOWN, f"the target says nothing about {domain}")
+        return (
+            KnownCalls(name, BELIEVED)
+            if listed
+            else KnownCalls(name, UNKNOWN, f"the target says nothing about {domain}")
+        )
     if not backend.measured:
-        return Known(name, BELIEVED)
+        return KnownCalls(name, BELIEVED)
     held = backend.measured.get((domain, op))
     if held is None:
-        return Known(name, UNKNOWN, "not measured")
+        return KnownCalls(name, UNKNOWN, "not measured")
     first = next(filter(None, node.input), "")
     dims = scope.shape(first) if first and held.ranks else []
     if dims is None:
-        return Known(name, UNKNOWN, "the rank of its input is unknown")
+        return KnownCalls(name, UNKNOWN, "the rank of its input is unknown")
     if held.ranks and first and len(dims) not in held.ranks:
-        return Known(name, UNKNOWN, f"rank {len(dims)} was not measured")
+        return KnownCalls(name, UNKNOWN, f"rank {len(dims)} was not measured")
     if not held.symbolic and any(not isinstance(dim, int) for dim in dims):
-        return Known(name, UNKNOWN, "dynamic sizes were not measured")
+        return KnownCalls(name, UNKNOWN, "dynamic sizes were not measured")
     for value in measurements.asked(node, scope, backend, opset):
         if value.type is None:
-            return Known(name, UNKNOWN, "a type is unknown")
+            return KnownCalls(name, UNKNOWN, "a type is unknown")
         if value.types is None or value.type not in value.types.ran:
             failed = value.types is not None and value.type in value.types.failed
             kind = plain_type(value.type)
-            return Known(name, UNKNOWN, f"{kind} failed when measured" if failed else f"{kind} was not measured")
-    return Known(name, READ)
+            return KnownCalls(name, UNKNOWN, f"{kind} failed when measured" if failed else f"{kind} was not measured")
+    return KnownCalls(name, READ)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from opshift.passes.backends.backend import Backend, Measured, Types
+from opshift.passes.backends.backend import Backend, MeasuredCall, Types
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.schemas import INFINITE
@@ -40,7 +40,7 @@ _GROUPS = {
 }
 
 
-class Asked(NamedTuple):
+class OpenType(NamedTuple):
     """An input or output of a call: its type, if known, and what was measured for its type variable."""
 
     name: str
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     types: Types | None
 
 
-def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[Asked]:
+def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[OpenType]:
     """List the inputs and outputs of a call, without empty ones such as the `roi` that exporters give to Resize.
 
     Measurements name the type variables of the newest version that the backend has.
@@ -65,10 +65,12 @@ def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterat
             if name and formal is not None and len(formal.types) > 1 and 0 not in (scope.shape(name) or ()):
                 kind = scope.type(name)
                 types = held.types.get(then.type) if then is not None else None
-                yield Asked(name, type_text(kind) if kind is not None else None, types or held.types.get(formal.type))
+                yield OpenType(
+                    name, type_text(kind) if kind is not None else None, types or held.types.get(formal.type)
+                )
 
 
-def read(name: str, text: str) -> Measured:
+def read(name: str, text: str) -> MeasuredCall:
     """Parse the measured text of an operator; raises `ValueError`."""
     first, *rest = text.split("; ")
     ranked = _RANKS.fullmatch(first)
@@ -81,7 +83,7 @@ def read(name: str, text: str) -> Measured:
         if not said or not (ran or failed):
             raise ValueError(f"{name} was measured with {part!r}; types are said as T: floats int32, not bool")
         types[variable] = Types(_types(ran), _types(failed))
-    return Measured(_ranks(ranked[1]), bool(ranked[2]), types, _ranks(ranked[3] or "any"))
+    return MeasuredCall(_ranks(ranked[1]), bool(ranked[2]), types, _ranks(ranked[3] or "any"))
 
 
 def _ranks(text: str) -> tuple[int, ...]:
@@ -93,7 +95,7 @@ def _ranks(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def spelled(held: Measured) -> str:
+def spelled(held: MeasuredCall) -> str:
     """Write the measured text of an operator."""
     types = [_said(variable, found) for variable, found in sorted(held.types.items()) if found.ran or found.failed]
     failed = f", not {_listed(held.failed)}" if held.failed else ""

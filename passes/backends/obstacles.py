@@ -20,14 +20,14 @@ from opshift.passes.model.validity import is_theirs
 
 def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
     """List everything in the model that the backend does not support; `folder` is where external data lie."""
-    return [*_versions(model, backend), *_Search(model, backend, folder).found()]
+    return [*_versions(model, backend), *_ObstacleSearch(model, backend, folder).found()]
 
 
 def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
     """List operators that are called with a type that failed when the backend was measured."""
     held = backend.measured.values()
     measured = any(each.failed or any(types.failed for types in each.types.values()) for each in held)
-    return set(_Search(model, backend, folder).failing()) if measured else set()
+    return set(_ObstacleSearch(model, backend, folder).failing()) if measured else set()
 
 
 def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
@@ -57,7 +57,7 @@ def _versions(model: ModelProto, backend: Backend) -> Iterator[Refusal]:
             yield Refusal("", what, "", 0, False, f"{own}; supported: at most {newest}")
 
 
-class _Search:
+class _ObstacleSearch:
     """Walks all graphs and functions of a model."""
 
     def __init__(self, model: ModelProto, backend: Backend, folder: str | None):

@@ -246,7 +246,7 @@ def _refuse_training_graphs(
 ) -> Iterator[Refusal]:
     """Refuse nodes of training_info that would have to change: opshift does not convert these graphs."""
     own = opsets(source)
-    judge = legality.Judge()
+    judge = legality.LegalityJudge()
     for info in source.training_info:
         for node in (node for body in with_nested([info.initialization, info.algorithm]) for node in body.node):
             domain, op = default_domain(node.domain), node.op_type
