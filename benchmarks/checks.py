@@ -46,7 +46,7 @@ def _row(title: str, model: onnx.ModelProto, goal: Goal, runs: int) -> str:
     checked, unchecked = list[float](), list[float]()
     for _ in range(runs + 1):
         checked.append(_seconds(source, goal))
-        with patch.object(convert, "checked", _unchecked):
+        with patch.object(convert, "check_model", _unchecked):
             unchecked.append(_seconds(source, goal))
     ours, bare = min(checked[1:]), min(unchecked[1:])
     return f"| {title} | {len(source.graph.node):,} | {ours * 1e3:.1f} | {bare * 1e3:.1f} | {ours / bare:.2f} |"

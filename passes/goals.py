@@ -19,7 +19,7 @@ from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
-from opshift.passes.targets import Target, backend_of, known_ir, resolve
+from opshift.passes.targets import Target, find_backend, check_ir_version, resolve_target
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend
@@ -215,7 +215,7 @@ class Goal:
         allowance = allowance or Allowance()
         given, source = source, self.put_in_order(source)
         try:
-            facts = Facts(folder, convert.checked(source))
+            facts = Facts(folder, convert.check_model(source))
             check_available(self.refinement, {**imports.opsets(source), **self.targets})
             result = apply_stages(self.stages(), source, facts, allowance)
         except Lacking as lacking:
@@ -423,9 +423,9 @@ def with_types(
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
     """To convert to a target, or to stay at the model's opset; raises `ValueError` for an unknown target."""
-    targets, ir = resolve(target) if target is not None else ({}, None)
-    wanted = replace(wanted, backend=backend_of(target))
-    return Goal(targets, known_ir(ir_version) or ir, refinement=wanted)
+    targets, ir = resolve_target(target) if target is not None else ({}, None)
+    wanted = replace(wanted, backend=find_backend(target))
+    return Goal(targets, check_ir_version(ir_version) or ir, refinement=wanted)
 
 
 def inlining(
@@ -440,10 +440,10 @@ def inlining(
     """To replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown target."""
     from opshift.passes.stages.operator_names import as_names
 
-    backend = backend_of(target)
-    targets = resolve(target)[0] if target is not None and backend is None else {}
+    backend = find_backend(target)
+    targets = resolve_target(target)[0] if target is not None and backend is None else {}
     names, wanted = as_names(names), replace(wanted, backend=backend)
-    return Goal(targets, known_ir(ir_version), names, domain, backend, wanted, portable)
+    return Goal(targets, check_ir_version(ir_version), names, domain, backend, wanted, portable)
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
@@ -452,9 +452,9 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
     """
-    from opshift.passes.stages.operator_names import as_names, recognisable
+    from opshift.passes.stages.operator_names import as_names, find_recognisable
 
-    wanted = None if ops is None else frozenset(map(recognisable, as_names(ops)))
+    wanted = None if ops is None else frozenset(map(find_recognisable, as_names(ops)))
     if wanted is not None and not wanted:
         raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")
     return Refinement(True, wanted, optimize)

@@ -12,7 +12,7 @@ from opshift.passes.goals import Goal, Refinement, conversion, folding, versions
 from opshift.passes.inputs.sizes import BatchSize, Sizes, batch
 from opshift.passes.inputs.wanted import Values, wanted
 from opshift.passes.model.messages import ModelProto, default_domain
-from opshift.passes.stages.operator_names import as_names, operator, unknown
+from opshift.passes.stages.operator_names import as_names, parse_operator, unknown
 from opshift.passes.targets import Target
 
 
@@ -62,9 +62,9 @@ class InlineFunctionsPass(FunctionalPass):  # type: ignore[misc]
         known = {(default_domain(domain), name) for domain, name, _ in model.functions}
         if self.functions is not None:
             for name in as_names(self.functions):
-                if operator(name) not in known:
+                if parse_operator(name) not in known:
                     raise unknown("function", name, known)
-            known &= set(map(operator, as_names(self.functions)))
+            known &= set(map(parse_operator, as_names(self.functions)))
         names = tuple(f"{domain}::{name}" for domain, name in sorted(known))
         return _brought(model, Goal(ir_version=model.ir_version, names=names))
 

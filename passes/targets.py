@@ -20,23 +20,23 @@ Target: TypeAlias = "int | str | Mapping[str, int] | Backend"
 _NUMBER = re.compile(r"[-+]?\d+")
 
 
-def resolve(target: Target) -> tuple[dict[str, int], int | None]:
+def resolve_target(target: Target) -> tuple[dict[str, int], int | None]:
     """The opsets by domain that a user's target stands for, and the IR version of a named target."""
     if isinstance(target, Mapping):
         if not target:
             raise ValueError("the target names no opset")
-        return {default_domain(d): _known(d, _opset(v)) for d, v in target.items()}, None
+        return {default_domain(d): _check_opset(d, _opset(v)) for d, v in target.items()}, None
     if target == "latest":
         return {"": schemas.latest()}, None
-    backend = backend_of(target)
+    backend = find_backend(target)
     if backend is None:
-        return {"": _known("", _opset(target))}, None
+        return {"": _check_opset("", _opset(target))}, None
     if not backend.opset:
         raise ValueError(f"the source of {backend.name} names no opset: {backend.source}")
     return {"": backend.opset}, backend.ir_version or None
 
 
-def backend_of(target: Target | None) -> Backend | None:
+def find_backend(target: Target | None) -> Backend | None:
     """The backend that a user's target names; None for opsets."""
     if target is None or isinstance(target, (int, Mapping)) or target == "latest":
         return None
@@ -51,7 +51,7 @@ def backend_of(target: Target | None) -> Backend | None:
     return target if isinstance(target, Backend) else None
 
 
-def known_ir(version: int | None) -> int | None:
+def check_ir_version(version: int | None) -> int | None:
     """An IR version that a user asks for, if any; raises `ValueError` for one that there is not."""
     least, newest = schemas.ir_version("", 1), schemas.ir_version("", schemas.latest())
     if version is not None and (isinstance(version, bool) or not hasattr(version, "__index__")):
@@ -71,7 +71,7 @@ def _opset(given: object) -> int:
         raise ValueError(f"an opset, opsets by domain or the name of a target is needed, not {given!r}") from None
 
 
-def _known(domain: str, opset: int) -> int:
+def _check_opset(domain: str, opset: int) -> int:
     if not schemas.known_domain(domain):
         domains = ("ai.onnx", *filter(None, schemas.domains()))
         have = hint(domain, domains, repr) or f"; {', '.join(map(repr, domains))} are"

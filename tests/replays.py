@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from onnx import ModelProto
 from opshift.passes.conversion import convert
-from opshift.passes.conversion.replay.switch import EARLIEST, replayed_from
+from opshift.passes.conversion.replay.switch import EARLIEST, replay_from
 
 from tests.exported import store as exported
 from tests.frozen import store as frozen
@@ -83,7 +83,7 @@ def differences(name: str, model: ModelProto) -> Iterator[str]:
     for opset, op in [*asked, *((own, op) for op in draw.sample(ops, min(1, len(ops))))]:
         found = []
         for call in (EARLIEST, None):
-            with replayed_from(call):
+            with replay_from(call):
                 try:
                     result = convert.attempt(model, {"": opset}, ops=[("", op)] if op else ())
                 except Exception as error:

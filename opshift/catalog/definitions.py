@@ -41,7 +41,7 @@ class Definition:
 
 def definitions() -> Iterator[Definition]:
     """Every definition, by domain and name; an operator may have one for each group of element types."""
-    registry.registered()
+    registry.all_registrations()
     for domain in DOMAINS:
         for op in operators(domain):
             held = registry.definition(domain, op)

@@ -17,7 +17,7 @@ from opshift.passes.inlining import definable
 from opshift.passes.model import schemas
 from opshift.passes.rewrite import operator_files, registry
 from opshift.passes.rewrite.says import sentence_of
-from opshift.passes.stages.operator_names import operator, unknown_operator
+from opshift.passes.stages.operator_names import parse_operator, unknown_operator
 
 DOMAINS = ("", "ai.onnx.ml")
 CLOSE = "close"
@@ -87,7 +87,7 @@ class History:
 
 def history(name: str) -> History:
     """What happened to an operator, `Name` or `domain::Name`; raises `ValueError` for an unknown one."""
-    domain, op = operator(name)
+    domain, op = parse_operator(name)
     if op not in definable.operators(domain):
         raise unknown_operator(name)
     told = operator_files.FILES.get(domain, {}).get(op, "")

@@ -56,7 +56,7 @@ class FileResult:
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """One model, where it goes and how; both can be URLs. What comes and goes lies in `scratch` where that is there."""
 
     source: str
@@ -159,7 +159,7 @@ def convert_files(
         maps=map,
         interface=interface,
     )
-    external.asked(external_data, threshold)
+    external.check_policy(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)
     with heard(progress):
@@ -167,13 +167,13 @@ def convert_files(
         return run(arrange([os.fspath(path) for path in named], os.fspath(out_dir), goal, manner), jobs, backend)
 
 
-def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:
+def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[BatchJob]:
     """What is to be done, each model under its own name in `out_dir`.
 
     Raises:
         ValueError: two models would be written to one place, or one to a place where another is read.
     """
-    sources = urls.named(paths)
+    sources = urls.expand_paths(paths)
     if not sources:
         raise ValueError("name the models")
     folder = urls.local(out_dir)
@@ -184,9 +184,9 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         name = _target(source)
         if not name:
             raise ValueError(f"{source} is no file")
-        if (other := taken.get(urls.folded(name))) is not None:
+        if (other := taken.get(urls.fold_case(name))) is not None:
             raise ValueError(f"{other} and {source} would both be written to {urls.join(folder, name)}")
-        taken[urls.folded(name)] = source
+        taken[urls.fold_case(name)] = source
     for name, source in taken.items():  # data files have the model's name, a dot, and more
         head = name.rpartition(".")[0]
         while head:
@@ -195,8 +195,8 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
             head = head.rpartition(".")[0]
     inputs = {_identity(source): source for source in sources}
     manner = replace(manner, together=True)
-    jobs = [Job(source, urls.join(folder, _target(source)), goal, manner) for source in sources]
-    written: dict[str, Job] = {}
+    jobs = [BatchJob(source, urls.join(folder, _target(source)), goal, manner) for source in sources]
+    written: dict[str, BatchJob] = {}
     for job in jobs:
         if (read := inputs.get(_identity(job.output))) is not None:
             raise ValueError(f"the output {job.output} is the input {read}; give another folder")
@@ -218,11 +218,11 @@ def _target(source: str) -> str:
 
 
 def _identity(path: str) -> str:
-    return urls.identity(path) if urls.is_url(path) else urls.folded(os.path.realpath(path))
+    return urls.identity(path) if urls.is_url(path) else urls.fold_case(os.path.realpath(path))
 
 
 def run(
-    jobs: Sequence[Job], workers: int | None = None, backend: str | None = None, advance: Advance | None = None
+    jobs: Sequence[BatchJob], workers: int | None = None, backend: str | None = None, advance: Advance | None = None
 ) -> list[FileResult]:
     """Do all jobs; `advance` is told each result as it comes, with the count of those that are there.
 
@@ -237,7 +237,7 @@ def run(
         if any(job.afar for job in jobs):  # which outlives a process that is killed
             shared = stack.enter_context(scratch())
             jobs = [replace(job, scratch=shared) for job in jobs]
-        coming = _several(jobs, workers, backend) if several else (_placed(*each) for each in enumerate(jobs))
+        coming = _several(jobs, workers, backend) if several else (_run_placed(*each) for each in enumerate(jobs))
         stack.enter_context(_folder_of(jobs, sweep=several))
         stack.enter_context(closing(coming))
         for place, result in coming:
@@ -248,7 +248,7 @@ def run(
 
 
 @contextmanager
-def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
+def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
     """The folder that all write to, made if need be; `sweep` for processes that may end in the middle of their work."""
     folder = Path(jobs[0].output).parent
     if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
@@ -267,7 +267,7 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
                 parent.rmdir()
 
 
-def do(job: Job) -> FileResult:
+def do(job: BatchJob) -> FileResult:
     """One job, wherever it runs; whatever goes wrong is its result."""
     try:
         if job.manner.verify:
@@ -281,7 +281,7 @@ def do(job: Job) -> FileResult:
     return FileResult(job.source, outcome.output, code, _why(outcome), outcome)
 
 
-def _rewrite(job: Job) -> tuple[int, Outcome]:
+def _rewrite(job: BatchJob) -> tuple[int, Outcome]:
     from_afar, to_afar = urls.is_url(job.source), urls.is_url(job.output)
     if not from_afar and not to_afar:
         return rewrite(Path(job.source), Path(job.output), job.goal, job.manner)
@@ -308,7 +308,7 @@ def _why(outcome: Outcome) -> str:
     return outcome_.verdict(found) if found is not None and not found.equal else ""
 
 
-def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> Placed:
+def _several(jobs: Sequence[BatchJob], workers: int | None, backend: str | None) -> Placed:
     """Results with their places, as they come."""
     if backend == "dask":
         yield from _on_cluster(jobs)
@@ -321,7 +321,7 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
     except ImportError:
         raise ValueError(f"the backend {backend} needs joblib: pip install opshift[batch]") from None
     count = min(joblib.effective_n_jobs(workers or -1), len(jobs))
-    work = (joblib.delayed(_placed)(place, job) for place, job in enumerate(jobs))
+    work = (joblib.delayed(_run_placed)(place, job) for place, job in enumerate(jobs))
     results = joblib.Parallel(count, backend=backend, return_as="generator_unordered", batch_size=1)(work)
     try:
         for placed in results:  # noqa: UP028 - `yield from` would close it before the `finally`
@@ -332,7 +332,7 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
             results.close()
 
 
-def _in_processes(jobs: Sequence[Job], workers: int | None) -> Placed:
+def _in_processes(jobs: Sequence[BatchJob], workers: int | None) -> Placed:
     """Run jobs in processes of this machine, at most one for each core."""
     from opshift.verification import engines, isolation  # slow to import
 
@@ -340,7 +340,7 @@ def _in_processes(jobs: Sequence[Job], workers: int | None) -> Placed:
     if isolation.forks() and jobs[0].manner.verify:
         engines.load()  # once, for copies of this process
     for place, result in isolation.each(do, jobs, count):
-        yield place, _died(jobs[place], result) if isinstance(result, isolation.Ended) else result
+        yield place, _report_death(jobs[place], result) if isinstance(result, isolation.Ended) else result
 
 
 def cores() -> int:
@@ -352,17 +352,17 @@ def cores() -> int:
     return found
 
 
-def _died(job: Job, ended: Ended | None = None) -> FileResult:
+def _report_death(job: BatchJob, ended: Ended | None = None) -> FileResult:
     full = ended is not None and ended.full
     why = str(ended) if full else "the process that worked on it died of it"
     return FileResult(job.source, "", UNREADABLE, why)
 
 
-def _placed(place: int, job: Job) -> tuple[int, FileResult]:
+def _run_placed(place: int, job: BatchJob) -> tuple[int, FileResult]:
     return place, do(job)
 
 
-def _on_cluster(jobs: Sequence[Job]) -> Placed:
+def _on_cluster(jobs: Sequence[BatchJob]) -> Placed:
     """The same on Dask, asked without joblib, which waits forever for a task whose workers died."""
     try:
         import distributed
@@ -386,7 +386,7 @@ def _on_cluster(jobs: Sequence[Job]) -> Placed:
             try:
                 yield place, client.submit(do, jobs[place], pure=False).result()
             except distributed.KilledWorker:
-                yield place, _died(jobs[place])
+                yield place, _report_death(jobs[place])
 
 
 def _absolute(path: str) -> str:

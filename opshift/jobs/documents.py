@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opshift.jobs.exit_codes import NAMES
-from opshift.jobs.outcome import Facts, Outcome, Prospect, text
+from opshift.jobs.outcome import FileFacts, Outcome, Prospect, text
 from opshift.passes.model import schemas
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.records import asdict
@@ -31,7 +31,7 @@ def schema_file() -> Path:
     return Path(__file__).with_name(f"{VERSION.replace('/', '-')}.json")
 
 
-def written(command: str, document: Mapping[str, Any]) -> str:
+def render_document(command: str, document: Mapping[str, Any]) -> str:
     """A document as text, headed by its schema and the verb that it is of."""
     held = {"schema": VERSION, "command": command, **document}
     return json.dumps(_finite(held), indent=2, default=text, allow_nan=False)
@@ -73,7 +73,7 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     return found
 
 
-def of_inspection(found: Facts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
+def of_inspection(found: FileFacts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
     """What a model consists of, and which opsets it can reach, as far as they were tried."""
     reached = {
         str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}

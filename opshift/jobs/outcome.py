@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FileFacts:
     """What a model file is, in numbers. `size` is in bytes, without external data."""
 
     opsets: dict[str, int]
@@ -50,8 +50,8 @@ class Outcome:
 
     source: str
     output: str
-    before: Facts
-    after: Facts | None
+    before: FileFacts
+    after: FileFacts | None
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     grade: str
@@ -113,12 +113,12 @@ def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
     return tuple(sorted(rows, key=lambda row: (order.index(row.word), row.operator, row.why)))
 
 
-def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
+def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> FileFacts:
     """What a model consists of, its subgraphs and functions included; `calls` of operators, where they are known."""
     ops: Counter[str] = Counter()
     for (domain, op), count in (census([*model.functions, model.graph])[1] if calls is None else calls).items():
         ops[f"{text(domain)}::{text(op)}" if domain else text(op)] += count
-    return Facts(
+    return FileFacts(
         opsets(model),
         model.ir_version,
         sum(ops.values()),
@@ -165,7 +165,7 @@ def verdict(found: Verification) -> str:
     return "; ".join([f"DIFFERENT{place}{maker}: {found.why}", *said])
 
 
-def measured(found: Verification) -> list[str]:
+def describe_measurements(found: Verification) -> list[str]:
     """The lines behind the first one: how far apart, on which inputs, and what was not covered."""
     lines = []
     worst = found.worst
@@ -221,14 +221,14 @@ def _sizes(held: Any) -> str:
     return "x".join(map(str, held)) or "scalar"
 
 
-def unproved(found: Verification) -> str:
+def explain_unproved(found: Verification) -> str:
     """Why a model was not written that could not be verified, and what to try."""
     lost = found.why.startswith("external data")
     why = "bring the file of its weights, or" if lost else "no engine runs what changed;"
     return f"not written: {why} try --no-verify, which writes a model that nobody has run"
 
 
-def blamed(outcome: Outcome) -> list[Change]:
+def find_blamed(outcome: Outcome) -> list[Change]:
     """What was done to the nodes whose values differ first."""
     parts = outcome.verification.blamed if outcome.verification is not None else ()
     return [change for change in outcome.changes if change.node in parts]

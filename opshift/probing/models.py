@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opshift.files import external, model_file
-from opshift.passes.analysis.scope import inferred
+from opshift.passes.analysis.scope import open_main_graph
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
@@ -42,7 +42,7 @@ def _of_model(path: Path) -> list[Sample]:
 def cases(model: ModelProto, given: dict[str, Any]) -> list[Sample]:
     """Each kind of call in the main graph of a model that runs on some inputs: operator, type and rank of the first."""
     pieces = Pieces(model)
-    scope = inferred(model)
+    scope = open_main_graph(model)
     kinds: dict[tuple[object, ...], NodeProto] = {}
     for node in model.graph.node:
         if node.input and next(subgraphs(node), None) is None:

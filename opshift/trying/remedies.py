@@ -15,7 +15,7 @@ from opshift.passes.inputs.wanted import Wanted, wanted
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, Op, bodies, census
-from opshift.passes.stages.operator_names import operator
+from opshift.passes.stages.operator_names import parse_operator
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
 from opshift.trying.ways import (
@@ -93,7 +93,7 @@ class Remedies:
         if kind == INPUTS:
             yield from self._renaming()
             return
-        op = operator(kind)
+        op = parse_operator(kind)
         if not op[0] and defaults.has_default(self.source, op[1]):
             yield Remedy(1, DEFAULTS, kind)
         if definable.is_defined(*op) and kind not in self.goal.names:
@@ -215,7 +215,7 @@ class Remedies:
 
     def _goal(self, plan: Plan, names: set[str]) -> Goal:
         held = {remedy.kind: remedy for remedy in plan}
-        rewritten = {operator(remedy.what) for remedy in plan if remedy.kind in _OF_GRAPHS}
+        rewritten = {parse_operator(remedy.what) for remedy in plan if remedy.kind in _OF_GRAPHS}
         goal = replace(self.goal, names=(*self.goal.names, *sorted(names), *self._holding(rewritten)))
         if ANNOTATE in held:
             goal = replace(goal, annotate=True)

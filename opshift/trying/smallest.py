@@ -10,7 +10,7 @@ from typing import Any
 from opshift.files import external
 from opshift.files.writing import writing
 from opshift.passes import progress
-from opshift.passes.analysis.scope import inferred
+from opshift.passes.analysis.scope import open_main_graph
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import tensor_type
@@ -84,7 +84,7 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
 
     None where no part that fails can be cut out.
     """
-    search = _Search(model, folder, feeds, fails)
+    search = _PieceSearch(model, folder, feeds, fails)
     found = search.first()
     if found is None:
         return None
@@ -116,7 +116,7 @@ def _passing(model: ModelProto) -> ModelProto:
     return made
 
 
-class _Search:
+class _PieceSearch:
     def __init__(self, model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails):
         whole = external.runnable(model, folder, embedded=True) if folder is not None else model
         self._pieces = Pieces(whole)
@@ -128,7 +128,7 @@ class _Search:
         for index, node in enumerate(self._pieces.nodes):
             if not self._varying.isdisjoint(self._pieces.reads(index)):
                 self._varying.update(filter(None, node.output))
-        self._scope = inferred(whole)
+        self._scope = open_main_graph(whole)
 
     def given(self) -> Answer:
         """What the backend says of a model that yields its inputs as they are."""

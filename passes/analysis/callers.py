@@ -67,14 +67,14 @@ class Callers:
     def __init__(self, model: ModelProto, asks: Asks, inlined: Container[Op]):
         self._model = model
         self._asks = asks
-        self._known: dict[tuple[tuple[str, int], ...], dict[tuple[str, str], _Kind]] = {}
+        self._known: dict[tuple[tuple[str, int], ...], dict[tuple[str, str], _FunctionCallKind]] = {}
         self._names = {key_of(function)[:2] for function in model.functions}
         self.functions = {key_of(function): self._read(function) for function in model.functions}
         callers: dict[Callee, list[tuple[Callee, NodeProto, frozenset[str]]]] = {}
         for caller, of in self.functions.items():
             for node, callee, seen in of.calls:
                 callers.setdefault(callee, []).append((caller, node, seen))
-        own = {key: _united(omitted for _, omitted in of.asking) for key, of in self.functions.items()}
+        own = {key: _unite(omitted for _, omitted in of.asking) for key, of in self.functions.items()}
         for key, of in self.functions.items():
             if key[:2] in inlined and of.defaults:  # which takes the place of what a caller's caller does not bind
                 own[key] = own[key].united(Omitted(_NOTHING, of.defaults))
@@ -98,10 +98,10 @@ class Callers:
                 found.asking.append((node, omitted))
         return found
 
-    def _kind(self, node: NodeProto, imports: Mapping[str, int]) -> _Kind:
+    def _kind(self, node: NodeProto, imports: Mapping[str, int]) -> _FunctionCallKind:
         op = default_domain(node.domain), node.op_type
         version = imports.get(op[0], 0)
-        return _Kind(op in self._names, self._asks(*op, version), schemas.schema(*op, version))
+        return _FunctionCallKind(op in self._names, self._asks(*op, version), schemas.schema(*op, version))
 
     def _spread(
         self, own: Mapping[Callee, Omitted], callers: Mapping[Callee, list[tuple[Callee, NodeProto, frozenset[str]]]]
@@ -166,7 +166,7 @@ class Callers:
         return Omitted(split.inputs - given, split.attributes - bound - of.defaults)
 
 
-class _Kind(NamedTuple):
+class _FunctionCallKind(NamedTuple):
     """Calls of an operator in functions that import the same opsets."""
 
     local: bool
@@ -211,12 +211,12 @@ def _optional(
     attributes = {
         a.ref_attr_name
         for a in node.attribute
-        if a.ref_attr_name and a.ref_attr_name not in defaults and not _required(node, schema, a.name)
+        if a.ref_attr_name and a.ref_attr_name not in defaults and not _is_required(node, schema, a.name)
     }
     return Omitted(frozenset(inputs), frozenset(attributes)) if inputs or attributes else None
 
 
-def _required(node: NodeProto, schema: schemas.Schema | None, name: str) -> bool:
+def _is_required(node: NodeProto, schema: schemas.Schema | None, name: str) -> bool:
     """Whether a call without the attribute is none: a Constant has one, whatever its name is."""
     if schema is None or name not in schema.attributes:
         return False
@@ -240,7 +240,7 @@ def handed_on(
     return Omitted(frozenset(inputs), frozenset(attributes))
 
 
-def _united(parts: Iterable[Omitted]) -> Omitted:
+def _unite(parts: Iterable[Omitted]) -> Omitted:
     found = NOTHING_OMITTED
     for part in parts:
         found = found.united(part)

@@ -99,7 +99,7 @@ def _retain(stated: Any, names: set[str]) -> None:
     stated.extend(kept)
 
 
-def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:
+def reconcile(declared: TypeProto, inferred: TypeProto) -> TypeProto:
     """What is inferred, with sizes that are declared where it is silent; all inferred where the two contradict."""
     if contradict(declared, inferred) or all(map(_is_number, _dims(inferred))):
         return inferred
@@ -112,12 +112,12 @@ def reconciled(declared: TypeProto, inferred: TypeProto) -> TypeProto:
     return made
 
 
-def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
+def find_contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> Iterator[Change]:
     """What a model declares of shapes that is not so."""
     versions = {default_domain(entry.domain): entry.version for entry in source.opset_import}
-    for graph, wrong in _contradicted(source, inferred):
+    for graph, wrong in _find_contradicted_in_graphs(source, inferred):
         said = {
-            value.name: f"{spelled(value.type)} of {value.name!r}, which is {spelled(wrong[value.name])}"
+            value.name: f"{spell_shape(value.type)} of {value.name!r}, which is {spell_shape(wrong[value.name])}"
             for value in (*graph.value_info, *graph.output)
             if value.name in wrong
         }
@@ -128,7 +128,7 @@ def contradictions(source: ModelProto, inferred: Callable[[Path, str], TypeProto
                 yield Change(node.name or name, node.op_type, domain, since, since, CONTRADICTED, "exact", said[name])
 
 
-def _contradicted(
+def _find_contradicted_in_graphs(
     source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]
 ) -> Iterator[tuple[GraphProto, dict[str, TypeProto]]]:
     """The graphs that declare shapes of values which these do not have, with what they are."""
@@ -152,12 +152,12 @@ def graphs(source: ModelProto) -> Iterator[tuple[Path, GraphProto]]:
             pending += [((*path, (index, attribute, k)), inner) for attribute, k, inner in subgraphs(node)]
 
 
-def contradicted(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> dict[str, TypeProto]:
+def find_contradicted(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> dict[str, TypeProto]:
     """The values of which a model declares shapes that they do not have, with what they are."""
-    return {name: kind for _, wrong in _contradicted(source, inferred) for name, kind in wrong.items()}
+    return {name: kind for _, wrong in _find_contradicted_in_graphs(source, inferred) for name, kind in wrong.items()}
 
 
-def declared(source: ModelProto) -> set[str]:
+def find_declared(source: ModelProto) -> set[str]:
     """The values that are made of which a model declares shapes."""
     return {value.name for value in declarations(source) if has_shape(value.type)}
 
@@ -165,7 +165,7 @@ def declared(source: ModelProto) -> set[str]:
 def mend_main(model: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> None:
     """Let the main graph declare what is inferred of its values, if it declares otherwise of any; what nothing infers
     of those between is not declared either: beside what is mended, another falsehood would come to light."""
-    wrong = next((wrong for graph, wrong in _contradicted(model, inferred) if graph is model.graph), {})
+    wrong = next((wrong for graph, wrong in _find_contradicted_in_graphs(model, inferred) if graph is model.graph), {})
     if not wrong:
         return
     _mend(model.graph.output, wrong)
@@ -244,13 +244,13 @@ def _mended(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Itera
         held[name] = tensor
         kind = tensor_type(tensor.data_type, tensor.dims)
         if name in declared and contradict(declared[name], kind):
-            said = f"{spelled(declared[name])} of {name!r}, which is {spelled(kind)}"
+            said = f"{spell_shape(declared[name])} of {name!r}, which is {spell_shape(kind)}"
             declared[name].tensor_type.shape.CopyFrom(kind.tensor_type.shape)
             since = schemas.since("", op, opset) or 0
             yield Change(node.name or name, op, "", since, since, CONTRADICTED, "exact", said)
 
 
-def spelled(kind: TypeProto) -> str:
+def spell_shape(kind: TypeProto) -> str:
     """A shape in brackets; what nobody named is a question mark."""
     sizes = (
         str(dim.dim_value) if _is_number(dim) else "?" if is_made_up(dim.dim_param) else dim.dim_param or "?"

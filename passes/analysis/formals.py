@@ -39,7 +39,7 @@ NeedsWork = Callable[[str, str, int, int], bool]
 
 
 @dataclass
-class Resolved:
+class ResolvedModel:
     """A model in which no operator that has to change depends on what calls of a function leave out.
 
     `stuck` are functions that have to be inlined, since no other can be called in their place; `copied` tells which
@@ -78,21 +78,21 @@ def is_lasting(domain: str, op: str, version: int, target: int, needs_work: Need
     return at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
 
 
-def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Resolved:
+def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> ResolvedModel:
     """Copy the model with a copy of each function for each kind of call; `source` itself if no function needs one."""
     if not source.functions or all(key_of(function)[:2] in inlined for function in source.functions):
-        return Resolved(source)
+        return ResolvedModel(source)
     calls = Callers(source, asks, inlined)
     if not any(map(any, calls.split.values())):
-        return Resolved(source)
+        return ResolvedModel(source)
     variants = calls.variants()
     if sum(map(len, variants.values())) - len(variants) > MOST_COPIES:
         why = f"calls of functions leave out inputs and attributes in too many ways; {MOST_COPIES} could be expressed"
-        return Resolved(source, refusals=[Refusal("", "graph", "", 0, False, why)])
-    result = Resolved(source)
+        return ResolvedModel(source, refusals=[Refusal("", "graph", "", 0, False, why)])
+    result = ResolvedModel(source)
     for key, of in calls.functions.items():
         if key in variants and not variants[key] and key[:2] not in inlined:
-            result.refusals += _unjudged(key, calls, of)
+            result.refusals += _refuse_unjudged(key, calls, of)
     result.stuck = {key[:2] for key, found in variants.items() if len(found) > 1 and schemas.known_domain(key[0])}
     result.stuck = {op for op in result.stuck if op not in inlined}
     if result.refusals or result.stuck or not any(any(variant) for found in variants.values() for variant in found):
@@ -114,7 +114,7 @@ def doubtful(model: ModelProto) -> dict[Callee, frozenset[str]]:
     return found
 
 
-def _unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
+def _refuse_unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusal]:
     """A refusal for each node of a function that nobody calls whose answer hangs on calls."""
     where = function_place(*key[:2])
     handed = [
@@ -142,9 +142,9 @@ class _Writing:
         self._names: dict[Callee, dict[Omitted, str]] = {}
         fresh = Names(source).fresh
         for key, (_, *others) in ((key, found) for key, found in variants.items() if len(found) > 1):
-            self._names[key] = {variant: fresh(_named(key[1], variant)) for variant in others}
+            self._names[key] = {variant: fresh(_name_variant(key[1], variant)) for variant in others}
         self._renamed = {key[:2] for key in self._names}
-        self.result = Resolved(ModelProto())
+        self.result = ResolvedModel(ModelProto())
         model = self.result.model
         model.CopyFrom(source)
         for body in with_nested(outside(model)) if self._names else ():
@@ -198,5 +198,5 @@ class _Writing:
         )
 
 
-def _named(name: str, variant: Omitted) -> str:
+def _name_variant(name: str, variant: Omitted) -> str:
     return "_without_".join([name, *sorted(variant.inputs | variant.attributes)])

@@ -1,9 +1,9 @@
 """A body as inference sees it: what it asks of its values, and what it notes of them.
 
-Inference asks about one body and does not look around. `maker` is the node that produces a value now, `written` the
+Inference asks about one body and does not look around. `maker` is the node that produces a value now, `node_made` the
 same with its opset if the conversion made it, `source_of` the node that tells the type (that of the source, if the one
 that replaced it has the same), `node_to_ask` that node unless it has told all that it can. `own_type` is the whole
-answer, `stated` what is known without a look at the node, `certain` what is known without inference.
+answer, `stated_type` what is known without a look at the node, `certain` what is known without inference.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opshift.passes.analysis import claims
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.source import Inferred, Source
 from opshift.passes.analysis.trust import Trust
 from opshift.passes.model import tensors
@@ -65,7 +65,7 @@ class Inferable:
         self.path = path
         self.source = Source(body, context, path, outermost=parent is None)
         self.made: dict[str, tuple[NodeProto, int]] = {}
-        self.later: dict[str, tuple[Recalling, Sequence[NodeProto | bytes]]] = {}  # not yet in `made`, see `written`
+        self.later: dict[str, tuple[Recalling, Sequence[NodeProto | bytes]]] = {}  # not yet in `made`, see `node_made`
         self.typed: dict[str, TypeProto] = {}
         self.folded: dict[str, TensorProto | None] = {}
         self.elem_types: dict[str, int] = {}
@@ -76,9 +76,9 @@ class Inferable:
 
     if TYPE_CHECKING:  # which `Scope` has
 
-        def inside(self, body: GraphProto, opset: int) -> Known: ...
-        def branches(self, node: NodeProto, opset: int) -> Sequence[tuple[GraphProto, Known]]: ...
-        def owner(self, name: str) -> Known | None: ...
+        def inside(self, body: GraphProto, opset: int) -> KnownBody: ...
+        def branches(self, node: NodeProto, opset: int) -> Sequence[tuple[GraphProto, KnownBody]]: ...
+        def owner(self, name: str) -> KnownBody | None: ...
         def tensor(self, name: str, most: int | None = None) -> TensorProto | None: ...
         def type(self, name: str) -> TypeProto | None: ...
         def elem_type(self, name: str) -> int: ...
@@ -102,12 +102,12 @@ class Inferable:
 
     def maker(self, name: str) -> NodeProto | None:
         """The node of this body that produces `name`."""
-        made = self.written(name)
+        made = self.node_made(name)
         if made is not None:
             return made[0]
         return None if name in self.initializers else self.source.producer(name)
 
-    def written(self, name: str) -> tuple[NodeProto, int] | None:
+    def node_made(self, name: str) -> tuple[NodeProto, int] | None:
         """The node that the conversion made and that produces `name`, with its opset; None for nodes of the source."""
         if name in self.later:
             script, made = self.later[name]
@@ -117,7 +117,7 @@ class Inferable:
     def source_of(self, name: str) -> tuple[NodeProto, int] | None:
         """The node of this body that tells the type of `name`, and its opset: that of the source if it was replaced."""
         if name in self.made or (name in self.later and self.later[name][0].edits):
-            return self.written(name)
+            return self.node_made(name)
         node = self.source.producer(name)
         return None if node is None else (node, self.opset)
 
@@ -127,36 +127,36 @@ class Inferable:
 
     def opset_of(self, node: NodeProto) -> int:
         """The opset of the default domain that a node of this body is written at now."""
-        made = self.written(next(iter(node.output), ""))
+        made = self.node_made(next(iter(node.output), ""))
         return made[1] if made and made[0] is node else self.opset
 
     def own_type(self, name: str) -> TypeProto | None:
         """The type of a value of this body, by all that can be known."""
-        known = self.stated(name)
+        known = self.stated_type(name)
         if (known is None or not has_shape(known)) and (asked := self.node_to_ask(name)) is not None:
             self.context.inference.node(*asked, self)
             known = self.typed.get(name) or known
         self.notice(name, known)
         return known
 
-    def stated(self, name: str) -> TypeProto | None:
+    def stated_type(self, name: str) -> TypeProto | None:
         """The type of a value of this body, as far as it is known without a look at the producer."""
         if (known := self.certain(name)) is not None:
             return known
-        typed, declared = self.typed.get(name), self.declared(name)
+        typed, declared = self.typed.get(name), self.declared_type(name)
         if self.path is None:
             return typed or declared
         inferred = self.source.type(name)
         if inferred is None or declared is None or not (has_shape(inferred) and has_shape(declared)):
             return _fuller(inferred, typed or declared)
-        return claims.reconciled(declared, inferred)
+        return claims.reconcile(declared, inferred)
 
     def certain(self, name: str) -> TypeProto | None:
         """The type of a value of this body with its shape, where that is known without inference."""
         typed = self.typed.get(name)
         if typed is not None and has_shape(typed):
             return typed
-        declared = self.declared(name)
+        declared = self.declared_type(name)
         if declared is not None and has_shape(declared) and self._is_certain(name):
             return declared
         if name not in self._held_types:
@@ -174,7 +174,7 @@ class Inferable:
 
     def is_claim(self, name: str, known: TypeProto | None) -> bool:
         """Whether what is known of a value of this body is, as a whole or in part, only declared."""
-        if name in self.typed or self.declared(name) is None or self._is_certain(name):
+        if name in self.typed or self.declared_type(name) is None or self._is_certain(name):
             return False
         if self.path is None:
             return isinstance(self.body, FunctionProto)
@@ -186,7 +186,7 @@ class Inferable:
 
     def node_to_ask(self, name: str) -> tuple[NodeProto, int] | None:
         """The node of this body that produces `name`, and its opset; None if it cannot tell more than is known."""
-        made = self.written(name)
+        made = self.node_made(name)
         if made is not None:
             return None if name in self._settled else made
         node = self.source.producer(name)
@@ -195,9 +195,9 @@ class Inferable:
         known = self.source.type(name)
         return (node, self.opset) if known is None or not has_shape(known) else None
 
-    def judged(self, node: NodeProto) -> None:
+    def note_judged(self, node: NodeProto) -> None:
         """Note that a node has told all about its outputs that it can; a new node is asked again until it settles."""
-        (self._judged if self.written(node.output[0]) is None else self._told).update(node.output)
+        (self._judged if self.node_made(node.output[0]) is None else self._told).update(node.output)
 
     def settle(self, made: Sequence[NodeProto | bytes]) -> None:
         """Note that nodes which replaced one node of the source stay: those before them are not asked again."""
@@ -211,23 +211,23 @@ class Inferable:
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
         """State the tensor types of values that come from outside, where nothing better is known."""
         for name, kind in zip(names, kinds, strict=False):
-            known = self.typed.get(name) or self.declared(name)
+            known = self.typed.get(name) or self.declared_type(name)
             if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
                 self.typed[name] = kind
 
-    def declared(self, name: str) -> TypeProto | None:
+    def declared_type(self, name: str) -> TypeProto | None:
         """The type that an initializer has, or that the model declares."""
-        if name in self.initializers or (name in self._tensors and self.source.declared(name) is None):
+        if name in self.initializers or (name in self._tensors and self.source.declared_type(name) is None):
             tensor = self._tensors[name]
             if name not in self._held_types:
                 self._held_types[name] = tensor_type(tensor.data_type, tensor.dims)
             return self._held_types[name]
-        return self.source.declared(name)
+        return self.source.declared_type(name)
 
     def stated_elem_type(self, name: str) -> int:
         """The element type that the model, or a step, states for a value of this body; 0 where none does."""
         stated = self.typed.get(name)
-        if stated is None and (stated := self.declared(name)) is not None:
+        if stated is None and (stated := self.declared_type(name)) is not None:
             self.context.trust.take_type(name, self)
         return 0 if stated is None else elem_type_of(stated)
 

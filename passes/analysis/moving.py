@@ -48,11 +48,11 @@ def cut_out(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Arra
         steps = inputs[4].tolist() if len(inputs) > 4 and inputs[4] is not None else [1] * len(starts)
     cut: list[slice] = [slice(None)] * value.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        cut[axis] = bounded(start, end, step, value.shape[axis])
+        cut[axis] = bound_slice(start, end, step, value.shape[axis])
     return value[tuple(cut)]
 
 
-def bounded(start: int, end: int, step: int, size: int) -> slice:
+def bound_slice(start: int, end: int, step: int, size: int) -> slice:
     """What Slice takes of an axis, as Python writes it."""
     low, high = (0, size) if step > 0 else (-1, size - 1)
     start, end = (at + size if at < 0 else at for at in (start, end))

@@ -281,7 +281,12 @@ class Scope(Inferable):
 
     def _inferred_alone(self, name: str) -> TypeProto | None:
         """The type and shape of a value of the source of which nobody declares or states anything."""
-        if self.path is None or name in self.typed or name in self._tensors or self.source.declared(name) is not None:
+        if (
+            self.path is None
+            or name in self.typed
+            or name in self._tensors
+            or self.source.declared_type(name) is not None
+        ):
             return None
         node = self.source.producer(name)
         if node is None or node.op_type == "Constant":
@@ -341,7 +346,7 @@ class Scope(Inferable):
 
     def declare(self, name: str) -> None:
         """Declare the type of a new value in the graph, for runtimes that cannot infer it."""
-        if self.graph is not None and self.written(name) is not None and self.declared(name) is None:
+        if self.graph is not None and self.node_made(name) is not None and self.declared_type(name) is None:
             found = self.type(name)
             if found is not None:
                 (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
@@ -368,7 +373,7 @@ class Scope(Inferable):
             self._keep(name, tensor, key)
         return name
 
-    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+    def relabel_constant(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
         """The name of an initializer with the bytes of a constant, unread, as another type and shape.
 
         None where `name` is none whose bytes lie together, and in a function body.
@@ -409,6 +414,6 @@ def of_model(model: ModelProto, opset: int) -> Scope:
     return Scope(model.graph, Context(model, model), opset)
 
 
-def inferred(model: ModelProto, folder: str | None = None) -> Scope:
+def open_main_graph(model: ModelProto, folder: str | None = None) -> Scope:
     """The scope of a model's main graph, of which nothing is changed; its external data lie in `folder`."""
     return Scope(model.graph, Context(model, model, folder), imports.opsets(model).get("", 1), path=())

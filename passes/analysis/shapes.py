@@ -32,12 +32,12 @@ class Shapes:
             return self._read[name]
         except KeyError:
             kind = self.types.get(name)
-            found = None if kind is None or not has_shape(kind) else read(kind)
+            found = None if kind is None or not has_shape(kind) else read_sizes(kind)
             self._read[name] = found
             return found
 
 
-def read(kind: TypeProto) -> Sizes:
+def read_sizes(kind: TypeProto) -> Sizes:
     """The sizes of a type that has a shape."""
     return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.tensor_type.shape.dim]
 
@@ -46,14 +46,14 @@ Known = Callable[[str], Sizes | None]
 """What tells the sizes of a value, if they are known."""
 
 
-def granted(inferred: ModelProto, known: Known) -> set[str]:
+def find_granted(inferred: ModelProto, known: Known) -> set[str]:
     """Values whose inferred shapes hold of sizes of 1 or more alone, and what hangs on them.
 
     Inference reads a size as the number that a Reshape is asked for, where 0 would mean "as it was". A size that is
     kept in its place is the same either way, and so is one that follows from all others.
     """
     held = list(bodies(inferred))
-    asked = [{at for at in _asked(body) if _misread(body.node[at], known)} for body in held]
+    asked = [{at for at in _find_reshapes(body) if _misread(body.node[at], known)} for body in held]
     left = sum(map(len, asked))
     seen = {dim for value in inferred.graph.input for dim in known(value.name) or ()} if left else set()
     found: set[str] = set()
@@ -71,7 +71,7 @@ def granted(inferred: ModelProto, known: Known) -> set[str]:
     return found
 
 
-def _asked(body: Body) -> set[int]:
+def _find_reshapes(body: Body) -> set[int]:
     """Where the nodes of a body stand that reshape to what it computes."""
     reshapes = [(at, node) for at, node in enumerate(body.node) if node.op_type == "Reshape" and _is_computed(node)]
     held = _constants(body) if reshapes else set()
@@ -116,9 +116,9 @@ def _misread(node: NodeProto, known: Known, seen: Container[int | str] | None = 
     if not numbers or before is None:
         return bool(numbers)
     alone = sum(isinstance(dim, str) for dim in after) == 1
-    return not (alone and _counted(before) == _counted(after))
+    return not (alone and _count_elements(before) == _count_elements(after))
 
 
-def _counted(dims: Sizes) -> tuple[int, list[str]]:
+def _count_elements(dims: Sizes) -> tuple[int, list[str]]:
     """How many elements a tensor has: a number, and the sizes that it is multiplied by."""
     return prod(dim for dim in dims if isinstance(dim, int)), sorted(dim for dim in dims if isinstance(dim, str))

@@ -59,7 +59,7 @@ class Source:
         found = self.type(name)
         return dims_of(found) if found is not None and has_shape(found) else None
 
-    def declared(self, name: str) -> TypeProto | None:
+    def declared_type(self, name: str) -> TypeProto | None:
         """The type that the graph or function declares."""
         return self.declarations.get(name)
 

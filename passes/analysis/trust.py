@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Protocol
 
 from opshift.passes.analysis import element_types
-from opshift.passes.analysis.claims import is_custom, spelled
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.claims import is_custom, spell_shape
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.source import Source
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
@@ -20,7 +20,7 @@ from opshift.passes.model.types import Dim, dims_of, has_shape, type_text
 TAKEN = "A type or size is taken as it is declared, for nothing that the model computes tells it"
 
 
-class Believing(Known, Protocol):
+class Believing(KnownBody, Protocol):
     """The body that declares a value; `Scope` tells what each answer is."""
 
     @property
@@ -43,10 +43,10 @@ class Trust:
 
     def take(self, name: str, scope: Believing) -> None:
         """Remember a value of this body, whose declared type is believed."""
-        kind, node = scope.source.declared(name), scope.source.producer(name)
+        kind, node = scope.source.declared_type(name), scope.source.producer(name)
         if kind is None or not self._asked or (scope.path, name) in self._taken:
             return
-        what = f"{type_text(kind) or ''}{spelled(kind) if has_shape(kind) else ''} of {name!r}"
+        what = f"{type_text(kind) or ''}{spell_shape(kind) if has_shape(kind) else ''} of {name!r}"
         op, domain = ("value", "") if node is None else (node.op_type, default_domain(node.domain))
         since = schemas.since(domain, op, scope.opset) or 0
         called = name if node is None else node.name or name
@@ -93,7 +93,7 @@ class Trust:
             passed.append(name)
             self._origins[scope.path, name] = ""
             node = scope.source.producer(name)
-            kind, source = (0, "") if node is None else element_types.told(node, scope.opset, name, scope)
+            kind, source = (0, "") if node is None else element_types.find_output_type(node, scope.opset, name, scope)
             if (
                 not kind and not source and self.is_custom(name, scope)
             ):  # of vendors' operators a table tells most types

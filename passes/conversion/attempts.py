@@ -197,12 +197,12 @@ def drop_dead_branches(failed: Conversion) -> Attempt | None:
         return None
     model, decided = pruned
     first = plan_attempt(model, attempt.targets, attempt.expand, attempt.ir_version, attempt.folder)
-    changes = tuple(_never_taken(node, opset) for node in decided)
+    changes = tuple(_note_dead_branch(node, opset) for node in decided)
     why = (*attempt.why, "without branches that are never taken")
     return replace(first, dropped=changes, beside=attempt.beside, is_extended=attempt.is_extended, why=why)
 
 
-def _never_taken(node: NodeProto, opset: int) -> Change:
+def _note_dead_branch(node: NodeProto, opset: int) -> Change:
     how = "The branch that the constant condition never takes is replaced by the other"
     return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
 

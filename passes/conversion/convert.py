@@ -60,7 +60,7 @@ def convert_model(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if the source was `checked`, is used up. Model-local functions are
+    `folder` is where external data lie; `survey`, if the source was `check_model`, is used up. Model-local functions are
     converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
     all are.
     """
@@ -90,7 +90,7 @@ def convert_once(attempt: Attempt) -> Conversion:
                 from opshift.passes.analysis import blocks  # slow to import, and not wanted elsewhere
 
                 expanded |= {(NCHWC, op) for op in schemas.operators(NCHWC)}
-                source = blocks.renamed(source, attempt.folder)
+                source = blocks.rename_values_in_blocks(source, attempt.folder)
                 channel_blocks = blocks.blocks(source, attempt.folder)
                 source = blocks.without_views(source, attempt.folder)
 
@@ -246,7 +246,7 @@ def _refuse_training_graphs(
 ) -> Iterator[Refusal]:
     """Refuse nodes of training_info that would have to change: these graphs stay as they are."""
     own = opsets(source)
-    judge = legality.Judge()
+    judge = legality.LegalityJudge()
     for info in source.training_info:
         for node in (node for body in with_nested([info.initialization, info.algorithm]) for node in body.node):
             domain, op = default_domain(node.domain), node.op_type
@@ -259,7 +259,7 @@ def _refuse_training_graphs(
 
 
 @collector_paused()
-def checked(source: ModelProto) -> Survey:
+def check_model(source: ModelProto) -> Survey:
     """Check a model and list its nodes by kind; raises `InvalidModel` for one that ONNX does not allow."""
     check_opsets(source)
     survey = Survey(source, checked=True)

@@ -102,7 +102,7 @@ def mend_shapes(
         return []
     inference.now()
     said = inference.contradictions()
-    claims.mend(model, claims.contradicted(source, inference.type))
+    claims.mend(model, claims.find_contradicted(source, inference.type))
     if contradiction(model):
         said = [*said, *mend(model, source)]
     return said

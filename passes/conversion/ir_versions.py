@@ -82,16 +82,16 @@ def _needs(model: ModelProto, held: Iterable[Body]) -> Iterator[tuple[str, int]]
             continue
         if body.sparse_initializer:
             yield "a sparse initializer", 6
-        newer = any(map(_introduced, {tensor.data_type for tensor in body.initializer}))
+        newer = any(map(_find_ir_version, {tensor.data_type for tensor in body.initializer}))
         for tensor in body.initializer if newer else ():
-            if ir := _introduced(tensor.data_type):
+            if ir := _find_ir_version(tensor.data_type):
                 yield f'the type of initializer "{tensor.name}"', ir
         for value in (*body.input, *body.output, *body.value_info):
             if ir := _type_needs(value.type):
                 yield f'the type of "{value.name}"', ir
 
 
-def _introduced(elem_type: int) -> int:
+def _find_ir_version(elem_type: int) -> int:
     """The IR version that introduced an element type; 0 where all know it."""
     return ELEMENTS[elem_type].ir_version if elem_type in ELEMENTS else 0
 
@@ -102,7 +102,7 @@ def _type_needs(kind: TypeProto) -> int:
         return 8
     if which == "sequence_type":
         return _type_needs(kind.sequence_type.elem_type)
-    return _introduced(elem_type_of(kind))
+    return _find_ir_version(elem_type_of(kind))
 
 
 def initializers_to_inputs(model: ModelProto) -> None:

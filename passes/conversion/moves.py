@@ -19,7 +19,7 @@ from opshift.passes.model.types import has_shape, tensor_text, tensor_type, type
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.replace import inherit, lost_plans, take_over
+from opshift.passes.rewrite.replace import inherit, find_lost_plans, take_over
 from opshift.passes.rewrite.says import sentence_of
 
 _TOLD_SINCE = {
@@ -43,7 +43,7 @@ def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, le
     result = None
     try:
         if step is not None:
-            _check_given(node, before)
+            _check_inputs(node, before)
             with assume_vectors(node):
                 result = step(node)
             _check_imports(node, arrived)
@@ -79,7 +79,7 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
     if vendor and (why := legality.misuse(work.proto, vendor, version)):
         raise CannotConvert(node, f"no call that onnxruntime takes: {why}")
     if not expander.is_local(*op):
-        _check_given(node, version)
+        _check_inputs(node, version)
     if move.definition is not None:
         imports = {"": move.definition.opset or work.opset}
         node.build.opset = imports[""]
@@ -117,7 +117,7 @@ def keep_types(work: Work, scope: Scope) -> None:
 def state_shapes(graph: GraphProto, scope: Scope) -> None:
     """Declare the shapes of new outputs of a graph: runtimes need them where they cannot infer them."""
     for value in graph.output:
-        if has_shape(value.type) or scope.written(value.name) is None:
+        if has_shape(value.type) or scope.node_made(value.name) is None:
             continue
         shape, elem_type = scope.shape(value.name), scope.elem_type(value.name)
         if shape is not None and elem_type:
@@ -140,7 +140,7 @@ def _make_work(
     return Work(proto, versions, descended=any(proto is copy for copy in copies), within=within)
 
 
-def _check_given(node: Node, version: int) -> None:
+def _check_inputs(node: Node, version: int) -> None:
     """Refuse a call without an input that the operator needs: callers of a function may have left it out."""
     schema = schemas.schema(default_domain(node.domain), node.op_type, version)
     for index, formal in enumerate(schema.inputs if schema is not None else ()):
@@ -185,7 +185,7 @@ def _type_text(name: str, scope: Scope) -> str | None:
 
 
 def _note_change(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
-    lost = lost_plans(node.proto, replaced)
+    lost = find_lost_plans(node.proto, replaced)
     if lost:
         tensors = _listed(lost, "tensors")
         node.remarks.append(f"how {tensors} had to be split among devices is said no more")

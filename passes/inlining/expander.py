@@ -76,7 +76,7 @@ class Expander:
         _check_choices(node, form)
         node.build.opset = form.opset
         nodes = instantiate(node, form)
-        return nodes, {"": form.opset}, form.grade, f"expanded into {_listed(nodes)}"
+        return nodes, {"": form.opset}, form.grade, f"expanded into {_list_operators(nodes)}"
 
     def _inline(self, node: Node, overloads: list[FunctionProto]) -> tuple[list[NodeProto], dict[str, int], str, str]:
         wanted = getattr(node.proto, "overload", "")
@@ -88,7 +88,7 @@ class Expander:
             raise CannotConvert(node, "it takes a graph, but the function is written at another opset than the call")
         nodes = _stamp(node, body, node.inputs, node.outputs)
         if functions.defined(*_op(node.proto)):  # a definition that the file carries along
-            nodes = _reduced(nodes, node, imports.get("", 1))
+            nodes = _reduce(nodes, node, imports.get("", 1))
         for made in nodes:
             node.scope.record(made, imports.get("", 1))
         return nodes, imports, "exact", "inlined the model's own function"
@@ -101,7 +101,7 @@ def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
     """
     inputs, outputs, build = node.inputs, node.outputs, node.build
     if not form.carrier:
-        return _reduced(_stamp(node, form.body, inputs, outputs), node, build.opset)
+        return _reduce(_stamp(node, form.body, inputs, outputs), node, build.opset)
     narrow = Builder(node.scope, build.opset, node.proto)
     for index in form.carried_inputs:
         if node.input(index):
@@ -112,13 +112,13 @@ def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
         back = NodeProto(op_type="Cast", input=[inner], output=[output])
         back.attribute.append(make_attribute("to", form.elem_type))
         nodes += [back] if output else []
-    return _reduced(nodes, node, build.opset)
+    return _reduce(nodes, node, build.opset)
 
 
-def _reduced(nodes: list[NodeProto], node: Node, opset: int) -> list[NodeProto]:
-    from opshift.passes.inlining.specialize import stamped
+def _reduce(nodes: list[NodeProto], node: Node, opset: int) -> list[NodeProto]:
+    from opshift.passes.inlining.specialize import specialize_stamped
 
-    return stamped(nodes, node, opset)
+    return specialize_stamped(nodes, node, opset)
 
 
 def _stamp(node: Node, body: FunctionProto, inputs: list[str], outputs: list[str]) -> list[NodeProto]:
@@ -171,6 +171,6 @@ def _elem_type(proto: NodeProto, scope: Scope) -> int:
     return scope.elem_type(proto.input[0]) if proto.input else 0
 
 
-def _listed(nodes: list[NodeProto]) -> str:
+def _list_operators(nodes: list[NodeProto]) -> str:
     names = [node.op_type for node in nodes]
     return ", ".join(names) if len(names) <= 8 else f"{len(names)} nodes"

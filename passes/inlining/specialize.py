@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opshift.passes.rewrite.node import Node
 
 
-def stamped(nodes: list[NodeProto], node: Node, opset: int) -> list[NodeProto]:
+def specialize_stamped(nodes: list[NodeProto], node: Node, opset: int) -> list[NodeProto]:
     """The nodes that are left of `nodes`, which took the place of `node` and are written at `opset`."""
     scope, kept = node.scope, list[NodeProto]()
     results = {name for name in node.outputs if name}
@@ -24,12 +24,12 @@ def stamped(nodes: list[NodeProto], node: Node, opset: int) -> list[NodeProto]:
     while pending:
         made = pending.pop()
         scope.record(made, opset)
-        branch = _taken_branch(made, node)
+        branch = _find_taken_branch(made, node)
         if branch is not None:
             pending += reversed(branches.spliced(made, branch))
             continue
         _resolve_cast_like(made, node)
-        value = _known(made, node)
+        value = _find_known_value(made, node)
         if value is not None and made.output[0] not in results:
             rename(pending, {made.output[0]: value})
             continue
@@ -39,7 +39,7 @@ def stamped(nodes: list[NodeProto], node: Node, opset: int) -> list[NodeProto]:
     return [made for made, keep in zip(kept, dead_code.live(kept, results), strict=True) if keep]
 
 
-def _taken_branch(made: NodeProto, node: Node) -> GraphProto | None:
+def _find_taken_branch(made: NodeProto, node: Node) -> GraphProto | None:
     if made.op_type != "If" or made.domain:
         return None
     held = node.scope.array(made.input[0])
@@ -58,7 +58,7 @@ def _to(cast: NodeProto) -> int:
     return next((a.i for a in cast.attribute if a.name == "to"), 0)
 
 
-def _known(made: NodeProto, node: Node) -> str | None:
+def _find_known_value(made: NodeProto, node: Node) -> str | None:
     """The name of a value that `made` merely repeats or that can be computed now."""
     scope = node.scope
     if made.domain:

@@ -78,7 +78,7 @@ def _mend(model: ModelProto, whole: Whole) -> None:
     """Let a changed model declare what is so, as far as anybody asked."""
     inference = whole.context.inference
     if inference.was_asked:
-        contradicted = list(claims.contradictions(model, inference.type))
+        contradicted = list(claims.find_contradictions(model, inference.type))
         if contradicted:
             claims.mend_main(model, inference.type)  # a node that hid them from runtimes may be gone
         whole.changes += contradicted

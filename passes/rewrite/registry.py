@@ -149,7 +149,7 @@ def step(domain: str, op: str, version: int) -> Pair | None:
     return _steps.get((domain, op, version))
 
 
-def registered() -> dict[Key, Pair]:
+def all_registrations() -> dict[Key, Pair]:
     """Every registration, by (domain, operator, newer version)."""
     for domain, operators in (*operator_files.FILES.items(), *_vendor_files().items()):
         for op in operators:

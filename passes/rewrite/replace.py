@@ -71,7 +71,7 @@ def inherit(nodes: list[NodeProto], node: Node) -> None:
         heir.metadata_props.extend(old.metadata_props)
 
 
-def lost_plans(proto: NodeProto, replaced: bool) -> frozenset[str]:
+def find_lost_plans(proto: NodeProto, replaced: bool) -> frozenset[str]:
     """The tensors of a node for which there was a plan for several devices that goes with what was changed."""
     kept = () if replaced else (*proto.input, *proto.output)
     plans = getattr(proto, "device_configurations", ())

@@ -81,7 +81,7 @@ def _known(inference: Inference, path: Path, name: str) -> TypeProto | None:
 def _declare(value: ValueInfoProto, known: TypeProto | None) -> None:
     if known is None or (not elem_type_of(known) and known.WhichOneof("value") == "tensor_type"):
         return
-    kind = claims.reconciled(value.type, known) if has_shape(value.type) and has_shape(known) else known
+    kind = claims.reconcile(value.type, known) if has_shape(value.type) and has_shape(known) else known
     if has_shape(value.type) and not has_shape(kind):
         return
     value.type.CopyFrom(kind)

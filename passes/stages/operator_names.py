@@ -11,7 +11,7 @@ from opshift.passes.model.traversal import Op
 from opshift.passes.spelling import hint, likely, texts
 
 
-def operator(name: str) -> Op:
+def parse_operator(name: str) -> Op:
     """`"Name"` or `"domain::Name"` as (domain, name)."""
     domain, _, op = name.rpartition("::")
     return default_domain(domain), op
@@ -37,9 +37,9 @@ def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
     return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
 
 
-def named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
+def find_named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
     """Look up the operators that a user names, one by one and by domain; raises `ValueError` for an unknown one."""
-    found = [operator(name) for name in names]
+    found = [parse_operator(name) for name in names]
     held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
     for name, op in zip(names, found, strict=True):
         if op not in held and not schemas.versions(*op) and not _is_ours(*op):
@@ -77,12 +77,12 @@ def as_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
 
 
-def recognisable(name: str) -> Op:
+def find_recognisable(name: str) -> Op:
     """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to recognise it by."""
     from opshift.passes.fusion.door import family
     from opshift.passes.inlining import definable
 
-    op = operator(name)
+    op = parse_operator(name)
     if family(op) is not None:
         return op
     if definable.is_defined(*op):

@@ -59,13 +59,13 @@ class Reach:
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         """Convert; raises `ValueError` where nobody knows an operator that is named."""
-        survey = facts.survey if facts.survey is not None else convert.checked(model)
+        survey = facts.survey if facts.survey is not None else convert.check_model(model)
         used = frozenset(survey.calls)
         ops: list[Op] = []
         if self.names or self.domain is not None:
-            from opshift.passes.stages.operator_names import named
+            from opshift.passes.stages.operator_names import find_named
 
-            ops += named(model, self.names, self.domain, used)
+            ops += find_named(model, self.names, self.domain, used)
         ops += self._unasked(model, facts.folder)
         if self.on_floats:
             from opshift.passes.fusion.door import on_integers

@@ -174,7 +174,7 @@ class Staying:
     def sizes(self, name: str) -> list[int | str | None] | None:
         """The sizes of a value of the main graph."""
         if self._scope is None:
-            self._scope = scopes.inferred(self.problem.model, self._folder)
+            self._scope = scopes.open_main_graph(self.problem.model, self._folder)
         found = self._scope.shape(name)
         return None if found is None else list(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opshift.passes.analysis.scope import Scope, inferred
+from opshift.passes.analysis.scope import Scope, open_main_graph
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.names import Names
@@ -28,7 +28,7 @@ class Rewriting:
 
     def __init__(self, model: ModelProto, op: str, how: str):
         self.source, self._op, self._how = model, op, how
-        self.scope = inferred(model)
+        self.scope = open_main_graph(model)
         self.made = ModelProto()
         self.made.CopyFrom(model)
         self.fresh = Names(self.made).fresh

@@ -71,13 +71,13 @@ def infer_shapes(
     model: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]], names: Iterable[str]
 ) -> dict[str, list[Any]]:
     """Infer shapes of values from the shapes of inputs; empty where nothing is known."""
-    from opshift.passes.analysis.scope import inferred
+    from opshift.passes.analysis.scope import open_main_graph
     from opshift.passes.inputs.wanted import Wanted
     from opshift.passes.inputs.writing import write_into_copy
 
     fixed = Wanted(shapes={name: tuple(shape) for name, shape in shapes.items()})
     with suppress(InvalidModel, ValueError):
-        scope = inferred(write_into_copy(model, fixed), folder)
+        scope = open_main_graph(write_into_copy(model, fixed), folder)
         return {name: scope.shape_in_source(name) or [] for name in names}
     return {}
 

@@ -110,7 +110,7 @@ CASES = (
         ("Slice",),
         "the whole value where the shape of axes or steps is unknown: it takes them for left out",
         state=open_slices.state_lists,
-        inputs=open_slices.lists,
+        inputs=open_slices.type_lists,
     ),
     Case(
         "windows behind",
@@ -131,7 +131,7 @@ CASES = (
         "onesided",
         ("STFT",),
         "two sides where `onesided` is left out, which is 1 by default",
-        node=inferred_defaults.stated,  # of a model, `weightless.py` states it
+        node=inferred_defaults.state_default,  # of a model, `weightless.py` states it
     ),
     Case(
         "rank by length",

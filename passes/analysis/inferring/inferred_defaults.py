@@ -20,17 +20,17 @@ def is_mistaken(node: NodeProto) -> bool:
     return all(attribute.name != name for attribute in node.attribute)
 
 
-def stated(node: NodeProto) -> NodeProto:
+def state_default(node: NodeProto) -> NodeProto:
     """A copy that states it; the node itself where it does already."""
     if not is_mistaken(node):
         return node
     copy = NodeProto()
     copy.CopyFrom(node)
-    state(copy)
+    state_in_place(copy)
     return copy
 
 
-def state(node: NodeProto) -> None:
+def state_in_place(node: NodeProto) -> None:
     """State it in the node itself."""
     node.attribute.append(make_attribute(*_TAKEN_OTHERWISE[node.op_type]))
 
@@ -39,4 +39,4 @@ def state_all(held: Iterable[Body], calls: Calls) -> None:
     """State it in all nodes of these bodies, which call these operators."""
     if any(not domain and op in _TAKEN_OTHERWISE for domain, op in calls):
         for node in [node for body in held for node in body.node if is_mistaken(node)]:
-            state(node)
+            state_in_place(node)

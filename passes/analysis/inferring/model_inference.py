@@ -8,8 +8,8 @@ from opshift.passes import process
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.inferring import corrected
-from opshift.passes.analysis.inferring.weightless import check_installed, room, surveyed
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.inferring.weightless import check_installed, room, survey_without_weights
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.shapes import Shapes, graph_types
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
@@ -26,7 +26,7 @@ from opshift.passes.model.traversal import Calls, census, holding, subgraphs
 
 from opshift import functions
 
-Opened = Callable[[ModelProto, int], Known]
+Opened = Callable[[ModelProto, int], KnownBody]
 """What is known of the main graph of a model, at the opset of its nodes."""
 
 
@@ -39,7 +39,7 @@ _HIGHEST = 64  # rank that is believed
 
 def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], ModelProto | None]:
     """The types of values by the path of their graph, and the model in which they were found, if it may be misread."""
-    light, (held, calls) = surveyed(source)
+    light, (held, calls) = survey_without_weights(source)
     defined = _definitions(light, calls)
     if defined:
         light.functions.extend(defined)

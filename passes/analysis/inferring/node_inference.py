@@ -10,8 +10,8 @@ from opshift.passes.analysis.claims import ENTERED
 from opshift.passes.analysis.element_types import elem_type
 from opshift.passes.analysis.inferring import stand_ins
 from opshift.passes.analysis.inferring.cases import BY_OP
-from opshift.passes.analysis.inferring.weightless import short
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.inferring.weightless import shorten
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import installed, schemas, tensors
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
@@ -20,7 +20,7 @@ from opshift.passes.model.types import Dim, elem_type_of, tensor_type
 SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
 
 
-def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
+def infer_node(node: NodeProto, opset: int, scope: KnownBody) -> None:
     import onnx
     import onnx.shape_inference
 
@@ -35,7 +35,9 @@ def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
     cases = BY_OP.get(node.op_type, ()) if not default_domain(node.domain) else ()
     for case in cases:
         node = case.node(node) if case.node is not None else node
-    types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
+    types = {
+        name: shorten(found) for name in node.input if name and (found := _find_known_type(scope, name)) is not None
+    }
     data = {}
     for name in types:
         held = scope.tensor(name, tensors.SMALL)
@@ -70,7 +72,7 @@ def _schema(op: str, opset: int, domain: str) -> Any:
     return onnx.defs.get_schema(op, opset, domain)
 
 
-def _infer_stand_ins(node: NodeProto, scope: Known) -> None:
+def _infer_stand_ins(node: NodeProto, scope: KnownBody) -> None:
     """What an operator of a vendor makes, by nodes of ONNX that make the same type."""
     import onnx.shape_inference
 
@@ -78,7 +80,9 @@ def _infer_stand_ins(node: NodeProto, scope: Known) -> None:
     scope.seed(list(kinds), [tensor_type(kind) if kind else None for kind in kinds.values()])
     if refers(node):
         return
-    types = {name: short(found) for name in node.input if name and (found := _known(scope, name)) is not None}
+    types = {
+        name: shorten(found) for name in node.input if name and (found := _find_known_type(scope, name)) is not None
+    }
     try:
         for made in stand_ins.stand_ins(node, types):
             schema = _schema(made.op_type, stand_ins.OPSET, "")
@@ -111,7 +115,7 @@ def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, T
     return {node.output[0]: made}
 
 
-def _infer_branches(node: NodeProto, opset: int, scope: Known) -> None:
+def _infer_branches(node: NodeProto, opset: int, scope: KnownBody) -> None:
     """What both branches of an If agree upon: the element type, the rank, single dimensions."""
     yielded = []
     for graph, inner in scope.branches(node, opset):
@@ -119,10 +123,10 @@ def _infer_branches(node: NodeProto, opset: int, scope: Known) -> None:
     for name, found in zip(node.output, zip(*yielded, strict=True), strict=True):
         kinds = {elem_type for elem_type, _ in found}
         if len(kinds) == 1 and 0 not in kinds:
-            scope.typed[name] = tensor_type(kinds.pop(), _agreed([shape for _, shape in found]))
+            scope.typed[name] = tensor_type(kinds.pop(), _common_shape([shape for _, shape in found]))
 
 
-def _infer_loop(node: NodeProto, opset: int, scope: Known) -> None:
+def _infer_loop(node: NodeProto, opset: int, scope: KnownBody) -> None:
     """What a made Loop carries has the shape of before and after a round; what it collects, one axis more."""
     body, carried = next(graph for _, _, graph in subgraphs(node)), max(len(node.input) - 2, 0)
     inner, arriving = scope.inside(body, opset), [value.name for value in body.input]
@@ -132,13 +136,13 @@ def _infer_loop(node: NodeProto, opset: int, scope: Known) -> None:
     for k, (name, value) in enumerate(zip(node.output, body.output[1:], strict=False)):
         elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
         if k < carried:
-            shape = _agreed([scope.shape(node.input[2 + k]), shape])
+            shape = _common_shape([scope.shape(node.input[2 + k]), shape])
         else:
             shape = None if shape is None else [None, *shape]
         scope.seed([name], [tensor_type(elem_type, shape)])
 
 
-def _infer_scan(node: NodeProto, opset: int, scope: Known) -> None:
+def _infer_scan(node: NodeProto, opset: int, scope: KnownBody) -> None:
     """The states of a made Scan keep their shapes; what it collects has one axis more, as long as what it scans."""
     held = {attribute.name: attribute for attribute in node.attribute}
     body, scanned, batch = held["body"].g, held["num_scan_inputs"].i, int(opset < SCAN_WITHOUT_BATCH)
@@ -174,18 +178,18 @@ def _infer_scan(node: NodeProto, opset: int, scope: Known) -> None:
 _INSIDE = {"If": _infer_branches, "Loop": _infer_loop, "Scan": _infer_scan}
 
 
-def _agreed(shapes: list[list[Dim] | None]) -> list[Dim] | None:
+def _common_shape(shapes: list[list[Dim] | None]) -> list[Dim] | None:
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None
     return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*known, strict=True)]
 
 
-def _known(scope: Known, name: str) -> TypeProto | None:
+def _find_known_type(scope: KnownBody, name: str) -> TypeProto | None:
     owner = scope.owner(name)
     if owner is not scope or scope.node_to_ask(name) is None:
         return scope.type(name)
-    stated = scope.stated(name)
+    stated = scope.stated_type(name)
     scope.notice(name, stated)
     return stated
 

@@ -23,7 +23,7 @@ def _places(model: ModelProto) -> dict[Op, Collection[int]]:
     for _ in range(len(model.functions)):
         before = dict(found)
         for function in model.functions:
-            read = {name for body in with_nested([function]) for node in body.node for name in _read(node, found)}
+            read = {name for body in with_nested([function]) for node in body.node for name in _find_lists(node, found)}
             op = (function.domain, function.name)
             found[op] = {place for place, name in enumerate(function.input) if name in read}
         if found == before:
@@ -31,7 +31,7 @@ def _places(model: ModelProto) -> dict[Op, Collection[int]]:
     return found
 
 
-def _read(node: NodeProto, places: Mapping[Op, Collection[int]]) -> list[str]:
+def _find_lists(node: NodeProto, places: Mapping[Op, Collection[int]]) -> list[str]:
     """What a node reads as such lists."""
     wanted = places.get((node.domain, node.op_type), ())
     return [name for place, name in enumerate(node.input) if place in wanted and name]
@@ -40,7 +40,7 @@ def _read(node: NodeProto, places: Mapping[Op, Collection[int]]) -> list[str]:
 def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collection[int]], outer: set[str]) -> bool:
     """State that axes and steps are lists, where their shape is not known; the names of others are added to `outer`."""
     kinds = {value.name: value.type for value in (*made.input, *made.value_info, *made.output)}
-    names = {name for node in graph.node for name in _read(node, places)}
+    names = {name for node in graph.node for name in _find_lists(node, places)}
     found = False
     for index, node in holding(graph):
         for (_, _, inner), (_, _, other) in zip(subgraphs(node), subgraphs(made.node[index]), strict=True):
@@ -58,7 +58,7 @@ def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collec
     return found or bool(open_ | unknown)
 
 
-def lists(node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
+def type_lists(node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
     """The types of a Slice's axes and steps whose shape is not known: they are lists."""
     found = {name: types.get(name) for name in node.input[LISTS[0] :] if name}
     return {

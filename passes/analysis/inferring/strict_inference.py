@@ -52,9 +52,9 @@ def mend(model: ModelProto, source: ModelProto) -> list[Change]:
     Where that leaves a contradiction, it is among what inference says nothing of: that is left open.
     """
     state_all(*census([*reversed(model.functions), model.graph]))
-    declared = claims.declared(source)
+    declared = claims.find_declared(source)
     known = _beside(model, declared)
     claims.mend(model, known)
     if contradiction(model):
         claims.open_unconfirmed(model, declared, known)
-    return list(claims.contradictions(source, lambda _, name: known.get(name)))
+    return list(claims.find_contradictions(source, lambda _, name: known.get(name)))

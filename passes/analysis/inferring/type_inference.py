@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
-from opshift.passes.analysis.knowledge import Known
-from opshift.passes.analysis.shapes import Shapes, Sizes, granted
+from opshift.passes.analysis.knowledge import KnownBody
+from opshift.passes.analysis.shapes import Shapes, Sizes, find_granted
 from opshift.passes.changes import Change
 from opshift.passes.model import installed
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto
@@ -29,7 +29,7 @@ class Inference:
         self._inferred: ModelProto | None = None
         self._granted: set[str] = set()
         self._contradictions: list[Change] | None = None
-        self._told: set[tuple[Known, str]] | None = None
+        self._told: set[tuple[KnownBody, str]] | None = None
         self.less: set[str] = set()
         """Values of whose sizes an older onnx may know less than the newest."""
 
@@ -45,7 +45,7 @@ class Inference:
 
             self._shapes, self._inferred = infer(self._source, self._opened)
             if installed.infers_less():
-                self.less = _known_less(self._source, self._shapes.values())
+                self.less = _find_less_known(self._source, self._shapes.values())
 
     def type(self, path: Path, name: str) -> TypeProto | None:
         """The inferred type of a value of the source graph at `path`."""
@@ -68,7 +68,7 @@ class Inference:
     def granted(self) -> set[str]:
         """Values whose inferred shapes hold of sizes of 1 or more alone, as far as anybody asked for types."""
         if self._inferred is not None:
-            self._granted, self._inferred = granted(self._inferred, self._anywhere), None
+            self._granted, self._inferred = find_granted(self._inferred, self._anywhere), None
         return self._granted
 
     def _anywhere(self, name: str) -> Sizes | None:
@@ -81,10 +81,10 @@ class Inference:
         if self._shapes is None:
             return []
         if self._contradictions is None:
-            self._contradictions = list(claims.contradictions(self._source, self.type))
+            self._contradictions = list(claims.find_contradictions(self._source, self.type))
         return self._contradictions
 
-    def node(self, node: NodeProto, opset: int, scope: Known) -> None:
+    def node(self, node: NodeProto, opset: int, scope: KnownBody) -> None:
         """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`.
 
         The graphs that nodes hold ask in turn. Until the first question is answered each node is inferred once: what it
@@ -99,7 +99,7 @@ class Inference:
         finally:
             self._told = None
 
-    def _follow(self, node: NodeProto, opset: int, scope: Known, told: set[tuple[Known, str]]) -> None:
+    def _follow(self, node: NodeProto, opset: int, scope: KnownBody, told: set[tuple[KnownBody, str]]) -> None:
         from opshift.passes.analysis.inferring.node_inference import infer_node, is_known
 
         pending = [(node, opset)]
@@ -110,7 +110,7 @@ class Inference:
             if (scope, current.output[0]) in told:
                 pending.pop()
                 continue
-            origins = [scope.node_to_ask(name) for name in current.input if not is_known(scope.stated(name))]
+            origins = [scope.node_to_ask(name) for name in current.input if not is_known(scope.stated_type(name))]
             waiting = [o for o in origins if o is not None and o[0].output[0] not in visited]
             if waiting:
                 pending += waiting
@@ -119,7 +119,7 @@ class Inference:
             infer_node(current, version, scope)
             if self.less and not self.less.isdisjoint(current.input):
                 self.less.update(name for name in current.output if not is_whole(scope.typed.get(name)))
-            scope.judged(current)
+            scope.note_judged(current)
             told.add((scope, current.output[0]))
 
 
@@ -132,7 +132,7 @@ _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormaliz
 """The operators of which onnx has inferred more since 1.18."""
 
 
-def _known_less(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]:
+def _find_less_known(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]:
     """What these make where sizes are left open, and what hangs on that."""
     known = {name: kind for held in inferred for name, kind in held.types.items()}
     found: set[str] = set()

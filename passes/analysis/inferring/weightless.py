@@ -28,10 +28,10 @@ def without_weights(source: ModelProto, *, checked: bool = False) -> ModelProto:
     Its large Constants have sizes, but no values. Defaults of inputs count as values, and those of attributes are what
     `onnx.checker` takes them for, where a model is `checked`.
     """
-    return surveyed(source, checked=checked)[0]
+    return survey_without_weights(source, checked=checked)[0]
 
 
-def surveyed(source: ModelProto, *, checked: bool = False) -> tuple[ModelProto, Census]:
+def survey_without_weights(source: ModelProto, *, checked: bool = False) -> tuple[ModelProto, Census]:
     """The same with its bodies and calls."""
     light = ModelProto(ir_version=max(source.ir_version, 4))
     light.opset_import.extend(source.opset_import)
@@ -41,7 +41,7 @@ def surveyed(source: ModelProto, *, checked: bool = False) -> tuple[ModelProto, 
     copied = 0
     for index in [index for index, node in enumerate(old.node) if node.op_type == "Constant" and _is_large(node)]:
         graph.node.extend(old.node[copied:index])
-        graph.node.append(_emptied(old.node[index]))
+        graph.node.append(_empty_constant(old.node[index]))
         copied = index + 1
     graph.node.extend(old.node[copied:] if copied else old.node)
     graph.input.extend(old.input)
@@ -76,7 +76,7 @@ def _is_large(constant: NodeProto) -> bool:
     return False
 
 
-def _emptied(constant: NodeProto) -> NodeProto:
+def _empty_constant(constant: NodeProto) -> NodeProto:
     """A Constant without its values, which are not even copied."""
     made = NodeProto(op_type=constant.op_type, output=constant.output, name=constant.name)
     for attribute in constant.attribute:
@@ -113,7 +113,7 @@ def _is_long(kind: TypeProto) -> bool:
     return len(dims) == 1 and dims[0].dim_value > _LONGEST
 
 
-def short(kind: TypeProto) -> TypeProto:
+def shorten(kind: TypeProto) -> TypeProto:
     """The type without the length of a vector that is too long to make room for."""
     if not _is_long(kind):
         return kind

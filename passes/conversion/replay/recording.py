@@ -44,7 +44,7 @@ class Event:
     key: bytes = b""
 
 
-class _Names:
+class _Placeholders:
     """Hands out placeholders."""
 
     def __init__(self, events: list[Event]):
@@ -59,7 +59,7 @@ class _Names:
 class _Unread:
     """Which outputs nobody reads, as an answer to be remembered."""
 
-    def __init__(self, stage: Stage):
+    def __init__(self, stage: StandInScope):
         self._stage = proxy(stage)  # no cycle, which would keep the real scope
 
     def __contains__(self, name: object) -> bool:
@@ -69,14 +69,14 @@ class _Unread:
 class _Backdrop(Context):
     """The context of a stage: names and constants go into the script."""
 
-    def __init__(self, real: Context, stage: Stage):
+    def __init__(self, real: Context, stage: StandInScope):
         super().__init__(ModelProto(), ModelProto(), real.folder)
         self.overridable = real.overridable
-        self.names = _Names(stage.events)  # type: ignore[assignment]
+        self.names = _Placeholders(stage.events)  # type: ignore[assignment]
         self._unread = _Unread(stage)  # type: ignore[assignment]
 
 
-class Stage(Scope):
+class StandInScope(Scope):
     """A scope that knows nothing but what it asks of the real one."""
 
     def __init__(self, real: Scope, names: Mapping[str, str], stand_in: NodeProto):
@@ -126,7 +126,7 @@ class Stage(Scope):
         found: TensorProto | None = self.ask("tensor" if most is None else "small", name)
         return found
 
-    def relabelled(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
+    def relabel_constant(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
         self._spoil()
         return None
 
@@ -135,10 +135,10 @@ class Stage(Scope):
             return super().node_to_ask(name)
         return (self._stand_in, self.opset) if name in self._stand_in.output and self.ask("origin", name) else None
 
-    def stated(self, name: str) -> TypeProto | None:
+    def stated_type(self, name: str) -> TypeProto | None:
         stated = self.typed.get(name)
         if name not in self._names or (stated is not None and has_shape(stated)):
-            return super().stated(name)
+            return super().stated_type(name)
         found: TypeProto | None = self.ask("stated", name)
         return found or stated
 
@@ -155,7 +155,7 @@ class Stage(Scope):
 
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
         for name, kind in zip(names, kinds, strict=False):
-            known = self.stated(name)
+            known = self.stated_type(name)
             if known is None or not has_shape(known):
                 super().seed([name], [kind])
 
@@ -169,7 +169,7 @@ class Stage(Scope):
         call = self._stand_in
         if call.domain or name not in call.output or self.ask("stated_elem_type", name):
             return 0
-        _, source = elements.told(call, self.opset, name, self)
+        _, source = elements.find_output_type(call, self.opset, name, self)
         return self.elem_type(source) if source else 0
 
     def stated_elem_type(self, name: str) -> int:
@@ -254,7 +254,7 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
         size = scope.size(name, int(kind.removeprefix(_SIZE)))
         return size, size
     if kind == "claim":
-        scope.notice(name, scope.stated(name))
+        scope.notice(name, scope.stated_type(name))
         return None, None
     if kind == "unread":
         unread = name in scope.context.unread
@@ -269,7 +269,7 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
         if name in scope.initializers:
             scope.answered[kind, name] = told
         return told
-    value = scope.type(name) if kind == "type" else scope.stated(name)
+    value = scope.type(name) if kind == "type" else scope.stated_type(name)
     return value, value and value.SerializeToString(deterministic=True)
 
 

@@ -16,7 +16,7 @@ _from: ContextVar[int | None] = ContextVar("replayed_from", default=USUAL)
 
 
 @contextmanager
-def replayed_from(call: int | None) -> Iterator[None]:
+def replay_from(call: int | None) -> Iterator[None]:
     """Learn at this call of each kind, the `EARLIEST` or a later one, in the conversions in this block; None: never."""
     token = _from.set(call)
     try:
@@ -25,6 +25,6 @@ def replayed_from(call: int | None) -> Iterator[None]:
         _from.reset(token)
 
 
-def first_replayed() -> int | None:
+def first_call_to_replay() -> int | None:
     """The call of each kind that is learned from; None where none is."""
     return _from.get()

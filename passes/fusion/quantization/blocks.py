@@ -50,7 +50,7 @@ def _packed(
     blocks, bits = -(-size // block), _BITS[kind]
     bytes_ = None
     if not rows_last and kind not in _SIGNED and size % block == 0:
-        bytes_ = of.scope.relabelled(node.input[0], T.UINT8, [rows, blocks, block * bits // 8])
+        bytes_ = of.scope.relabel_constant(node.input[0], T.UINT8, [rows, blocks, block * bits // 8])
     if bytes_ is None:
         values = _unsigned(of, node.input[0], kind, rows_last=rows_last)
         if values is None:

@@ -224,7 +224,7 @@ def _rows_of(build: Builder, name: str) -> tuple[str, int]:
 
 def _sizes(node: Node, name: str) -> list[Dim] | None:
     """What is inferred of a value of the source, which may declare other sizes, or known of one made here."""
-    return node.scope.shape(name) if node.scope.written(name) else node.scope.shape_in_source(name)
+    return node.scope.shape(name) if node.scope.node_made(name) else node.scope.shape_in_source(name)
 
 
 def _places(node: Node, batch: str, kind: int, *, backwards: bool = False) -> str:

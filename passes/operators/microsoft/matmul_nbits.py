@@ -71,7 +71,7 @@ def _integers(node: Node, width: int) -> tuple[str, int]:
     """The weights as a row of integers for each output, and their type."""
     build, bits, rows, zeros = node.build, checked_bits(node), node.attributes["N"], node.input(ZEROS)
     if bits == 4 and (not zeros or node.scope.is_constant(zeros)):
-        held = node.scope.relabelled(node.input(WEIGHTS), T.UINT4, [rows, width])
+        held = node.scope.relabel_constant(node.input(WEIGHTS), T.UINT4, [rows, width])
         if held is not None:
             return held, T.UINT4
     bytes_of_rows = build.Reshape(node.input(WEIGHTS), [rows, width * bits // 8])
@@ -84,7 +84,7 @@ def _zeros(node: Node, blocks: int, kind: int) -> str:
     if not node.input(ZEROS):
         return build.constant(np.full((rows, blocks), 2 ** (bits - 1)), kind)
     if kind == T.UINT4:
-        held = None if blocks % 2 else node.scope.relabelled(node.input(ZEROS), kind, [rows, blocks])
+        held = None if blocks % 2 else node.scope.relabel_constant(node.input(ZEROS), kind, [rows, blocks])
         return held or build.constant(_nibbles(node.scope.array(node.input(ZEROS)), rows, blocks), kind)
     apart = unpacked(build, build.Reshape(node.input(ZEROS), [rows, -(-blocks * bits // 8)]), bits)
     return first_of(build, apart, blocks) if blocks * bits % 8 else apart

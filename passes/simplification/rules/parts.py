@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.analysis.moving import bounded
+from opshift.passes.analysis.moving import bound_slice
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.messages import NodeProto
@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 from opshift.passes.simplification import dimensions
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.rules import EDITED, Outcome, rule
-from opshift.passes.simplification.workspace import Numbers
+from opshift.passes.simplification.workspace import KnownNumbers
 
 _SIZES_ARE_INPUTS = 13  # the opset from which on Split takes them so
 _COUNT_IS_TOLD = 18  # the opset from which on a Split into equal parts says how many
@@ -69,7 +69,7 @@ def _cut(call: Call) -> tuple[int, int, int, int] | None:
             if start == 0 and step == 1 and end >= 2**31 - 1:
                 continue
             return None
-        piece = bounded(start, end, 1, size)
+        piece = bound_slice(start, end, 1, size)
         if (piece.start, piece.stop) == (0, size):
             continue
         if found is not None or piece.stop is None or piece.start >= piece.stop:
@@ -154,7 +154,7 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
     if shape is None or not isinstance(size, int) or size < 1:
         return None
-    known = cut.known(1) if cut.input(1) else Numbers(True, (1,))
+    known = cut.known(1) if cut.input(1) else KnownNumbers(True, (1,))
     if known is None or not all(isinstance(number, int) and number > 0 for number in known.values):
         return None
     sizes = [number for number in known.values if isinstance(number, int)]

@@ -34,7 +34,7 @@ def render() -> str:
 
 def _steps() -> Iterator[tuple[str, str, int, str, registry.Step]]:
     """Every step that does something, but for those that refuse whatever the call, whose reason is registered."""
-    for (domain, op, version), pair in registry.registered().items():
+    for (domain, op, version), pair in registry.all_registrations().items():
         ways = () if pair.why else (("up", pair.up), ("down", pair.down))
         yield from ((domain, op, version, way, step) for way, step in ways if step is not None)
     for (domain, op), held in registry._on_request.items():

@@ -44,7 +44,7 @@ def test_every_definition_is_a_row():
     found = {(d.domain, d.op) for d in definitions.definitions()}
     firsts = {
         (domain, op)
-        for (domain, op, v), pair in registry.registered().items()
+        for (domain, op, v), pair in registry.all_registrations().items()
         if v == schemas.versions(domain, op)[0] and not pair.why
     }
     assert firsts <= found

@@ -73,12 +73,12 @@ def test_all_bytes_are_written_however_few_are_taken(monkeypatch):
 
 def test_each_file_is_opened_once_and_closed(tmp_path):
     (tmp_path / "w").write_bytes(bytes(10))
-    place = tensor_data.Place("w", 0, 10)
+    place = tensor_data.DataPlace("w", 0, 10)
     with copying.Sources(tmp_path) as sources:
         opened = sources.open(place)
-        assert sources.open(tensor_data.Place("w", 2, 3)) == opened
+        assert sources.open(tensor_data.DataPlace("w", 2, 3)) == opened
         with pytest.raises(InvalidModel, match="end at 10; a tensor lies at 2 to 11"):
-            sources.open(tensor_data.Place("w", 2, 9))
+            sources.open(tensor_data.DataPlace("w", 2, 9))
         (tmp_path / "w").write_bytes(bytes(9))
         with pytest.raises(InvalidModel, match="end at 9"):
             sources.open(place)
@@ -111,7 +111,7 @@ def test_a_message_lends_itself():
 def test_an_ir_model_lends_a_message_and_gets_its_kind(tmp_path):
     path = saved(tmp_path, embedded=False)
     given = onnx_ir.load(path)
-    proto, folder = lending.loaded(given)
+    proto, folder = lending.load_model(given)
     assert isinstance(proto, ModelProto)
     assert folder == str(tmp_path)
     assert onnx_ir.to_proto(onnx_ir.load(path)).graph.node == proto.graph.node
@@ -125,4 +125,4 @@ def test_an_ir_model_lends_a_message_and_gets_its_kind(tmp_path):
 @pytest.mark.parametrize("given", [None, 3, onnx.GraphProto()])
 def test_anything_else_is_refused_by_its_kind(given):
     with pytest.raises(InvalidModel, match=f"is needed, not {type(given).__name__}"):
-        lending.loaded(given)
+        lending.load_model(given)

@@ -266,8 +266,8 @@ def test_what_is_declared_is_taken_back_but_for_types_of_inputs_and_of_custom_op
     ],
 )
 def test_sizes_that_are_declared_are_taken_where_nothing_else_is_known(declared, inferred, made, spelled):
-    assert claims.reconciled(tensor(*declared), tensor(*inferred)) == tensor(*made)
-    assert claims.spelled(tensor(*made)) == spelled
+    assert claims.reconcile(tensor(*declared), tensor(*inferred)) == tensor(*made)
+    assert claims.spell_shape(tensor(*made)) == spelled
     assert claims.contradict(tensor(*declared), tensor(*inferred)) == (declared in [(5, "A"), (2,)])
 
 
@@ -286,13 +286,13 @@ def test_contradictions_are_told_of_each_graph_and_mended():
         ((), "h"): tensor(2, "unk__3"), ((), "z"): tensor(9), ((), "k"): tensor(1), ((), "x"): tensor(7),
         (((2, "then_branch", 0),), "v"): tensor(2), (((2, "then_branch", 0),), "w"): tensor_type(1),
     }  # fmt: skip
-    found = list(claims.contradictions(source, lambda path, name: known.get((path, name))))
+    found = list(claims.find_contradictions(source, lambda path, name: known.get((path, name))))
     assert [(c.node, c.op, c.domain, c.source, c.target, c.how, c.grade, c.remark) for c in found] == [
         ("first", "Relu", "", 14, 14, CONTRADICTED, "exact", "[3] of 'h', which is [2, ?]"),
         ("v", "Neg", "", 13, 13, CONTRADICTED, "exact", "[2, ?] of 'v', which is [2]"),
     ]
     made = ModelProto.FromString(source.SerializeToString())
-    claims.mend(made, claims.contradicted(source, lambda path, name: known.get((path, name))))
+    claims.mend(made, claims.find_contradicted(source, lambda path, name: known.get((path, name))))
     assert [value.type for value in made.graph.output] == [tensor(2, None), tensor(9)]
     assert [value.type for value in made.graph.node[2].attribute[0].g.output] == [tensor(2), tensor(2)]
 

@@ -133,7 +133,7 @@ def test_graphs_of_the_source_are_at_their_places(scope, inner):
 def test_what_steps_made_is_remembered(scope):
     node = onnx.helper.make_node("Neg", ["x"], ["new", "other"])
     scope.record(node, 12)
-    assert (scope.written("new"), scope.source_of("new"), scope.node_to_ask("new"), scope.maker("other")) == (
+    assert (scope.node_made("new"), scope.source_of("new"), scope.node_to_ask("new"), scope.maker("other")) == (
         (node, 12),
         (node, 12),
         (node, 12),
@@ -141,7 +141,7 @@ def test_what_steps_made_is_remembered(scope):
     )
     assert (scope.opset_of(node), scope.opset_of(scope.body.node[0])) == (12, 18)
     assert scope.source_of("a") == (scope.body.node[0], 18)
-    assert (scope.source_of("x"), scope.written("a")) == (None, None)
+    assert (scope.source_of("x"), scope.node_made("a")) == (None, None)
     again = onnx.helper.make_node("Abs", ["x"], ["a"])
     scope.record(again, 12)
     assert (scope.maker("a"), scope.source_of("a"), scope.opset_of(scope.body.node[0])) == (again, (again, 12), 18)
@@ -206,7 +206,7 @@ def test_the_source_stays_as_it_was_while_the_scope_is_rewritten(scope):
     scope.typed["a"] = tensor_type(10, [7])
     assert (scope.source.producer("a"), scope.producer("a").op_type) == (node, "Neg")
     assert (scope.source.shape("a"), scope.shape("a")) == ([2, 3], [7])
-    assert (scope.source.type("a"), scope.source.declared("a")) == (tensor_type(1, [2, 3]), None)
+    assert (scope.source.type("a"), scope.source.declared_type("a")) == (tensor_type(1, [2, 3]), None)
     assert (scope.source.producer("x"), scope.source.type("nothing")) == (None, None)
 
 
@@ -284,14 +284,14 @@ def test_equal_constants_are_one_initializer(scope, inner):
 def test_bytes_of_a_constant_as_another_type(scope):
     raw = onnx.numpy_helper.from_array(np.array([1, 2], np.float32), "raw")
     scope.hold("raw", raw)
-    name = scope.relabelled("raw", TensorProto.INT32, [2, 1])
+    name = scope.relabel_constant("raw", TensorProto.INT32, [2, 1])
     assert scope.array(name).tolist() == np.array([[1.0], [2.0]], np.float32).view(np.int32).tolist()
-    assert scope.relabelled("raw", TensorProto.INT64, [2]) is None
-    assert [scope.relabelled(name, TensorProto.INT32, [2]) for name in ("w", "a", "x", "c")] == [None] * 4
+    assert scope.relabel_constant("raw", TensorProto.INT64, [2]) is None
+    assert [scope.relabel_constant(name, TensorProto.INT32, [2]) for name in ("w", "a", "x", "c")] == [None] * 4
     stored = TensorProto(data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
     stored.external_data.add(key="location", value="f")
     scope.hold("stored", stored)
-    made = scope.initializers[scope.relabelled("stored", TensorProto.INT32, [2])]
+    made = scope.initializers[scope.relabel_constant("stored", TensorProto.INT32, [2])]
     assert (made.data_type, made.external_data[0].value, made.name != "stored") == (6, "f", True)
 
 

@@ -2,7 +2,7 @@
 
 import onnx.helper
 import pytest
-from opshift.passes.analysis.shapes import Shapes, granted, graph_types
+from opshift.passes.analysis.shapes import Shapes, find_granted, graph_types
 from opshift.passes.model.types import tensor_type
 
 from tests.support import model
@@ -51,17 +51,17 @@ def test_what_is_granted_of_a_computed_shape(body, inputs, dims, found):
     source.graph.value_info.append(onnx.helper.make_tensor_value_info("r", 1, dims))
     known = [2] if "Shape(r)" in body else dims
     source.graph.value_info.append(onnx.helper.make_tensor_value_info("y", 1, known))
-    assert granted(source, Shapes(graph_types(source.graph)).of) == found
+    assert find_granted(source, Shapes(graph_types(source.graph)).of) == found
 
 
 def test_a_size_is_granted_only_where_it_was_seen_before():
     io = {"inputs": "float[2,N] x, int64[2] t", "outputs": "float[B,C] out"}
     source = model("r = Reshape(x, t) q = Reshape(r, t) z = Neg(x) out = Identity(x)", 17, **io)
     told = {"x": [2, "N"], "t": [2], "r": ["unk__0", 5], "q": [7, "unk__0"], "z": ["unk__1", 2], "out": [2, "N"]}
-    assert granted(source, told.get) == {"q"}
-    assert granted(source, (told | {"q": [7, "unk__1"]}).get) == set(), "it is seen later alone"
+    assert find_granted(source, told.get) == {"q"}
+    assert find_granted(source, (told | {"q": [7, "unk__1"]}).get) == set(), "it is seen later alone"
 
 
 def test_a_shape_that_is_told_of_no_graph_grants_nothing():
     source = model("y = Neg(x)", 17, inputs="float[2] x", outputs="float[2] y")
-    assert granted(source, {}.get) == set()
+    assert find_granted(source, {}.get) == set()

@@ -54,9 +54,9 @@ def test_what_is_asked_for_by_name_comes_back_or_is_a_usage_error(op):
     if families.family(op) is None:
         assert definitions.folds(*op) == "no"
         with pytest.raises(ValueError, match="its definition is no pattern"):
-            operator_names.recognisable(name)
+            operator_names.find_recognisable(name)
         return
-    assert operator_names.recognisable(name) == op
+    assert operator_names.find_recognisable(name) == op
     assert definitions.folds(*op) == ("yes" if op in families.FAMILIES else "by name")
     back = 0
     for call, case in calls(op):

@@ -28,7 +28,7 @@ def left_of(body, *, opset=18, call="y = my.f(x)", constants="", inputs="float[2
     proto = source.graph.node[0]
     node = Node(proto, scope, opset, Builder(scope, opset, proto))
     nodes = stamp(function, node.inputs, node.outputs, {}, context.names.fresh)
-    kept = specialize.stamped(nodes, node, opset)
+    kept = specialize.specialize_stamped(nodes, node, opset)
     del source.graph.node[:]
     source.graph.node.extend(kept)
     return source
@@ -100,7 +100,7 @@ def test_a_cast_to_a_referenced_type_of_an_unknown_one_stays():
     cast.attribute.add(name="to", type=2, ref_attr_name="kind")
     last = helper.make_node("Neg", ["b"], ["y"])
     node = Node(source.graph.node[-1], scope, 18, Builder(scope, 18))
-    assert [n.op_type for n in specialize.stamped([cast, last], node, 18)] == ["Cast", "Neg"]
+    assert [n.op_type for n in specialize.specialize_stamped([cast, last], node, 18)] == ["Cast", "Neg"]
 
 
 @pytest.mark.parametrize(("kind", "to"), [("double", 11), ("float16", 10)])
@@ -164,7 +164,7 @@ def test_in_a_function_constants_stay_nodes():
     )
     scope = Scope(function, Context(source, source), 18)
     node = Node(function.node[1], scope, 18, Builder(scope, 18))
-    assert [n.op_type for n in specialize.stamped(list(function.node), node, 18)] == ["Constant", "Mul"]
+    assert [n.op_type for n in specialize.specialize_stamped(list(function.node), node, 18)] == ["Constant", "Mul"]
 
 
 # --- conditions ---------------------------------------------------------------------------------------------

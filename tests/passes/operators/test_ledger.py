@@ -62,12 +62,12 @@ def test_an_undecided_transition_is_found():
 
 def test_every_registration_names_a_transition():
     existing = {(domain, op, newer) for domain, op, _, newer in transitions()}
-    introduced = {key for key in registry.registered() if key[2] == schemas.versions(*key[:2])[0]}
-    assert registry.registered().keys() <= existing | introduced
+    introduced = {key for key in registry.all_registrations() if key[2] == schemas.versions(*key[:2])[0]}
+    assert registry.all_registrations().keys() <= existing | introduced
 
 
 def test_a_first_version_has_only_a_way_down():
-    for (domain, op, version), pair in registry.registered().items():
+    for (domain, op, version), pair in registry.all_registrations().items():
         if version == schemas.versions(domain, op)[0]:
             assert pair.up is None
             assert pair.down is not None
@@ -120,10 +120,10 @@ def test_every_operator_is_told_in_the_folder_of_its_family():
     ],
 )
 def test_a_second_registration_is_an_error(register):
-    before = registry.registered()
+    before = registry.all_registrations()
     with pytest.raises(ValueError, match="RNN 14 is already registered"):
         register()
-    assert registry.registered() == before
+    assert registry.all_registrations() == before
 
 
 @pytest.mark.parametrize(("op", "version"), [("RNN", 1), ("RNN", 8), ("RNN", 29), ("NoSuchOperator", 2)])
@@ -134,12 +134,12 @@ def test_a_registration_without_a_transition_is_an_error(op, version):
 
 def test_what_needs_nothing_says_why():
     """A registration that does nothing carries what a reader of both texts found."""
-    silent = [key for key, pair in registry.registered().items() if not (pair.up or pair.down or pair.why)]
+    silent = [key for key, pair in registry.all_registrations().items() if not (pair.up or pair.down or pair.why)]
     assert not silent
 
 
 def test_every_step_says_what_it_does():
     """Reports and tables show the sentence; a docstring is gone under `python -OO`."""
-    steps = {s for pair in registry.registered().values() if not pair.why for s in (pair.up, pair.down) if s}
+    steps = {s for pair in registry.all_registrations().values() if not pair.why for s in (pair.up, pair.down) if s}
     assert len(steps) > 250
     assert not {step.__qualname__ for step in steps if sentence_of(step) == step.__name__.replace("_", " ")}

@@ -170,7 +170,7 @@ def test_changes_name_node_operator_and_grade():
 
 def test_it_is_all_the_same_who_looked_at_the_model():
     for export in store.sample("torch")[::24]:
-        given, own = (optimize.attempt(export.model, survey=s) for s in (convert.checked(export.model), None))
+        given, own = (optimize.attempt(export.model, survey=s) for s in (convert.check_model(export.model), None))
         assert given.model == own.model
         assert (given.changes, given.before, given.after) == (own.changes, own.before, own.after)
 

@@ -30,7 +30,7 @@ def test_both_directions_of_a_boundary():
     assert registry.step("", "Clip", 12) is registry.step("ai.onnx.ml", "Clip", 11) is None
     registry.same(["Clip", "Max"], 12, "wording only")
     assert registry.step("", "Max", 12) == registry.step("", "Clip", 12) == Pair(why="wording only")
-    assert registry.registered().keys() == {("", "Clip", 11), ("", "Clip", 12), ("", "Max", 12)}
+    assert registry.all_registrations().keys() == {("", "Clip", 11), ("", "Clip", 12), ("", "Max", 12)}
 
 
 @pytest.mark.parametrize(

@@ -120,12 +120,12 @@ def test_the_stage_goes_to_all_that_is_made_and_the_split_to_none(planned):
 
 @pytest.mark.newest
 def test_plans_are_lost_for_what_is_no_operand_any_more(planned):
-    assert replace.lost_plans(planned.proto, True) == {'"x"', '"k"', '"y"', '"z"'}
-    assert replace.lost_plans(planned.proto, False) == set()
+    assert replace.find_lost_plans(planned.proto, True) == {'"x"', '"k"', '"y"', '"z"'}
+    assert replace.find_lost_plans(planned.proto, False) == set()
     planned.inputs = ["x"]
     planned.outputs = ["y"]
-    assert replace.lost_plans(planned.proto, False) == {'"k"', '"z"'}
+    assert replace.find_lost_plans(planned.proto, False) == {'"k"', '"z"'}
     replace.drop_stale_shards(planned.proto)
     kept = [[spec.tensor_name for spec in held.sharding_spec] for held in planned.proto.device_configurations]
     assert kept == [["x", "y"], []]
-    assert replace.lost_plans(onnx.NodeProto(), True) == set()
+    assert replace.find_lost_plans(onnx.NodeProto(), True) == set()

@@ -1,7 +1,7 @@
 """Operators are named alone, with their domain, or by their domain, and misspelt ones are told what is meant."""
 
 import pytest
-from opshift.passes.stages.operator_names import as_names, named, operator
+from opshift.passes.stages.operator_names import as_names, find_named, parse_operator
 
 from tests.support import model
 
@@ -17,17 +17,17 @@ def test_one_name_is_not_taken_for_its_letters():
     ("name", "op"), [("Relu", ("", "Relu")), ("ai.onnx::Relu", ("", "Relu")), ("a::b::C", ("a::b", "C"))]
 )
 def test_an_operator_is_named_with_its_domain_or_without(name, op):
-    assert operator(name) == op
+    assert parse_operator(name) == op
 
 
 def test_operators_are_named_one_by_one_and_by_domain():
     used = [("", "Relu"), ("my", "F"), ("my", "A")]
-    assert named(RELU, ["Relu"], None, used) == [("", "Relu")]
-    assert named(RELU, [], "my", used) == [("my", "A"), ("my", "F")]
-    assert named(RELU, ["Gelu"], "com.microsoft", used) == [("", "Gelu")]
+    assert find_named(RELU, ["Relu"], None, used) == [("", "Relu")]
+    assert find_named(RELU, [], "my", used) == [("my", "A"), ("my", "F")]
+    assert find_named(RELU, ["Gelu"], "com.microsoft", used) == [("", "Gelu")]
     with pytest.raises(ValueError, match="no operator of domain 'me'; it uses"):
-        named(RELU, [], "me", used)
+        find_named(RELU, [], "me", used)
     with pytest.raises(ValueError, match=r"no operator of domain 'ai.onx'; did you mean 'ai.onnx'\?"):
-        named(RELU, [], "ai.onx", used)
+        find_named(RELU, [], "ai.onx", used)
     with pytest.raises(ValueError, match="unknown operator 'my::G'"):
-        named(RELU, ["my::G"], None, used)
+        find_named(RELU, ["my::G"], None, used)

@@ -5,7 +5,7 @@ import onnx.shape_inference
 import pytest
 from opshift.passes.analysis.inferring import corrected
 from opshift.passes.analysis.inferring.cases import BY_OP, CASES
-from opshift.passes.analysis.scope import inferred as inferred_scope
+from opshift.passes.analysis.scope import open_main_graph as inferred_scope
 from opshift.passes.model.types import dims_of, has_shape
 
 from tests.support import model

@@ -144,5 +144,8 @@ def test_axes_and_steps_are_lists_where_nothing_more_is_known():
     node = onnx.parser.parse_node("y = Slice(x, s, e, a, p)")
     few, some = tensor_type(TensorProto.INT32), tensor_type(TensorProto.INT32, [2])
     wide = tensor_type(TensorProto.INT64, [None])
-    assert open_slices.lists(node, {"a": few, "x": few}) == {"a": tensor_type(TensorProto.INT32, [None]), "p": wide}
-    assert open_slices.lists(node, {"a": some, "p": wide}) == {}
+    assert open_slices.type_lists(node, {"a": few, "x": few}) == {
+        "a": tensor_type(TensorProto.INT32, [None]),
+        "p": wide,
+    }
+    assert open_slices.type_lists(node, {"a": some, "p": wide}) == {}

@@ -150,9 +150,9 @@ def test_what_an_older_onnx_knows_less_of():
         "e": tensor_type(1, ["unk__1"]),
         "f": tensor_type(1, ["N", 3]),
     }
-    assert type_inference._known_less(source, [Shapes(types)]) == {"a", "e"}
+    assert type_inference._find_less_known(source, [Shapes(types)]) == {"a", "e"}
     types["b"] = tensor_type(1, [None])
-    assert type_inference._known_less(source, [Shapes(types)]) == {"a", "b", "e"}
+    assert type_inference._find_less_known(source, [Shapes(types)]) == {"a", "b", "e"}
 
 
 @pytest.mark.parametrize(

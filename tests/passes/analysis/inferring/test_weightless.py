@@ -107,9 +107,9 @@ def test_no_room_is_made_for_vectors_that_claim_too_much():
         tensor_type(1, [None]),
         tensor_type(1, [length + 1, 2]),
     ]
-    assert weightless.short(tensor_type(1, [length])) == tensor_type(1, [length])
+    assert weightless.shorten(tensor_type(1, [length])) == tensor_type(1, [length])
     kind = tensor_type(1, [length + 1])
-    assert (weightless.short(kind), kind) == (tensor_type(1, [None]), tensor_type(1, [length + 1]))
+    assert (weightless.shorten(kind), kind) == (tensor_type(1, [None]), tensor_type(1, [length + 1]))
 
 
 def test_the_only_domain_has_one_name():

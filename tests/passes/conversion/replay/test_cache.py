@@ -10,7 +10,7 @@ from opshift.passes.analysis.trust import TAKEN
 from opshift.passes.conversion import convert
 from opshift.passes.conversion.replay import bulk as patch
 from opshift.passes.conversion.replay import cache
-from opshift.passes.conversion.replay.switch import EARLIEST, USUAL, replayed_from
+from opshift.passes.conversion.replay.switch import EARLIEST, USUAL, replay_from
 from opshift.passes.model.messages import ModelProto
 
 from tests import pairs
@@ -57,13 +57,13 @@ def check_replayed(
     source: ModelProto, target: int, monkeypatch: pytest.MonkeyPatch, least: int = 1, **asked: Any
 ) -> ModelProto:
     """The same bytes, changes and refusals with scripts and without."""
-    played, play = [], cache._played
+    played, play = [], cache._play
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "_played", lambda *given: played.append(1) or play(*given))
-        with replayed_from(EARLIEST):
+        patch.setattr(cache, "_play", lambda *given: played.append(1) or play(*given))
+        with replay_from(EARLIEST):
             found = convert.attempt(source, {"": target}, **asked)
     assert len(played) >= least
-    with replayed_from(None):
+    with replay_from(None):
         expected = convert.attempt(source, {"": target}, **asked)
     assert found.refusals == expected.refusals
     assert found.changes == expected.changes
@@ -155,7 +155,7 @@ def test_answers_tell_calls_apart() -> None:
         outputs="float[2,1,4] a, float[2,3,1] b, float[2,1,4] c, float[2,3,1] d",
         constants="int64[1] one = {1}, int64[1] two = {2}",
     )
-    with replayed_from(EARLIEST):
+    with replay_from(EARLIEST):
         made = convert.convert(source, {"": 13}).model
     assert made is not None
     assert [list(node.attribute[0].ints) for node in made.graph.node] == [[1], [2], [1], [2]]
@@ -212,7 +212,7 @@ def test_graphs_and_functions_hold_constants_each_in_its_way(monkeypatch: pytest
 def test_a_call_that_refuses_is_looked_at_by_the_steps() -> None:
     """Each refusal names its own node."""
     source = model("a = Celu(x) b = Celu(x) c = Celu(x)", 12, inputs="x", outputs="a, b, c")
-    with replayed_from(EARLIEST):
+    with replay_from(EARLIEST):
         result = convert.attempt(source, {"": 11})
     assert [refusal.node for refusal in result.refusals] == ["a", "b", "c"]
 
@@ -224,8 +224,8 @@ def test_a_few_calls_of_a_kind_are_done_by_the_steps(
     """Learning does not pay for them."""
     body = " ".join(f"v{i + 1} = LayerNormalization(v{i}, s)" for i in range(calls))
     source = model(body, 17, inputs="float[2,3] v0, float[3] s", outputs=f"float[2,3] v{calls}")
-    played, play = [], cache._played
-    monkeypatch.setattr(cache, "_played", lambda *given: played.append(1) or play(*given))
+    played, play = [], cache._play
+    monkeypatch.setattr(cache, "_play", lambda *given: played.append(1) or play(*given))
     assert convert.attempt(source, {"": 16}).model is not None
     assert len(played) == replayed
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import NodeProto, TensorProto
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.conversion.replay import recording
-from opshift.passes.conversion.replay.recording import INPUTS, NAME, OUTPUTS, Event, Stage, Unasked, Unrepeatable
+from opshift.passes.conversion.replay.recording import INPUTS, NAME, OUTPUTS, Event, StandInScope, Unasked, Unrepeatable
 from opshift.passes.model import tensors
 from opshift.passes.model.types import tensor_type
 
@@ -29,7 +29,7 @@ def real():
 
 def stage(real, *names, op="Relu", outputs=("b",), domain=""):
     stand_in = NodeProto(op_type=op, domain=domain, input=X[: len(names)], output=OUTPUTS[: len(outputs)])
-    return Stage(
+    return StandInScope(
         real, {**dict(zip(X, names, strict=False)), **dict(zip(OUTPUTS, outputs, strict=False)), NAME: "n"}, stand_in
     )
 
@@ -98,7 +98,7 @@ def test_constants_are_answers_unless_they_are_large(real):
     [
         lambda made: made.producer(X[0]),
         lambda made: made.held(Y[0]),
-        lambda made: made.relabelled(X[0], 1, [3]),
+        lambda made: made.relabel_constant(X[0], 1, [3]),
         lambda made: made.hold("v", TensorProto()),
         lambda made: made.declare(X[0]),
         lambda made: made.dissolve(Y[0], []),
@@ -132,14 +132,14 @@ def test_what_steps_state_counts(real):
     made = stage(real, "a", "d")
     made.typed[X[1]] = tensor_type(10, [5])
     assert (made.shape(X[1]), made.rank(X[1]), made.elem_type(X[1]), made.stated_elem_type(X[1])) == ([5], 1, 10, 10)
-    assert (made.type(X[1]), made.stated(X[1])) == (tensor_type(10, [5]), tensor_type(10, [5]))
+    assert (made.type(X[1]), made.stated_type(X[1])) == (tensor_type(10, [5]), tensor_type(10, [5]))
     made.notice(X[1], None)
     assert not made.asked
     made.typed[X[1]] = tensor_type(10)
-    assert made.stated(X[1]) == made.own_type(X[1]) == tensor_type(10)
+    assert made.stated_type(X[1]) == made.own_type(X[1]) == tensor_type(10)
     assert [kind for kind, _, _ in made.asked] == ["stated", "type"]
     made.typed[X[0]] = tensor_type(10)
-    assert made.stated(X[0]) == made.own_type(X[0]) == tensor_type(1, [2, 3])
+    assert made.stated_type(X[0]) == made.own_type(X[0]) == tensor_type(1, [2, 3])
 
 
 def test_what_is_seeded_holds_where_nothing_better_is_known(real):

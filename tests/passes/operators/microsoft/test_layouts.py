@@ -238,13 +238,13 @@ def test_without_evidence_the_option_is_named(width):
     before, after = one(width, 32, 3, direct=True)
     assert blocks.blocks(after, None).width == 0
     assert "--nchwc-width 8 (AVX2) or 16 (AVX-512, NEON)" in refusal(after)
-    with blocks.taken_as(width):
+    with blocks.assume_width(width):
         same(before, undone(after))
 
 
 def test_a_width_that_sizes_contradict_is_refused(width):
     _, after = one(width, 8, 3, direct=True)
-    with blocks.taken_as(24 - width):
+    with blocks.assume_width(24 - width):
         assert "its sizes are not those of blocks" in refusal(after)
 
 
