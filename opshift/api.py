@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files import formats
-from opshift.files.lending import lent, loaded, rewriting
+from opshift.files.lending import lent, load_model, rewriting
 from opshift.passes import goals
 from opshift.passes.changes import Change, worst
 from opshift.passes.conversion import convert
@@ -409,7 +409,7 @@ def verify(
     """
     wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
     with heard(progress):
-        one, other = (Side(*loaded(model), _network(model)) for model in (before, after))
+        one, other = (Side(*load_model(model), _network(model)) for model in (before, after))
         convert.check_model(one.model)
         convert.check_model(other.model)
         return compare_models(one, other, checked(wanted, one.model), exact=exact)

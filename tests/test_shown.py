@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 import onnx
 import pytest
 
-from opshift.cli.parser import Misuse, parsed
+from opshift.cli.parser import Misuse, parse_arguments
 from tests.test_docs import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -111,7 +111,7 @@ def typed() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "line"), typed())
 def test_commands_in_passing_are_understood(page, line):
     try:
-        options = parsed(shlex.split(line, comments=True)[1:])
+        options = parse_arguments(shlex.split(line, comments=True)[1:])
     except Misuse as misuse:
         pytest.fail(f"{page}: {line}: {misuse}")
     assert options.command

@@ -15,7 +15,7 @@ from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import formats, model_file
 from opshift.files.external import THRESHOLD
-from opshift.files.writing import told, writing
+from opshift.files.writing import write_beside, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
@@ -108,7 +108,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     """The goal of `opshift inline`."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
-    names = (*options.op, *(_denied(Path(options.deny)) if options.deny else ()))
+    names = (*options.op, *(_read_deny_list(Path(options.deny)) if options.deny else ()))
     named = bool(names or options.portable) or options.domain is not None or options.target is not None
     if not named and not _fixing(options):
         raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target; or what to fix")
@@ -124,7 +124,7 @@ GOALS = {"convert": convert_goal, "fold": fold_goal, "inline": inline_goal, "opt
 """The verbs that rewrite models. They differ in their goals alone."""
 
 
-def _denied(path: Path) -> list[str]:
+def _read_deny_list(path: Path) -> list[str]:
     """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
     from opshift.passes.backends.door import loads, text_of
 
@@ -149,7 +149,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
         THRESHOLD if options.threshold is None else options.threshold,
         not options.no_verify,
         options.dry_run,
-        wanted=_asked(options),
+        wanted=_read_inputs(options),
         trying=_trying(options, goal),
         nchwc_width=options.nchwc_width,
     )
@@ -166,7 +166,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
             with report(outcome):
                 pass
     if options.format == "json":
-        print(documents.written(options.command, documents.as_facts(outcome)))
+        print(documents.render_document(options.command, documents.as_facts(outcome)))
     elif code != DONE or not options.quiet:
         stages = options.verbose or options.dry_run
         display.show(outcome, _console(), verbose=options.verbose, stages=stages)
@@ -198,7 +198,7 @@ def _report(
     """The page, which stands once what it tells of does; what changed is drawn of two models."""
     from opshift.cli import report
 
-    return told(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
+    return write_beside(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
 
 
 def _file(path: str | None) -> str | None:
@@ -206,7 +206,7 @@ def _file(path: str | None) -> str | None:
     return path if path is not None and path.endswith(".npz") else None
 
 
-def _asked(options: argparse.Namespace) -> Asked:
+def _read_inputs(options: argparse.Namespace) -> Asked:
     return asked(
         options.inputs,
         options.input_shape,
@@ -243,7 +243,9 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
 
         results = batch.run(jobs, options.jobs, options.backend, tell)
     if options.format == "json":
-        print(documents.written(options.command, {"models": [documents.of_result(result) for result in results]}))
+        print(
+            documents.render_document(options.command, {"models": [documents.of_result(result) for result in results]})
+        )
     elif not options.quiet or any(result.code for result in results):
         display.summarize(results, console)
     return max(result.code for result in results)
@@ -266,7 +268,7 @@ def verify(options: argparse.Namespace) -> int:
     before, after = (_side(path) for path in (options.before, options.after))
     for side in (before, after):
         engine.check_model(side.model)
-    wanted = checked(_asked(options), before.model)
+    wanted = checked(_read_inputs(options), before.model)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         found = compare_models(before, after, wanted, exact=options.exact)
@@ -283,9 +285,9 @@ def verify(options: argparse.Namespace) -> int:
         with _report(options, whole):
             pass
     if options.format == "json":
-        print(documents.written(options.command, asdict(found)))
+        print(documents.render_document(options.command, asdict(found)))
     elif not found.equal or not options.quiet:
-        lines = [outcome_.verdict(found), *outcome_.measured(found)]
+        lines = [outcome_.verdict(found), *outcome_.describe_measurements(found)]
         print("\n".join(lines + (outcome_.proof_details(found) if options.verbose else [])))
     return code_of(found)
 
@@ -295,7 +297,7 @@ def _replay(options: argparse.Namespace) -> int:
     from opshift.jobs import evidence
     from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
 
-    held = evidence.read(options.evidence)
+    held = evidence.read_evidence(options.evidence)
     why = evidence.mismatch(held, options.before, options.after)
     if why:
         raise ValueError(why)
@@ -315,11 +317,15 @@ def _replay(options: argparse.Namespace) -> int:
         found = verify_apart(
             before, after, grade=how["grade"], wanted=wanted, plain=how["plain"], promise=how["promise"]
         )
-    said = evidence.replayed(held, found)
+    said = evidence.compare_proofs(held, found)
     parts = f"{outcome_.several(len(held['regions']), 'kind')} of changed parts"
     lines = said or [f"the evidence holds: {held['status']}, {parts} proved again"]
     if options.format == "json":
-        print(documents.written(options.command, {"holds": not said, "differs": said, "verification": asdict(found)}))
+        print(
+            documents.render_document(
+                options.command, {"holds": not said, "differs": said, "verification": asdict(found)}
+            )
+        )
     else:
         print("\n".join(lines))
     return DIFFERENT if said else DONE
@@ -349,7 +355,7 @@ def inspect(options: argparse.Namespace) -> int:
     tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
     reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
     if options.format == "json":
-        print(documents.written(options.command, documents.of_inspection(found, held, of, reach)))
+        print(documents.render_document(options.command, documents.of_inspection(found, held, of, reach)))
     else:
         display.inspection(found, held, of, reach, _console(), verbose=options.verbose)
     return DONE
@@ -378,7 +384,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goa
         tries,
     )
     if options.format == "json":
-        print(documents.written(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
+        print(documents.render_document(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
     return REFUSED if result.refusals else DONE
@@ -414,7 +420,7 @@ def targets(options: argparse.Namespace) -> int:
 
     if options.format == "json":
         print(
-            documents.written(
+            documents.render_document(
                 options.command, {"targets": {name: documents.of_backend(target) for name, target in known().items()}}
             )
         )

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
 from opshift.cli import idle
-from opshift.cli.printing import counted, printable
+from opshift.cli.printing import join_names, printable
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.outcome import (
@@ -19,8 +19,8 @@ from opshift.jobs.outcome import (
     Knowledge,
     Outcome,
     Prospect,
-    blamed,
-    measured,
+    find_blamed,
+    describe_measurements,
     several,
     stage_lines,
     verdict,
@@ -60,12 +60,12 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
     if verbose or not outcome.refusals:
         for line in _changes(outcome.changes):
             say(line, console)
-    stays = _refused(outcome.stays, verbose=verbose, said="stays on floats")
-    unread = _refused(outcome.unread, verbose=verbose, said="not read")
+    stays = _describe_refusals(outcome.stays, verbose=verbose, said="stays on floats")
+    unread = _describe_refusals(outcome.unread, verbose=verbose, said="not read")
     types = _types(outcome, verbose=verbose) if outcome.types is not None or outcome.deviations else []
-    for line in [*idle.told(outcome), *types, *stays, *unread, *_taken_back(outcome.taken_back)]:
+    for line in [*idle.describe_idle(outcome), *types, *stays, *unread, *_describe_taken_back(outcome.taken_back)]:
         say(line, console)
-    for line in _refused(outcome.refusals, verbose=verbose):
+    for line in _describe_refusals(outcome.refusals, verbose=verbose):
         say(line, console, style="red")
     for need in outcome.needs:
         say(f"left to you: {need}", console)
@@ -112,7 +112,7 @@ def inspection(
     verbose: bool = False,
 ) -> None:
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
-    _tabulate(_described(found, held, of, verbose=verbose), console)
+    _tabulate(_describe_model(found, held, of, verbose=verbose), console)
     if not reach:
         say("opsets that can be reached: --reach tries each, --opset N one", console)
         return
@@ -121,17 +121,17 @@ def inspection(
     own = found.opsets.get("", 0)
     for run in _runs(blocked):
         nearest = run[-1] if run[-1] < own else run[0]
-        for line in _refused(reach[nearest].refusals, verbose=verbose, said=f"not at {_ranges(run)}"):
+        for line in _describe_refusals(reach[nearest].refusals, verbose=verbose, said=f"not at {_ranges(run)}"):
             say(line, console)
 
 
-def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
+def _describe_model(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
     """Rows of what a model consists of."""
     rows = [row[:2] for row in _rows(found, found)]
     missing = [location for location, size in held.files.items() if size is None]
     if there := len(held.files) - len(missing):
         rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))
-    rows += [("data not there", counted(missing))] if missing else []
+    rows += [("data not there", join_names(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
         shown = list(values.items())[: None if verbose else _SHOWN]
         rows += [(f"{label} {name}", kind) for name, kind in shown]
@@ -155,14 +155,14 @@ def _described(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> lis
 def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
     """What a target thinks of a model, the nodes of one operator and one reason in one line."""
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
-    for line in _known(held.known):
+    for line in _describe_known(held.known):
         say(line, console)
-    for line in _refused(held.obstacles, verbose=verbose, said="not read"):
+    for line in _describe_refusals(held.obstacles, verbose=verbose, said="not read"):
         say(line, console)
     if not held.refusals:
         for line in _changes(held.changes):
             say(f"would be rewritten: {line}", console)
-    for line in _refused(held.refusals, verbose=verbose, said="would be refused"):
+    for line in _describe_refusals(held.refusals, verbose=verbose, said="would be refused"):
         say(line, console, style="red")
     for need in held.needs:
         say(f"left to you: {need}", console)
@@ -177,7 +177,7 @@ def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: 
         say(_as_it_is(held), console)
 
 
-def _known(held: Sequence[Knowledge]) -> list[str]:
+def _describe_known(held: Sequence[Knowledge]) -> list[str]:
     """One line for each word; of what nobody knows with the reasons."""
     from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN
 
@@ -314,7 +314,7 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     return lines
 
 
-def _taken_back(found: Sequence[TakenBack]) -> list[str]:
+def _describe_taken_back(found: Sequence[TakenBack]) -> list[str]:
     """One line for each operator and manner, with the first node and what was seen there."""
     groups: dict[tuple[str, str], list[TakenBack]] = {}
     for back in found:
@@ -328,20 +328,20 @@ def _taken_back(found: Sequence[TakenBack]) -> list[str]:
 def _closing(outcome: Outcome) -> list[str]:
     spent = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
     if outcome.after is None:
-        return [f"time: {spent}", _missed(outcome)]
+        return [f"time: {spent}", _describe_miss(outcome)]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
     if outcome.tried is not None:
         from opshift.cli import trying
 
-        lines += trying.told(outcome.tried)
+        lines += trying.describe_trial(outcome.tried)
         if not outcome.tried.agrees:
             return [*lines, trying.ending(outcome.tried)]
     said = verdict(outcome.verification) if outcome.verification is not None else "not verified"
     back = outcome.types is not None and outcome.grade == "narrowed" and outcome.verification is not None
     lines.append(f"with the types put back {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
     if outcome.verification is not None:
-        lines += measured(outcome.verification)
-    lines += [f"done there: {line}" for line in _changes(blamed(outcome))]
+        lines += describe_measurements(outcome.verification)
+    lines += [f"done there: {line}" for line in _changes(find_blamed(outcome))]
     return [*lines, _ending(outcome)]
 
 
@@ -353,22 +353,22 @@ def _ending(outcome: Outcome) -> str:
     if found is None:
         return "not written: a dry run"
     if found.status == "unverified":
-        return outcome_.unproved(found)
+        return outcome_.explain_unproved(found)
     try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
     return f"not written: the outputs differ{try_}"
 
 
-def _refused(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
+def _describe_refusals(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
     lines = list(map(str, refusals)) if verbose else grouped(refusals)
     counted = any(re.search(r"\band \d+ more\b", line) for line in lines) and not verbose
     return [f"{said}: {line}" for line in lines] + [f"-v lists all {len(refusals)}"] * counted
 
 
-def _missed(outcome: Outcome) -> str:
+def _describe_miss(outcome: Outcome) -> str:
     """The verdict on a model that cannot be had: what stands in its way, and what to try."""
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
     own = outcome.before.opsets.get("")
-    told = f"not written: {counted(ops)} cannot be expressed {outcome.target}".rstrip()
+    told = f"not written: {join_names(ops)} cannot be expressed {outcome.target}".rstrip()
     if outcome.nearest is not None and outcome.nearest == own:
         told += f", nor at any opset between that and {own}"
     return f"{told}; try {', or '.join(outcome.tries)}" if outcome.tries else told
@@ -385,10 +385,10 @@ def _bytes(size: int) -> str:
 def line(result: FileResult) -> str:
     """What became of a model, in one line."""
     place = f"{result.source} -> {result.output}" if result.output else result.source
-    return f"{NAMES[result.code]}: {place}: {_told(result)}"
+    return f"{NAMES[result.code]}: {place}: {_describe_proof(result)}"
 
 
-def _told(result: FileResult) -> str:
+def _describe_proof(result: FileResult) -> str:
     outcome = result.outcome
     if result.why or outcome is None:
         return result.why
@@ -412,7 +412,7 @@ def summarize(results: Sequence[FileResult], console: Console | None) -> None:
 
         table = _table("model", "", "opset", "what was done")
         for result in results:
-            cells = (result.source, NAMES[result.code], _opsets(result.outcome), _told(result))
+            cells = (result.source, NAMES[result.code], _opsets(result.outcome), _describe_proof(result))
             table.add_row(*(Text(printable(cell)) for cell in cells), style="red" if result.code else None)
         console.print(table)
     counted = Counter(result.code for result in results)

@@ -29,7 +29,7 @@ def check(options: argparse.Namespace) -> None:
     if options.no_verify and not getattr(options, "try_", None):
         for name in _RUN:
             if getattr(options, name) is not None:
-                raise ValueError(f"{_typed(name)} is about a run of both forms, and --no-verify is none")
+                raise ValueError(f"{_spell_type(name)} is about a run of both forms, and --no-verify is none")
     if getattr(options, "types", None) and options.evidence is not None:
         raise ValueError("--evidence is of two models with the same types; give no --types")
     if options.out_dir is None and (options.jobs is not None or options.backend is not None):
@@ -37,8 +37,8 @@ def check(options: argparse.Namespace) -> None:
     if options.out_dir is not None:
         for name in _ONE:
             if getattr(options, name):
-                raise ValueError(f"{_typed(name)} is for one model; give no --out-dir")
+                raise ValueError(f"{_spell_type(name)} is for one model; give no --out-dir")
 
 
-def _typed(name: str) -> str:
+def _spell_type(name: str) -> str:
     return f"--{name.replace('_', '-')}"

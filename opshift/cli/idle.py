@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from opshift.cli.printing import counted
+from opshift.cli.printing import join_names
 from opshift.jobs.outcome import Outcome
 from opshift.passes.records import replace
 
 
-def told(outcome: Outcome) -> list[str]:
+def describe_idle(outcome: Outcome) -> list[str]:
     """That nothing was found, line by line; nothing of what is refused."""
     lines = ["nothing to fold"] if outcome.folded == 0 and not outcome.taken_back else []
     if outcome.absent:
-        lines.append(f"nothing to inline: the model has no {counted(outcome.absent)}")
+        lines.append(f"nothing to inline: the model has no {join_names(outcome.absent)}")
     return lines or (["nothing to do: the model is as it is asked for"] if _is_equal(outcome) else [])
 
 

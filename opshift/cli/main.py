@@ -13,7 +13,7 @@ from io import TextIOWrapper
 from itertools import pairwise
 
 from opshift.cli.interrupts import interruptible
-from opshift.cli.parser import parsed, verb
+from opshift.cli.parser import parse_arguments, verb
 from opshift.cli.printing import printable
 from opshift.jobs.exit_codes import DEFECT, INTERRUPTED, UNHEARD, UNWRITABLE, fault
 from opshift.passes.process import freeze
@@ -26,14 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.Namespace(format="json" if _wants_json(typed) else "text", command=verb(typed))
     try:
         with interruptible():
-            options = parsed(typed)
+            options = parse_arguments(typed)
             options.typed = typed
             from opshift.cli import commands
 
             if not gc.isenabled():
                 freeze()  # what is imported stays, and need not be looked through
                 gc.enable()
-            with _piped(options):
+            with _stand_for_pipes(options):
                 make_goal = commands.GOALS.get(options.command)
                 if make_goal is not None:
                     code = commands.rewrite_models(options, make_goal(options))
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(options, INTERRUPTED, "interrupted")
     except Exception as error:
         if isinstance(error, OSError) and (mute := _mute(error)) is not None:
-            return _unprinted(mute)
+            return _end_unprinted(mute)
         named = (getattr(options, name, None) for name in ("model", "before", "after"))
         code, lines = fault(error, *filter(None, named))
         if code == DEFECT and os.environ.get("OPSHIFT_DEBUG"):
@@ -53,14 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(options, code, *lines)
 
 
-def _piped(options: argparse.Namespace) -> AbstractContextManager[None]:
+def _stand_for_pipes(options: argparse.Namespace) -> AbstractContextManager[None]:
     """Let files stand for pipes that are named; what that needs is slow to import."""
     named = [getattr(options, name, None) or "" for name in ("model", "before", "after", "output")]
     if not any(path == "-" or path.startswith(("/dev/", "/proc/")) for path in named):
         return nullcontext()
-    from opshift.cli.piping import piped
+    from opshift.cli.piping import stand_for_pipes
 
-    return piped(options)
+    return stand_for_pipes(options)
 
 
 def _prepare_streams() -> None:
@@ -93,7 +93,7 @@ def _mute(error: OSError) -> OSError | None:
     return error if error.filename is None and error.errno in _FULL else None  # of text that no buffer holds any more
 
 
-def _unprinted(why: OSError) -> int:
+def _end_unprinted(why: OSError) -> int:
     """End with a standard output that cannot be written; closing it must not complain once more."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -107,9 +107,11 @@ def _fail(options: argparse.Namespace, code: int, *lines: str) -> int:
         try:
             from opshift.jobs import documents
 
-            print(documents.written(getattr(options, "command", ""), documents.failure(code, lines)), flush=True)
+            print(
+                documents.render_document(getattr(options, "command", ""), documents.failure(code, lines)), flush=True
+            )
         except OSError as error:
-            return _unprinted(error)
+            return _end_unprinted(error)
         except ImportError:  # of onnx, which it is about
             pass
     with suppress(OSError):  # the code tells it, too

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from opshift.files import formats
-from opshift.files.writing import followed, writing
+from opshift.files.writing import follow_link, writing
 
 _OTHERS = {
     ".engine", ".gz", ".h5", ".html", ".json", ".keras", ".mlmodel", ".npz", ".onnxtxt", ".pbtxt", ".plan", ".pt",
@@ -33,7 +33,7 @@ def output(options: argparse.Namespace, label: str) -> Path:
     model = Path(options.model)
     suffix = ".onnx" if formats.is_foreign(model) else model.suffix or ".onnx"
     beside = model.parent / f"{model.stem}.{label}{suffix}"
-    found = followed(Path(options.output) if options.output else beside)
+    found = follow_link(Path(options.output) if options.output else beside)
     if options.output and found.suffix.lower() in _OTHERS:
         raise ValueError(f"{found}: models are written as ONNX; name a file that ends in .onnx")
     with writing(found):

@@ -22,7 +22,7 @@ _SHORT = 200
 """Characters of a path that every system opens as it is."""
 
 
-def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What was typed; raises `Misuse` for what has no meaning."""
     typed = sys.argv[1:] if arguments is None else arguments
     parser = _parser(verb(typed))
@@ -47,7 +47,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             setattr(options, name, _single(path, own))
     for name, held in vars(options).items():
         if name in _PATHS and held:
-            setattr(options, name, list(map(_opened, held)) if isinstance(held, list) else _opened(held))
+            setattr(options, name, list(map(_system_path, held)) if isinstance(held, list) else _system_path(held))
     return options
 
 
@@ -71,7 +71,7 @@ def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
         options.model, options.output = [*options.paths, None][:2]
 
 
-def _opened(path: str) -> str:
+def _system_path(path: str) -> str:
     """A path as the system opens it: Windows wants a prefix in front of long ones."""
     if len(path) < _SHORT or "://" in path or any(wild in path for wild in "*?["):
         return path
@@ -84,9 +84,9 @@ def _single(path: str, parser: Parser) -> str:
     """The one model that wildcards stand for."""
     if not any(wild in path for wild in "*?["):
         return path
-    from opshift.files.urls import named
+    from opshift.files.urls import expand_paths
 
-    found = named([path], folders=False)
+    found = expand_paths([path], folders=False)
     if len(found) > 1:
         raise Misuse(f"{path} stands for {len(found)} models; name one, or --out-dir for all", parser)
     return found[0]

@@ -22,7 +22,7 @@ _OPEN = re.compile(r"/dev/stdin|(/dev|/proc/self)/fd/\d+")
 
 
 @contextmanager
-def piped(options: argparse.Namespace) -> Iterator[None]:
+def stand_for_pipes(options: argparse.Namespace) -> Iterator[None]:
     """Let a command read files in the place of pipes, and write one whose bytes then go to the standard output.
 
     Its words go to the standard error stream where the model goes to the standard output.
@@ -42,7 +42,7 @@ def piped(options: argparse.Namespace) -> Iterator[None]:
     output = sys.stdout
     with scratch() as folder:
         shown = {name: getattr(options, name) for name in given}
-        names = {_spooled(options, name, folder): _called(path) for name, path in shown.items()}
+        names = {_spool(options, name, folder): _called(path) for name, path in shown.items()}
         if to_standard:
             if output.isatty():
                 raise ValueError("a model is nothing for a terminal to show; let its bytes go to a file or a pipe")
@@ -55,7 +55,7 @@ def piped(options: argparse.Namespace) -> Iterator[None]:
             with redirect_stdout(_Words(sys.stderr if to_standard else output, names)):
                 yield
         except InvalidModel as error:
-            raise InvalidModel(_renamed(str(error), names)) from None
+            raise InvalidModel(_rename(str(error), names)) from None
         if to_standard and os.path.exists(options.output):
             with open(options.output, "rb") as made:
                 shutil.copyfileobj(made, output.buffer)
@@ -74,7 +74,7 @@ def _is_pipe(path: str | None) -> bool:
         return False
 
 
-def _spooled(options: argparse.Namespace, name: str, folder: str) -> str:
+def _spool(options: argparse.Namespace, name: str, folder: str) -> str:
     """The path of a file with what comes by a pipe, which is what the command reads from now on."""
     path, file = getattr(options, name), os.path.join(folder, f"{name}.onnx")
     with open(file, "wb") as made:
@@ -97,7 +97,7 @@ def _embed(options: argparse.Namespace) -> None:
     options.external_data = "none"
 
 
-def _renamed(text: str, names: Mapping[str, str]) -> str:
+def _rename(text: str, names: Mapping[str, str]) -> str:
     for path, name in names.items():
         text = text.replace(path, name)
     return text
@@ -110,7 +110,7 @@ class _Words:
         self._stream, self._names = stream, names
 
     def write(self, text: str) -> int:
-        return int(self._stream.write(_renamed(text, self._names)))
+        return int(self._stream.write(_rename(text, self._names)))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -25,7 +25,7 @@ def document(text: str) -> None:
     print(text, end="")
 
 
-def counted(names: Sequence[str], most: int = 3) -> str:
+def join_names(names: Sequence[str], most: int = 3) -> str:
     """The first of several names, and how many more there are."""
     more = len(names) - most
     return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"

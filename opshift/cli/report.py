@@ -63,14 +63,14 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
         f'<p class="verdict{"" if good else " bad"}">{escape(_verdict(outcome))}</p>',
         _table(("", "before", "after"), _facts(outcome)),
         *_stages(outcome.stages),
-        *_listed("Refused", grouped(outcome.refusals)),
-        *_listed("Stays on floats", grouped(outcome.stays)),
-        *_listed("Not read", grouped(outcome.unread)),
-        *_listed("Taken back", [_taken_back(back.change, back.why) for back in outcome.taken_back]),
+        *_render_list("Refused", grouped(outcome.refusals)),
+        *_render_list("Stays on floats", grouped(outcome.stays)),
+        *_render_list("Not read", grouped(outcome.unread)),
+        *_render_list("Taken back", [_render_taken_back(back.change, back.why) for back in outcome.taken_back]),
         *(_outputs(proved) if proved is not None else ()),
         *(_regions(proved) if proved is not None else ()),
-        *_listed("Remarks", proved.remarks if proved is not None else ()),
-        *_listed("Inputs that both ran on", inputs),
+        *_render_list("Remarks", proved.remarks if proved is not None else ()),
+        *_render_list("Inputs that both ran on", inputs),
         *_changes(outcome.changes, source, result),
         f"<h2>Again</h2><pre>{escape(shlex.join(command))}</pre>",
     ]
@@ -111,11 +111,11 @@ def _stages(stages: Sequence[StageReport]) -> Iterable[str]:
         yield _table(("stage", "changes", "time"), rows)
 
 
-def _taken_back(change: Change, why: str) -> str:
+def _render_taken_back(change: Change, why: str) -> str:
     return f"{change.op} {change.node!r}: {change.how} ({why})"
 
 
-def _listed(title: str, lines: Sequence[str]) -> Iterable[str]:
+def _render_list(title: str, lines: Sequence[str]) -> Iterable[str]:
     if lines:
         yield f"<h2>{title}</h2><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
@@ -196,12 +196,12 @@ def _changes(changes: Sequence[Change], source: ModelProto | None, result: Model
         note = f" ({first.remark})" if first.remark else ""
         line = f"{len(alike)} × {f'{first.op} {rung}'.strip()}, {first.grade}: {first.how}{note}"
         names = ", ".join(change.node for change in alike[:20]) + (" …" if len(alike) > 20 else "")
-        drawn = _drawn(*pieces, first.node) if pieces is not None and number < _MOST_DRAWN else ""
+        drawn = _render_drawing(*pieces, first.node) if pieces is not None and number < _MOST_DRAWN else ""
         yield f"<details{' open' if number < 3 else ''}><summary>{escape(line)}</summary>"
         yield f'<p class="quiet">{escape(names)}</p>{drawn}</details>'
 
 
-def _drawn(before: Pieces, after: Pieces, name: str) -> str:
+def _render_drawing(before: Pieces, after: Pieces, name: str) -> str:
     found = find_counterparts(before, after, name)
     if found is None or max(map(len, found)) > _MOST_NODES or not any(found):
         return ""

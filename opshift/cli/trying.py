@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opshift.cli.printing import counted
+from opshift.cli.printing import join_names
 from opshift.trying.door import DIED, DIFFERS, HUNG, IMPOSSIBLE, UNTRIED, Tried
 
 _CAME_TO = {
@@ -14,7 +14,7 @@ _CAME_TO = {
 }
 
 
-def told(tried: Tried) -> list[str]:
+def describe_trial(tried: Tried) -> list[str]:
     """What was found and done, line by line, and what came of it."""
     lines = [f"installed is {tried.backend}; the target is {tried.other}"] if tried.other else []
     lines += tried.lines
@@ -37,7 +37,7 @@ def told(tried: Tried) -> list[str]:
 
 def ending(tried: Tried) -> str:
     """Why nothing was written, and what to try."""
-    left = [f"--fix-shape with numbers for {counted(tried.open)}"] if tried.open else []
+    left = [f"--fix-shape with numbers for {join_names(tried.open)}"] if tried.open else []
     if tried.bounded:
         left.append("--tries or --seconds, as the search ended early")
     if tried.operator and not tried.repro:

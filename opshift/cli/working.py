@@ -19,12 +19,12 @@ _SOON = 0.5  # seconds after which a bar is drawn
 @contextmanager
 def working(options: argparse.Namespace) -> Iterator[None]:
     """Tell what is done meanwhile, on the standard error stream."""
-    with _logged() if options.verbose else nullcontext() if options.quiet else _drawn():
+    with _log() if options.verbose else nullcontext() if options.quiet else _draw_bar():
         yield
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
+def _log() -> Iterator[None]:
     """The records of the logger `opshift`, as lines."""
     import logging
 
@@ -41,7 +41,7 @@ def _logged() -> Iterator[None]:
 
 
 @contextmanager
-def _drawn() -> Iterator[None]:
+def _draw_bar() -> Iterator[None]:
     """A bar, if the stream is a terminal."""
     console = terminal(sys.stderr)
     if console is None:

@@ -30,7 +30,7 @@ Axes and shapes are integers; what these operators read are floats as well.
 Files = dict[str, list[Piece]]
 
 
-def asked(policy: str | None, threshold: int) -> None:
+def check_policy(policy: str | None, threshold: int) -> None:
     """Raise `ValueError` for what a user asks of external data that has no meaning."""
     if policy not in (None, *POLICIES):
         likely = hint(policy, POLICIES) or f"; {', '.join(POLICIES)} are known"
@@ -41,10 +41,10 @@ def asked(policy: str | None, threshold: int) -> None:
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
     """Every tensor that a model holds: initializers and attributes, of all graphs, functions and training graphs."""
-    return (tensor for tensor, _ in _held(model))
+    return (tensor for tensor, _ in _find_held(model))
 
 
-def _held(model: ModelProto) -> Iterator[tuple[TensorProto, bool]]:
+def _find_held(model: ModelProto) -> Iterator[tuple[TensorProto, bool]]:
     """The same, with whether a runtime reads it from external data: initializers and Constant nodes."""
     training: list[Body] = []
     for info in model.training_info:
@@ -93,7 +93,7 @@ def check(model: ModelProto, folder: str | os.PathLike[str]) -> None:
     seen: dict[str, os.stat_result | None] = {}
     for tensor in external(model):
         found = tensor_data.place(tensor)
-        if "\\" in found.location and (slashed := _slashed(folder, found.location)):
+        if "\\" in found.location and (slashed := _use_slashes(folder, found.location)):
             next(entry for entry in tensor.external_data if entry.key == "location").value = slashed
             found = tensor_data.place(tensor)
         if found.location not in seen:
@@ -104,7 +104,7 @@ def check(model: ModelProto, folder: str | os.PathLike[str]) -> None:
             raise InvalidModel(problem)
 
 
-def _slashed(folder: str | os.PathLike[str], location: str) -> str:
+def _use_slashes(folder: str | os.PathLike[str], location: str) -> str:
     """A location with slashes between its folders, if that is what its backslashes mean: here, names may hold them."""
     slashed = location.replace("\\", "/")
     if slashed.startswith("/") or os.path.exists(tensor_data.path(folder, location)):
@@ -181,7 +181,7 @@ def _copy(model: ModelProto, folder: Path, prefix: str) -> Files:
         for entry in tensor.external_data:
             if entry.key == "location":
                 location = entry.value
-                entry.value = prefixed(location, prefix)
+                entry.value = prefix_location(location, prefix)
                 if entry.value not in copied:
                     whole = tensor_data.Place(location)
                     with tensor_data.opened(folder, whole) as file:
@@ -189,7 +189,7 @@ def _copy(model: ModelProto, folder: Path, prefix: str) -> Files:
     return copied
 
 
-def prefixed(location: str, prefix: str, flavour: ModuleType = os.path) -> str:
+def prefix_location(location: str, prefix: str, flavour: ModuleType = os.path) -> str:
     """A location whose file's name begins with more, with slashes, whatever the system separates names by."""
     *folders, name = tensor_data.parts_of(location, flavour)
     return "/".join([*folders, prefix + name])
@@ -199,7 +199,7 @@ def _consolidate(model: ModelProto, folder: Path, location: str, threshold: int)
     pieces: list[Piece] = []
     end = 0
     kinds = _INTEGERS | (_FLOATS if any(n.op_type in _SCALED for b in bodies(model) for n in b.node) else set())
-    for tensor, readable in _held(model):
+    for tensor, readable in _find_held(model):
         if not tensor_data.is_stored(tensor) and (not readable or tensor.ByteSize() < threshold):
             continue
         piece = _bytes_of(tensor, folder)
@@ -276,14 +276,14 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
     )
     if texts > MOST:
         raise InvalidModel(f"texts of {texts} bytes, which cannot be external data; a message holds 2 GB")
-    if aside is not None and _size_read(model) > MOST:
+    if aside is not None and _count_bytes(model) > MOST:
         own, model = model, ModelProto()
         model.CopyFrom(own)
         for tensor in filter(_is_to_read, model.graph.initializer):
             if (held := varints.values(tensor, folder)) is not None:
                 aside[tensor.name] = held
                 tensor_data.refer(tensor, "aside", None)
-        if _size_read(model) > MOST:
+        if _count_bytes(model) > MOST:
             raise InvalidModel("data of nodes and inner graphs are more than the 2 GB that a runtime reads at once")
     made = ModelProto()
     made.CopyFrom(model)
@@ -307,7 +307,7 @@ def _is_to_read(tensor: TensorProto) -> bool:
     return tensor_data.is_embedded(tensor) and not tensor_data.place(tensor).offset
 
 
-def _size_read(model: ModelProto) -> int:
+def _count_bytes(model: ModelProto) -> int:
     """How many bytes a message has with all of those."""
     fields = (tensor_data.place(tensor).fields for tensor in tensors(model) if _is_to_read(tensor))
     return model.ByteSize() + sum(end - start for ranges in fields for start, end in ranges)

@@ -52,7 +52,7 @@ _TEXTS = (
 _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in (2, 3, 4, 5))
 
 
-def described(head: bytes, name: str = "") -> str:
+def describe_file(head: bytes, name: str = "") -> str:
     """What a file is that begins with these bytes, in words that follow "it is"; empty where nobody knows.
 
     Args:

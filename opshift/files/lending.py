@@ -55,19 +55,21 @@ def lent(model: Any) -> Iterator[Loan]:
             add_missing(proto)
             yield Loan(proto, None, back)
     else:
-        proto, folder = loaded(model)
+        proto, folder = load_model(model)
         yield Loan(
-            proto, folder, (lambda made: model_file.embedded(made, folder)) if folder is not None else lambda made: made
+            proto,
+            folder,
+            (lambda made: model_file.embed_data(made, folder)) if folder is not None else lambda made: made,
         )
 
 
-def loaded(model: Any) -> tuple[ModelProto, str | None]:
+def load_model(model: Any) -> tuple[ModelProto, str | None]:
     """The message, and the folder of its external data where it has one."""
     if isinstance(model, (str, os.PathLike)):
         progress.tell(f"read {Path(model).name}")
         return model_file.read(model), str(Path(model).resolve().parent)
     if isinstance(model, ModelProto):
-        return _completed(model), None
+        return _complete(model), None
     if _is_ir(model):
         import onnx_ir
 
@@ -79,7 +81,7 @@ def loaded(model: Any) -> tuple[ModelProto, str | None]:
     raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
 
 
-def _completed(model: ModelProto) -> ModelProto:
+def _complete(model: ModelProto) -> ModelProto:
     """The model, or a copy that imports what it calls."""
     if not missing(model):
         return model

@@ -101,7 +101,7 @@ def _not_a_model(name: str, error: ValueError) -> InvalidModel:
     from opshift.files import foreign
 
     with open(name, "rb") as file:
-        kind = foreign.described(file.read(foreign.HEAD), Path(name).name)
+        kind = foreign.describe_file(file.read(foreign.HEAD), Path(name).name)
     if kind:
         return InvalidModel(f"{name}: not an ONNX model: it is {kind}")
     return error if isinstance(error, InvalidModel) else InvalidModel(f"{name}: not an ONNX model ({error})")
@@ -122,7 +122,7 @@ def parse(data: bytes, name: str = "the model") -> ModelProto:
     return model
 
 
-def embedded(model: ModelProto, folder: str) -> ModelProto:
+def embed_data(model: ModelProto, folder: str) -> ModelProto:
     """The model with all data in its message that lay in its own file; external data stay references.
 
     Raises:
@@ -136,10 +136,10 @@ def embedded(model: ModelProto, folder: str) -> ModelProto:
 
 def size(model: ModelProto) -> int:
     """How many bytes a model has in a file, without external data."""
-    return skeletons.length_of(skeletons.whole(serialized(model)))
+    return skeletons.length_of(skeletons.whole(serialize(model)))
 
 
-def serialized(model: ModelProto) -> bytes:
+def serialize(model: ModelProto) -> bytes:
     """The message as bytes; raises `InvalidModel` for one that is nested too deeply for protobuf."""
     try:
         return model.SerializeToString()
@@ -283,12 +283,12 @@ class Draft:
         return model
 
     def _write(self) -> None:
-        data, files = serialized(self._model), external.Files()
+        data, files = serialize(self._model), external.Files()
         if self._policy is not None or b"location" in data:
             files = external.arrange(
                 self._model, self._folder, self._path, self._policy, self._threshold, together=self._together
             )
-            data = serialized(self._model)
+            data = serialize(self._model)
         for location, pieces in files.items():
             final = Path(tensor_data.reachable(str(self._path.parent / location)))
             there = final.exists()

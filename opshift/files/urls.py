@@ -48,7 +48,7 @@ def identity(url: str) -> str:
     return str(filesystem.unstrip_protocol(path))
 
 
-def folded(name: str) -> str:
+def fold_case(name: str) -> str:
     """One spelling for all names of a file: Windows and macOS know no case."""
     return name.casefold() if sys.platform in ("win32", "darwin") else name
 
@@ -137,7 +137,7 @@ def _at(url: str) -> tuple[AbstractFileSystem, str]:
 _WILD = re.compile(r"[*?[]")
 
 
-def named(paths: Sequence[str], *, folders: bool = True) -> list[str]:
+def expand_paths(paths: Sequence[str], *, folders: bool = True) -> list[str]:
     """Every path of a list, in the place of wildcards and folders what they stand for; no shell need expand them.
 
     `**` stands for folders to any depth, a folder for the files in it that end in `.onnx`, unless `folders` stay.
@@ -162,10 +162,10 @@ def _local(path: str, *, folders: bool) -> list[str]:
         return sorted(str(file) for file in files if file.suffix.lower() == ".onnx")
     if os.path.exists(path) or not _WILD.search(path):  # names may hold what else is a wildcard
         return [path]
-    return sorted(name for name in _globbed(path) if not os.path.isdir(name))
+    return sorted(name for name in _glob(path) if not os.path.isdir(name))
 
 
-def _globbed(path: str) -> list[str]:
+def _glob(path: str) -> list[str]:
     """What wildcards stand for, also below a folder that Windows opens by a prefix alone, which holds one of them."""
     parts = Path(path).parts
     plain = next(place for place, part in enumerate(parts) if _WILD.search(part))

@@ -41,14 +41,14 @@ def values(of: TensorProto, folder: str) -> np.ndarray[Any, Any] | None:
                     return None  # one by one: nobody writes so much in that way
                 fixed = _NAMES.get(tag >> 3) in ("raw_data", "float_data", "double_data")
                 for part in _parts(source, length, whole=fixed):
-                    target.write(part if fixed else unpacked(part).astype(f"<{kind}").tobytes())
+                    target.write(part if fixed else unpack(part).astype(f"<{kind}").tobytes())
         if target.tell() != tensor_data.nbytes(of):
             return None
         target.flush()
         return np.memmap(target, f"<{kind}", "r+", shape=tuple(of.dims))
 
 
-def unpacked(data: bytes) -> np.ndarray[Any, Any]:
+def unpack(data: bytes) -> np.ndarray[Any, Any]:
     """Numbers of varying length, each at its end in `data`, as 64 bits."""
     import numpy as np
 

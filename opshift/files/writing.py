@@ -31,7 +31,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         raise CannotWrite(error.errno, error.strerror or str(error), os.fspath(path)) from None
 
 
-def followed(path: Path) -> Path:
+def follow_link(path: Path) -> Path:
     """Where a file is written that a path names: a link stays one, whoever wrote what it points to."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
@@ -50,14 +50,14 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def told(path: str, text: str) -> Iterator[None]:
+def write_beside(path: str, text: str) -> Iterator[None]:
     """Write a text that tells of what is done inside. What cannot be told is not done, and what fails is not told: then
     what stood at the path before stands there again.
 
     Raises:
         CannotWrite: it cannot be written.
     """
-    final = followed(Path(path))
+    final = follow_link(Path(path))
     if final.exists() and not final.is_file():  # a pipe, or a device
         with writing(path):
             final.write_text(text, encoding="utf-8", newline="\n")

@@ -159,7 +159,7 @@ def convert_files(
         maps=map,
         interface=interface,
     )
-    external.asked(external_data, threshold)
+    external.check_policy(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     manner = Manner(external_data, threshold, verify, wanted=given)
     with heard(progress):
@@ -173,7 +173,7 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
     Raises:
         ValueError: two models would be written to one place, or one to a place where another is read.
     """
-    sources = urls.named(paths)
+    sources = urls.expand_paths(paths)
     if not sources:
         raise ValueError("name the models")
     folder = urls.local(out_dir)
@@ -184,9 +184,9 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         name = _target(source)
         if not name:
             raise ValueError(f"{source} is no file")
-        if (other := taken.get(urls.folded(name))) is not None:
+        if (other := taken.get(urls.fold_case(name))) is not None:
             raise ValueError(f"{other} and {source} would both be written to {urls.join(folder, name)}")
-        taken[urls.folded(name)] = source
+        taken[urls.fold_case(name)] = source
     for name, source in taken.items():  # data files have the model's name, a dot, and more
         head = name.rpartition(".")[0]
         while head:
@@ -218,7 +218,7 @@ def _target(source: str) -> str:
 
 
 def _identity(path: str) -> str:
-    return urls.identity(path) if urls.is_url(path) else urls.folded(os.path.realpath(path))
+    return urls.identity(path) if urls.is_url(path) else urls.fold_case(os.path.realpath(path))
 
 
 def run(
@@ -237,7 +237,7 @@ def run(
         if any(job.afar for job in jobs):  # which outlives a process that is killed
             shared = stack.enter_context(scratch())
             jobs = [replace(job, scratch=shared) for job in jobs]
-        coming = _several(jobs, workers, backend) if several else (_placed(*each) for each in enumerate(jobs))
+        coming = _several(jobs, workers, backend) if several else (_run_placed(*each) for each in enumerate(jobs))
         stack.enter_context(_folder_of(jobs, sweep=several))
         stack.enter_context(closing(coming))
         for place, result in coming:
@@ -321,7 +321,7 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
     except ImportError:
         raise ValueError(f"the backend {backend} needs joblib: pip install opshift[batch]") from None
     count = min(joblib.effective_n_jobs(workers or -1), len(jobs))
-    work = (joblib.delayed(_placed)(place, job) for place, job in enumerate(jobs))
+    work = (joblib.delayed(_run_placed)(place, job) for place, job in enumerate(jobs))
     results = joblib.Parallel(count, backend=backend, return_as="generator_unordered", batch_size=1)(work)
     try:
         for placed in results:  # noqa: UP028 - `yield from` would close it before the `finally`
@@ -340,7 +340,7 @@ def _in_processes(jobs: Sequence[Job], workers: int | None) -> Placed:
     if isolation.forks() and jobs[0].manner.verify:
         engines.load()  # once, for copies of this process
     for place, result in isolation.each(do, jobs, count):
-        yield place, _died(jobs[place], result) if isinstance(result, isolation.Ended) else result
+        yield place, _report_death(jobs[place], result) if isinstance(result, isolation.Ended) else result
 
 
 def cores() -> int:
@@ -352,13 +352,13 @@ def cores() -> int:
     return found
 
 
-def _died(job: Job, ended: Ended | None = None) -> FileResult:
+def _report_death(job: Job, ended: Ended | None = None) -> FileResult:
     full = ended is not None and ended.full
     why = str(ended) if full else "the process that worked on it died of it"
     return FileResult(job.source, "", UNREADABLE, why)
 
 
-def _placed(place: int, job: Job) -> tuple[int, FileResult]:
+def _run_placed(place: int, job: Job) -> tuple[int, FileResult]:
     return place, do(job)
 
 
@@ -386,7 +386,7 @@ def _on_cluster(jobs: Sequence[Job]) -> Placed:
             try:
                 yield place, client.submit(do, jobs[place], pure=False).result()
             except distributed.KilledWorker:
-                yield place, _died(jobs[place])
+                yield place, _report_death(jobs[place])
 
 
 def _absolute(path: str) -> str:

@@ -87,10 +87,10 @@ def _trees(model: ModelProto) -> dict[str, Trees]:
 
 
 def _named(values: Iterable[ValueInfoProto]) -> dict[str, str]:
-    return {text(value.name): _typed(value.type) for value in values}
+    return {text(value.name): _spell_type(value.type) for value in values}
 
 
-def _typed(kind: TypeProto) -> str:
+def _spell_type(kind: TypeProto) -> str:
     """A type as ONNX text has it, such as `float[N,3]`; without brackets, nobody knows the rank."""
     if kind.WhichOneof("value") != "tensor_type":
         return type_text(kind) or "unknown"

@@ -31,7 +31,7 @@ def schema_file() -> Path:
     return Path(__file__).with_name(f"{VERSION.replace('/', '-')}.json")
 
 
-def written(command: str, document: Mapping[str, Any]) -> str:
+def render_document(command: str, document: Mapping[str, Any]) -> str:
     """A document as text, headed by its schema and the verb that it is of."""
     held = {"schema": VERSION, "command": command, **document}
     return json.dumps(_finite(held), indent=2, default=text, allow_nan=False)

@@ -69,7 +69,7 @@ def write(
         place.write_text(json.dumps(evidence, indent=1, default=_plain) + "\n", encoding="utf-8", newline="\n")
 
 
-def read(path: str) -> dict[str, Any]:
+def read_evidence(path: str) -> dict[str, Any]:
     """The evidence in a file; raises `ValueError` for a file that holds none."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -88,7 +88,7 @@ def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
     return ""
 
 
-def replayed(evidence: dict[str, Any], found: Verification) -> list[str]:
+def compare_proofs(evidence: dict[str, Any], found: Verification) -> list[str]:
     """Compare the evidence with a proof made again: a line for each difference, none if it holds."""
     said = []
     if found.status != evidence["status"]:

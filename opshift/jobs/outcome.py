@@ -165,7 +165,7 @@ def verdict(found: Verification) -> str:
     return "; ".join([f"DIFFERENT{place}{maker}: {found.why}", *said])
 
 
-def measured(found: Verification) -> list[str]:
+def describe_measurements(found: Verification) -> list[str]:
     """The lines behind the first one: how far apart, on which inputs, and what was not covered."""
     lines = []
     worst = found.worst
@@ -221,14 +221,14 @@ def _sizes(held: Any) -> str:
     return "x".join(map(str, held)) or "scalar"
 
 
-def unproved(found: Verification) -> str:
+def explain_unproved(found: Verification) -> str:
     """Why a model was not written that could not be verified, and what to try."""
     lost = found.why.startswith("external data")
     why = "bring the file of its weights, or" if lost else "no engine runs what changed;"
     return f"not written: {why} try --no-verify, which writes a model that nobody has run"
 
 
-def blamed(outcome: Outcome) -> list[Change]:
+def find_blamed(outcome: Outcome) -> list[Change]:
     """What was done to the nodes whose values differ first."""
     parts = outcome.verification.blamed if outcome.verification is not None else ()
     return [change for change in outcome.changes if change.node in parts]

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from opshift.files import external, formats, model_file
-from opshift.files.writing import followed
+from opshift.files.writing import follow_link
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
 from opshift.jobs.outcome import Outcome, facts
 from opshift.passes import process, progress
@@ -63,15 +63,15 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         InvalidModel, Refused, ValueError, OSError: as `opshift.api` and `opshift.files.model_file` do.
     """
     with assume_width(manner.nchwc_width):
-        started, output = perf_counter(), followed(output)
+        started, output = perf_counter(), follow_link(output)
         progress.tell(f"read {model.name}")
         network = formats.read(model) if formats.is_foreign(model) else None
         imported: list[str] = []
         source = model_file.read(model, imported=imported) if network is None else network.model
         source = goal.put_in_order(source)
-        read = network.changes if network is not None else tuple(map(_imported, imported))
+        read = network.changes if network is not None else tuple(map(_import_change, imported))
         compared = goal.make_tensors(source)
-        manner, values = _asked(manner, goal, compared)
+        manner, values = _check_inputs(manner, goal, compared)
         folder = str(model.resolve().parent)
         seconds = {"read": perf_counter() - started}
         side = Side(source, folder, str(model) if network is not None else None)
@@ -98,7 +98,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         if goal.backend is not None and tried is None:
             outcome = replace(outcome, untried=goal.backend.name)
         if result.model is None:
-            return REFUSED, _refused(outcome, source, goal, result, folder)
+            return REFUSED, _add_advice(outcome, source, goal, result, folder)
         outcome = replace(outcome, unread=goal.find_unread(result.model, folder))
         unproved, outcome = outcome, _of(result, outcome)
         if tried is not None and not tried.agrees:
@@ -127,7 +127,7 @@ def _of(result: Result, outcome: Outcome) -> Outcome:
     return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages, types=result.types)
 
 
-def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
+def _check_inputs(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
     """The manner with what is asked of the inputs checked, and the values that the source is fed once a sample.
 
     Of another batch, inputs are those of the result, which is not there yet.
@@ -141,7 +141,7 @@ def _asked(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapp
     return manner, {}
 
 
-def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
+def _add_advice(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
     """What a refused model does reach, and what to try. Another opset does not help where samples are mixed."""
     if goal.rebatch is not None:
         from opshift.passes.specialization.door import CANNOT_CHANGE
@@ -155,7 +155,7 @@ def _refused(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, f
         return replace(outcome, nearest=nearest, tries=advice(source, goal, result, nearest, folder))
 
 
-def _unloaded(source: ModelProto, result: ModelProto) -> str:
+def _explain_unloaded(source: ModelProto, result: ModelProto) -> str:
     """What to say where the installed onnxruntime loads the source alone, and another engine proved the result."""
     if opsets(result).get("", 0) <= opsets(source).get("", 0):
         return ""
@@ -165,7 +165,7 @@ def _unloaded(source: ModelProto, result: ModelProto) -> str:
     return found if found and not missing_kernels.without(source) else ""
 
 
-def _imported(domain: str) -> Change:
+def _import_change(domain: str) -> Change:
     return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators it calls")
 
 
@@ -229,7 +229,7 @@ class _Job:
             found = replace(found, after=facts(result.model, draft.size, result.after))
             code = code_of(verification)
             if code == DONE and verification is not None:
-                found = replace(found, unloaded=_unloaded(self.source.model, result.model))
+                found = replace(found, unloaded=_explain_unloaded(self.source.model, result.model))
             if code == DONE:
                 found = replace(found, output=str(self.output))
                 source = self._digests()

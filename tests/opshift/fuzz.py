@@ -46,7 +46,7 @@ def check(data: bytes, folder: Path) -> None:
     except Exception:  # protobuf's DecodeError
         expected = None
     try:
-        held = model_file.embedded(model_file.read(path, whole=0, large=8), str(folder))
+        held = model_file.embed_data(model_file.read(path, whole=0, large=8), str(folder))
     except InvalidModel:
         assert expected is None or not expected.HasField("graph") or _refused_for_its_data(data)
     else:

@@ -38,7 +38,7 @@ def test_locations_that_lead_out_of_the_folder_on_windows(location):
 @pytest.mark.parametrize("location", ["sub\\w.bin", "sub/w.bin", ".\\sub\\w.bin"])
 def test_both_separators_are_read_on_windows_and_slashes_are_written(location):
     assert tensor_data.parts_of(location, ntpath) == ["sub", "w.bin"]
-    assert external.prefixed(location, "m.", ntpath) == "sub/m.w.bin"
+    assert external.prefix_location(location, "m.", ntpath) == "sub/m.w.bin"
 
 
 LONG = "\\" + "m" * 250
@@ -92,7 +92,7 @@ def test_names_that_differ_by_case_are_one_file_but_on_linux(monkeypatch, tmp_pa
 def test_models_are_found_whatever_the_case_in_which_their_names_end(tmp_path):
     for name in ("A.ONNX", "b.onnx", "c.txt"):
         (tmp_path / name).write_bytes(b"")
-    assert [os.path.basename(found) for found in urls.named([str(tmp_path)])] == ["A.ONNX", "b.onnx"]
+    assert [os.path.basename(found) for found in urls.expand_paths([str(tmp_path)])] == ["A.ONNX", "b.onnx"]
 
 
 @pytest.mark.parametrize("path", ["C:\\m\\in.onnx", "C:/m/in.onnx", "\\\\host\\share\\in.onnx", "file:///C:/in.onnx"])

@@ -45,7 +45,7 @@ def test_a_reader_that_leaves_on_windows_is_one_that_leaves(monkeypatch, tmp_pat
     with (tmp_path / "gone").open("w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         monkeypatch.setattr(os, "name", "nt")
-        assert cli._unprinted(OSError(22, "Invalid argument")) == 141
+        assert cli._end_unprinted(OSError(22, "Invalid argument")) == 141
 
 
 def test_streams_that_are_closed_are_no_defect(here):

@@ -52,5 +52,5 @@ def test_what_stands_for_nothing_is_a_usage_error(here, capsys, typed, said):
 
 def test_a_name_that_holds_brackets_is_a_name(here):
     (here / "in" / "a.onnx").rename(here / "in" / "m[1].onnx")
-    assert urls.named(["in/m[1].onnx"]) == ["in/m[1].onnx"]
+    assert urls.expand_paths(["in/m[1].onnx"]) == ["in/m[1].onnx"]
     assert cli.main(["inspect", "in/m[1].onnx"]) == 0

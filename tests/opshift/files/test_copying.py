@@ -111,7 +111,7 @@ def test_a_message_lends_itself():
 def test_an_ir_model_lends_a_message_and_gets_its_kind(tmp_path):
     path = saved(tmp_path, embedded=False)
     given = onnx_ir.load(path)
-    proto, folder = lending.loaded(given)
+    proto, folder = lending.load_model(given)
     assert isinstance(proto, ModelProto)
     assert folder == str(tmp_path)
     assert onnx_ir.to_proto(onnx_ir.load(path)).graph.node == proto.graph.node
@@ -125,4 +125,4 @@ def test_an_ir_model_lends_a_message_and_gets_its_kind(tmp_path):
 @pytest.mark.parametrize("given", [None, 3, onnx.GraphProto()])
 def test_anything_else_is_refused_by_its_kind(given):
     with pytest.raises(InvalidModel, match=f"is needed, not {type(given).__name__}"):
-        lending.loaded(given)
+        lending.load_model(given)

@@ -201,7 +201,7 @@ def test_what_protobuf_does_not_write_is_refused(size, why, monkeypatch):
 
     monkeypatch.setattr(model_file, "MOST", 100)
     with pytest.raises(InvalidModel, match=why):
-        model_file.serialized(Unwritten())
+        model_file.serialize(Unwritten())
 
 
 def spoiled(change):

@@ -131,7 +131,7 @@ TORCH = foreign._TORCH
     ],
 )
 def test_what_its_first_bytes_tell(head, name, said):
-    found = foreign.described(head, name)
+    found = foreign.describe_file(head, name)
     assert found.startswith(said)
     assert bool(found) == bool(said)
 
@@ -216,4 +216,4 @@ def test_a_folder_is_named_with_what_it_holds(tmp_path, capsys, held, said):
 
 @pytest.mark.parametrize("end", range(0, 200, 7))
 def test_no_beginning_of_a_model_is_taken_for_something_else(end):
-    assert foreign.described(RELU.SerializeToString()[:end]) in ("", "empty")
+    assert foreign.describe_file(RELU.SerializeToString()[:end]) in ("", "empty")

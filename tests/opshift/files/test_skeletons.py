@@ -163,8 +163,8 @@ def unpacked(tmp_path, fields, **claimed):
 
 
 def test_no_numbers_are_no_values():
-    assert varints.unpacked(b"").tolist() == []
-    assert varints.unpacked(b"\x07\x80\x01").tolist() == [7, 128]
+    assert varints.unpack(b"").tolist() == []
+    assert varints.unpack(b"\x07\x80\x01").tolist() == [7, 128]
 
 
 INT64 = {"data_type": TensorProto.INT64, "dims": [3]}
@@ -223,5 +223,5 @@ def test_a_file_that_ends_early_has_not_all_values(tmp_path):
 )
 def test_magic_bytes_stand_where_they_stand(magic, what):
     offset = {b"TFL3": 4, b"ORTM": 4, b"ustar": 257}.get(magic, 0)
-    assert foreign.described(bytes(offset) + magic + bytes(20)) == what
-    assert foreign.described(bytes([9] * (offset + 1)) + magic + bytes(20)) != what
+    assert foreign.describe_file(bytes(offset) + magic + bytes(20)) == what
+    assert foreign.describe_file(bytes([9] * (offset + 1)) + magic + bytes(20)) != what

@@ -142,17 +142,17 @@ def test_wildcards_stand_for_what_is_there(place, tmp_path, monkeypatch):
     (tmp_path / "[x].onnx").write_text("")
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert urls.named(["memory://far/*.onnx"]) == ["memory:///far/a.onnx", "memory:///far/b.onnx"]
-    assert urls.named(["memory://far/x.onnx"]) == ["memory://far/x.onnx"], "it may be written there"
-    assert urls.named(["?.onnx", "none.onnx"]) == ["a.onnx", "b.onnx", "none.onnx"]
-    assert urls.named(["[x].onnx"]) == ["[x].onnx"]
-    assert urls.named(["[ab].onnx"]) == ["a.onnx", "b.onnx"]
-    assert urls.named(["**/d.onnx"]) == [urls.os.path.join("deep.onnx", "d.onnx")]
-    assert [urls.os.path.basename(name) for name in urls.named(["."])] == ["[x].onnx", "a.onnx", "b.onnx"]
-    assert urls.named(["."], folders=False) == ["."]
+    assert urls.expand_paths(["memory://far/*.onnx"]) == ["memory:///far/a.onnx", "memory:///far/b.onnx"]
+    assert urls.expand_paths(["memory://far/x.onnx"]) == ["memory://far/x.onnx"], "it may be written there"
+    assert urls.expand_paths(["?.onnx", "none.onnx"]) == ["a.onnx", "b.onnx", "none.onnx"]
+    assert urls.expand_paths(["[x].onnx"]) == ["[x].onnx"]
+    assert urls.expand_paths(["[ab].onnx"]) == ["a.onnx", "b.onnx"]
+    assert urls.expand_paths(["**/d.onnx"]) == [urls.os.path.join("deep.onnx", "d.onnx")]
+    assert [urls.os.path.basename(name) for name in urls.expand_paths(["."])] == ["[x].onnx", "a.onnx", "b.onnx"]
+    assert urls.expand_paths(["."], folders=False) == ["."]
     for nothing, why in (("empty", "no model is in it"), ("x*", "nothing there"), ("memory://far/x*", "nothing there")):
         with pytest.raises(ValueError, match=why):
-            urls.named([nothing])
+            urls.expand_paths([nothing])
 
 
 def test_what_no_package_opens_is_told(monkeypatch):

@@ -102,7 +102,7 @@ def test_a_reference_is_loaded_as_the_tensor_that_was_there(kind, tmp_path):
     model = model_file.read(path, whole=0, large=LARGE)
     loaded = [tensor_data.load(t, str(tmp_path)) for t in external.tensors(model)]
     assert [t.SerializeToString() for t in loaded] == [HELD[kind].SerializeToString()] * PLACES
-    assert model_file.embedded(model, str(tmp_path)) == everywhere(HELD[kind])
+    assert model_file.embed_data(model, str(tmp_path)) == everywhere(HELD[kind])
 
 
 @pytest.mark.parametrize("kind", ["raw", "floats", "doubles", "complex"])
@@ -241,7 +241,7 @@ def test_every_truncation_is_noticed_or_still_a_message(large, tmp_path):
         except DecodeError:
             expected = ModelProto()
         if expected.HasField("graph"):
-            assert model_file.embedded(model_file.read(path, whole=0, large=large), str(tmp_path)) == expected
+            assert model_file.embed_data(model_file.read(path, whole=0, large=large), str(tmp_path)) == expected
         else:
             with pytest.raises(InvalidModel):
                 model_file.read(path, whole=0, large=large)
