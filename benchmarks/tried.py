@@ -24,8 +24,8 @@ from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.probing import installed
 from opshift.trying import attempt
 from opshift.trying.search import Bound
-from opshift.trying.trial import Backend, expected
-from opshift.trying.tried import Manner
+from opshift.trying.trial import InstalledBackend, expected
+from opshift.trying.tried import TrialManner
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import asked, at
 from opshift.verification.side import Side
@@ -139,14 +139,14 @@ def measure(subject: Subject, backend: str) -> Row:
     wanted = at(asked(subject.feeds), held, subject.model)
     source, target = Side(subject.model), target_files.find(backend)
     goal = Goal(backend=target, fixed=held)
-    opened = Backend(backend)
+    opened = InstalledBackend(backend)
     try:
         before = opened.answer(subject.model, None, expected(source, wanted))
     except EngineError as error:
         return Row(subject.kind, subject.name, backend, False, False, "", str(error))
     finally:
         opened.stop()
-    _, tried = attempt.attempt(source, goal, Manner(backend, BOUND), wanted)
+    _, tried = attempt.attempt(source, goal, TrialManner(backend, BOUND), wanted)
     done = "; ".join(f"{learnt.operator or 'model'}: {learnt.how}" for learnt in tried.learnt)
     remains = "" if tried.agrees else f"{tried.operator or 'model'}: {tried.status}, {tried.why}"
     return Row(subject.kind, subject.name, backend, before.agrees, tried.agrees, done, remains)

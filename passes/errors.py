@@ -26,7 +26,7 @@ def function_place(domain: str, name: str) -> str:
     return f"function {domain}::{name}" if domain else f"function {name}"
 
 
-class Call(Protocol):
+class BlamedCall(Protocol):
     """A node, as far as a refusal tells of it."""
 
     @property
@@ -43,7 +43,7 @@ class CannotConvert(Exception):
     `why` says what was found and what could be expressed: `left_window_size=3; only -1 can be expressed`.
     """
 
-    def __init__(self, node: Call, why: str):
+    def __init__(self, node: BlamedCall, why: str):
         super().__init__(why)
         self.node = node
         self.why = why

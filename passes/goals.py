@@ -19,7 +19,7 @@ from opshift.passes.model.validity import is_theirs
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
-from opshift.passes.targets import Target, find_backend, check_ir_version, resolve_target
+from opshift.passes.targets import Target, check_ir_version, find_backend, resolve_target
 
 if TYPE_CHECKING:
     from opshift.passes.backends.door import Backend

@@ -19,7 +19,7 @@ from opshift.files.writing import write_beside, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
-from opshift.jobs.outcome import Facts, Outcome
+from opshift.jobs.outcome import FileFacts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes import targets as resolving
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from opshift.passes.backends.door import Backend
-    from opshift.trying.door import Manner as Trying
+    from opshift.trying.door import TrialManner as Trying
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
@@ -189,7 +189,7 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
     if options.learn is not None:
         trying.check_learnt(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
-    return trying.Manner(trying.backend_of(goal), bound, options.repro, options.learn, file)
+    return trying.TrialManner(trying.backend_of(goal), bound, options.repro, options.learn, file)
 
 
 def _report(
@@ -361,7 +361,7 @@ def inspect(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _prospect(options: argparse.Namespace, source: ModelProto, found: Facts, goal: Goal) -> int:
+def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts, goal: Goal) -> int:
     """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
     from opshift.jobs.advice import advice
     from opshift.passes.backends.door import known as known_calls

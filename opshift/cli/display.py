@@ -15,12 +15,12 @@ from opshift.cli.printing import join_names, printable
 from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.outcome import (
-    Facts,
+    FileFacts,
     Knowledge,
     Outcome,
     Prospect,
-    find_blamed,
     describe_measurements,
+    find_blamed,
     several,
     stage_lines,
     verdict,
@@ -103,7 +103,7 @@ def _tabulate(rows: Sequence[Sequence[str]], console: Console | None) -> None:
 
 
 def inspection(
-    found: Facts,
+    found: FileFacts,
     held: Contents,
     of: Fates,
     reach: Mapping[int, Result],
@@ -125,7 +125,7 @@ def inspection(
             say(line, console)
 
 
-def _describe_model(found: Facts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
+def _describe_model(found: FileFacts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
     """Rows of what a model consists of."""
     rows = [row[:2] for row in _rows(found, found)]
     missing = [location for location, size in held.files.items() if size is None]
@@ -152,7 +152,7 @@ def _describe_model(found: Facts, held: Contents, of: Fates, *, verbose: bool) -
     return rows
 
 
-def prospect(found: Facts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
+def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
     """What a target thinks of a model, the nodes of one operator and one reason in one line."""
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
     for line in _describe_known(held.known):
@@ -281,7 +281,7 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _rows(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
+def _rows(before: FileFacts, after: FileFacts) -> list[tuple[str, str, str]]:
     rows = [
         (
             f"opset {domain or 'ai.onnx'}",

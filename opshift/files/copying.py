@@ -63,7 +63,7 @@ class Sources:
         self._folder = folder
         self._files: dict[str, BinaryIO] = {}
 
-    def open(self, found: tensor_data.Place) -> int:
+    def open(self, found: tensor_data.DataPlace) -> int:
         """The descriptor of a place's file; raises `InvalidModel` where it is not safe, not there, or has changed."""
         if found.location not in self._files:
             self._files[found.location] = tensor_data.opened(self._folder, found)

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from opshift.files import varints
-from opshift.files.skeletons import Piece, Range
+from opshift.files.skeletons import ByteRange, Piece
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
@@ -183,9 +183,9 @@ def _copy(model: ModelProto, folder: Path, prefix: str) -> Files:
                 location = entry.value
                 entry.value = prefix_location(location, prefix)
                 if entry.value not in copied:
-                    whole = tensor_data.Place(location)
+                    whole = tensor_data.DataPlace(location)
                     with tensor_data.opened(folder, whole) as file:
-                        copied[entry.value] = [Range(whole, 0, os.fstat(file.fileno()).st_size)]
+                        copied[entry.value] = [ByteRange(whole, 0, os.fstat(file.fileno()).st_size)]
     return copied
 
 
@@ -224,7 +224,7 @@ def _bytes_of(tensor: TensorProto, folder: Path) -> Piece | None:
         found = tensor_data.place(tensor)
         if found.offset or not found.fields:
             length = tensor_data.nbytes(tensor) if found.length is None else found.length
-            return Range(found, found.offset, found.offset + length)
+            return ByteRange(found, found.offset, found.offset + length)
         tensor = tensor_data.loaded(tensor, str(folder))
     return raw(tensor)
 

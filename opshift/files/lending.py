@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-class Rewriting(Protocol[P]):
+class ModelRewriting(Protocol[P]):
     """A function that yields a model of the kind that it is given; for a path, a message."""
 
     @overload
@@ -32,9 +32,9 @@ class Rewriting(Protocol[P]):
     def __call__(self, model: Held, *args: P.args, **kwargs: P.kwargs) -> Held: ...
 
 
-def rewriting(function: Callable[Concatenate[Any, P], Any]) -> Rewriting[P]:
+def rewriting(function: Callable[Concatenate[Any, P], Any]) -> ModelRewriting[P]:
     """The function itself, of which type checkers know what it yields."""
-    return cast("Rewriting[P]", function)
+    return cast("ModelRewriting[P]", function)
 
 
 class Loan(NamedTuple):

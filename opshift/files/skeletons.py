@@ -54,15 +54,15 @@ _PLAIN = {
 _RESERVED = tensor_data.FIELDS.encode()
 
 
-class Range(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes of a file, of which only the place is known."""
 
-    found: tensor_data.Place
+    found: tensor_data.DataPlace
     start: int
     end: int
 
 
-Piece = bytes | Range
+Piece = bytes | ByteRange
 
 
 # --- out of a file ------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def _with_data(data: bytes) -> list[Piece]:
     tensor.ClearField("data_location")
     head = tensor.SerializeToString()
     if found.fields:
-        return [head, *(Range(found, start, end) for start, end in found.fields)]
+        return [head, *(ByteRange(found, start, end) for start, end in found.fields)]
     size = found.length or 0  # external data that are to be embedded
     tag = encoded(_RAW << 3 | BYTES) + encoded(size)
-    return [head, tag, Range(found, found.offset, found.offset + size)]
+    return [head, tag, ByteRange(found, found.offset, found.offset + size)]

@@ -56,7 +56,7 @@ class FileResult:
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """One model, where it goes and how; both can be URLs. What comes and goes lies in `scratch` where that is there."""
 
     source: str
@@ -167,7 +167,7 @@ def convert_files(
         return run(arrange([os.fspath(path) for path in named], os.fspath(out_dir), goal, manner), jobs, backend)
 
 
-def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[Job]:
+def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[BatchJob]:
     """What is to be done, each model under its own name in `out_dir`.
 
     Raises:
@@ -195,8 +195,8 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
             head = head.rpartition(".")[0]
     inputs = {_identity(source): source for source in sources}
     manner = replace(manner, together=True)
-    jobs = [Job(source, urls.join(folder, _target(source)), goal, manner) for source in sources]
-    written: dict[str, Job] = {}
+    jobs = [BatchJob(source, urls.join(folder, _target(source)), goal, manner) for source in sources]
+    written: dict[str, BatchJob] = {}
     for job in jobs:
         if (read := inputs.get(_identity(job.output))) is not None:
             raise ValueError(f"the output {job.output} is the input {read}; give another folder")
@@ -222,7 +222,7 @@ def _identity(path: str) -> str:
 
 
 def run(
-    jobs: Sequence[Job], workers: int | None = None, backend: str | None = None, advance: Advance | None = None
+    jobs: Sequence[BatchJob], workers: int | None = None, backend: str | None = None, advance: Advance | None = None
 ) -> list[FileResult]:
     """Do all jobs; `advance` is told each result as it comes, with the count of those that are there.
 
@@ -248,7 +248,7 @@ def run(
 
 
 @contextmanager
-def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
+def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
     """The folder that all write to, made if need be; `sweep` for processes that may end in the middle of their work."""
     folder = Path(jobs[0].output).parent
     if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
@@ -267,7 +267,7 @@ def _folder_of(jobs: Sequence[Job], *, sweep: bool) -> Iterator[None]:
                 parent.rmdir()
 
 
-def do(job: Job) -> FileResult:
+def do(job: BatchJob) -> FileResult:
     """One job, wherever it runs; whatever goes wrong is its result."""
     try:
         if job.manner.verify:
@@ -281,7 +281,7 @@ def do(job: Job) -> FileResult:
     return FileResult(job.source, outcome.output, code, _why(outcome), outcome)
 
 
-def _rewrite(job: Job) -> tuple[int, Outcome]:
+def _rewrite(job: BatchJob) -> tuple[int, Outcome]:
     from_afar, to_afar = urls.is_url(job.source), urls.is_url(job.output)
     if not from_afar and not to_afar:
         return rewrite(Path(job.source), Path(job.output), job.goal, job.manner)
@@ -308,7 +308,7 @@ def _why(outcome: Outcome) -> str:
     return outcome_.verdict(found) if found is not None and not found.equal else ""
 
 
-def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> Placed:
+def _several(jobs: Sequence[BatchJob], workers: int | None, backend: str | None) -> Placed:
     """Results with their places, as they come."""
     if backend == "dask":
         yield from _on_cluster(jobs)
@@ -332,7 +332,7 @@ def _several(jobs: Sequence[Job], workers: int | None, backend: str | None) -> P
             results.close()
 
 
-def _in_processes(jobs: Sequence[Job], workers: int | None) -> Placed:
+def _in_processes(jobs: Sequence[BatchJob], workers: int | None) -> Placed:
     """Run jobs in processes of this machine, at most one for each core."""
     from opshift.verification import engines, isolation  # slow to import
 
@@ -352,17 +352,17 @@ def cores() -> int:
     return found
 
 
-def _report_death(job: Job, ended: Ended | None = None) -> FileResult:
+def _report_death(job: BatchJob, ended: Ended | None = None) -> FileResult:
     full = ended is not None and ended.full
     why = str(ended) if full else "the process that worked on it died of it"
     return FileResult(job.source, "", UNREADABLE, why)
 
 
-def _run_placed(place: int, job: Job) -> tuple[int, FileResult]:
+def _run_placed(place: int, job: BatchJob) -> tuple[int, FileResult]:
     return place, do(job)
 
 
-def _on_cluster(jobs: Sequence[Job]) -> Placed:
+def _on_cluster(jobs: Sequence[BatchJob]) -> Placed:
     """The same on Dask, asked without joblib, which waits forever for a task whose workers died."""
     try:
         import distributed

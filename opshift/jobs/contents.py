@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Weights:
+class WeightTotals:
     """The tensors of one element type: how many, and how many elements and bytes all have."""
 
     tensors: int = 0
@@ -42,7 +42,7 @@ class Contents:
 
     inputs: dict[str, str]
     outputs: dict[str, str]
-    weights: dict[str, Weights]
+    weights: dict[str, WeightTotals]
     files: dict[str, int | None]
     size: int
     trees: dict[str, Trees]
@@ -51,13 +51,13 @@ class Contents:
 def contents(model: ModelProto, size: int, folder: str) -> Contents:
     """What a model in a file of `size` bytes holds, whose external data lie in `folder`."""
     initialized = {tensor.name for tensor in model.graph.initializer}
-    found: dict[str, Weights] = {}
+    found: dict[str, WeightTotals] = {}
     places: dict[str, int | None] = {}
     for tensor in external.tensors(model):
         held = ELEMENTS[tensor.data_type].name if tensor.data_type in ELEMENTS else f"type {tensor.data_type}"
-        sum_ = found.get(held, Weights())
+        sum_ = found.get(held, WeightTotals())
         width = 0 if held == "string" else tensor_data.nbytes(tensor)
-        found[held] = Weights(sum_.tensors + 1, sum_.elements + prod(tensor.dims), sum_.bytes + width)
+        found[held] = WeightTotals(sum_.tensors + 1, sum_.elements + prod(tensor.dims), sum_.bytes + width)
         if tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor):
             location = tensor_data.place(tensor).location
             if location not in places:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opshift.jobs.exit_codes import NAMES
-from opshift.jobs.outcome import Facts, Outcome, Prospect, text
+from opshift.jobs.outcome import FileFacts, Outcome, Prospect, text
 from opshift.passes.model import schemas
 from opshift.passes.model.types import ELEMENT_TYPES
 from opshift.passes.records import asdict
@@ -73,7 +73,7 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     return found
 
 
-def of_inspection(found: Facts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
+def of_inspection(found: FileFacts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
     """What a model consists of, and which opsets it can reach, as far as they were tried."""
     reached = {
         str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}

@@ -16,13 +16,13 @@ from opshift.passes.records import dataclass
 if TYPE_CHECKING:
     from opshift.jobs.measuring import Deviation
     from opshift.jobs.yielding import TakenBack
-    from opshift.passes.backends.door import Known
+    from opshift.passes.backends.door import KnownCalls
     from opshift.trying.door import Tried
     from opshift.verification.verdict import Verification
 
 
 @dataclass(frozen=True)
-class Facts:
+class FileFacts:
     """What a model file is, in numbers. `size` is in bytes, without external data."""
 
     opsets: dict[str, int]
@@ -50,8 +50,8 @@ class Outcome:
 
     source: str
     output: str
-    before: Facts
-    after: Facts | None
+    before: FileFacts
+    after: FileFacts | None
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     grade: str
@@ -103,7 +103,7 @@ class Knowledge:
     why: str = ""
 
 
-def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
+def knowledge(calls: Iterable[KnownCalls]) -> tuple[Knowledge, ...]:
     """The same by word, operator and reason."""
     from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN
 
@@ -113,12 +113,12 @@ def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
     return tuple(sorted(rows, key=lambda row: (order.index(row.word), row.operator, row.why)))
 
 
-def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> Facts:
+def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | None = None) -> FileFacts:
     """What a model consists of, its subgraphs and functions included; `calls` of operators, where they are known."""
     ops: Counter[str] = Counter()
     for (domain, op), count in (census([*model.functions, model.graph])[1] if calls is None else calls).items():
         ops[f"{text(domain)}::{text(op)}" if domain else text(op)] += count
-    return Facts(
+    return FileFacts(
         opsets(model),
         model.ir_version,
         sum(ops.values()),

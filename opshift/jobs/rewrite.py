@@ -27,7 +27,7 @@ from opshift.verification.side import Side
 if TYPE_CHECKING:
     from opshift.jobs.narrowing import Narrowed
     from opshift.jobs.yielding import TakenBack
-    from opshift.trying.door import Manner as Trying
+    from opshift.trying.door import TrialManner as Trying
     from opshift.trying.door import Tried
     from opshift.verification.verdict import Verification
 

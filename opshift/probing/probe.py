@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from opshift.passes.backends import door as backends
-from opshift.passes.backends.door import Measured as Called
+from opshift.passes.backends.door import MeasuredCall
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
@@ -51,7 +51,7 @@ class Finding:
     missing: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     constant: frozenset[str] = frozenset()
-    called: Called | None = None
+    called: MeasuredCall | None = None
 
 
 def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = None, models: Path | None = None) -> str:
@@ -83,7 +83,7 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
 
 
 @dataclass
-class Measured:
+class ProbedBackend:
     """Everything that was found out about a backend."""
 
     opset: int
@@ -96,7 +96,9 @@ class Measured:
     findings: dict[Op, Finding]
 
 
-def measure(worker: Worker, ops: set[str], progress: Progress | None = None, oracle: Oracle | None = None) -> Measured:
+def measure(
+    worker: Worker, ops: set[str], progress: Progress | None = None, oracle: Oracle | None = None
+) -> ProbedBackend:
     """Try versions, types and shapes with models of one Relu or Identity, operators with their published samples."""
     opset = _newest(range(schemas.latest(), 6, -1), lambda v: worker.run(tasks.simple(v, 3)))
     ir = _newest(range(schemas.ir_version("", schemas.latest()), 2, -1), lambda v: worker.run(tasks.simple(7, v)))
@@ -125,7 +127,7 @@ def measure(worker: Worker, ops: set[str], progress: Progress | None = None, ora
             progress(op[1], place, len(groups))
         limit = (ml or schemas.latest(op[0])) if op[0] else opset
         findings[op] = judge(worker, op, samples, limit, witnesses.get(op, []), kinds)
-    return Measured(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
+    return ProbedBackend(opset, ir, ml, not dynamic, functions, folds_sizes, types, findings)
 
 
 def judge(
@@ -178,9 +180,9 @@ def add(found: Finding, sample: Sample, worker: Worker) -> None:
         found.newest = version
         found.missing = found.missing if found.missing > version else 0
     first = next(iter(sample.feeds.values()), None)
-    held = found.called or Called()
+    held = found.called or MeasuredCall()
     ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
-    found.called = Called(tuple(sorted(ranks)), held.symbolic, noted(held.types, sample, found.newest))
+    found.called = MeasuredCall(tuple(sorted(ranks)), held.symbolic, noted(held.types, sample, found.newest))
 
 
 def _castable(worker: Worker, missing: Iterable[str]) -> list[str]:
@@ -289,7 +291,7 @@ def _newest(candidates: Iterable[int], attempt: Callable[[int], Verdict]) -> int
     return next((version for version in candidates if attempt(version).agrees), 0)
 
 
-def text(backend: str, release: str, found: Measured, ops: Collection[str] = ()) -> str:
+def text(backend: str, release: str, found: ProbedBackend, ops: Collection[str] = ()) -> str:
     """The target file that says what was measured, of `ops` alone if there are any."""
     lacks, limits, partly = [], [], []
     for (domain, op), finding in sorted(found.findings.items()):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from opshift.passes.backends import door as backends
-from opshift.passes.backends.door import Backend, Measured
+from opshift.passes.backends.door import Backend, MeasuredCall
 from opshift.passes.model.messages import ModelProto
 from opshift.probing import installed
 from opshift.probing.samples import Sample
@@ -20,7 +20,7 @@ _BASES = 3  # samples of an operator that others are made of
 Agrees = Callable[[Sample], bool]
 
 
-def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Measured:
+def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> MeasuredCall:
     """With which ranks of its first input, and whether with open sizes, a backend agrees with onnxruntime.
 
     `samples` are those that it agrees with as they are; onnxruntime says which others there are, and what they yield.
@@ -30,7 +30,7 @@ def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Meas
     for rank in RANKS:
         if rank not in ranks and any(agrees(sample) for sample in _judged(bases, rank, runtime)):
             ranks.add(rank)
-    return Measured(tuple(sorted(ranks)), any(agrees(opened(sample)) for sample in bases))
+    return MeasuredCall(tuple(sorted(ranks)), any(agrees(opened(sample)) for sample in bases))
 
 
 def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sample]:

@@ -21,7 +21,7 @@ _ROUNDING = 1e-6
 A = TypeVar("A", covariant=True)
 
 
-class Question(Protocol[A]):
+class WorkerQuestion(Protocol[A]):
     """What a worker is asked; it is sent there, and back comes the answer."""
 
     def answer(self, session: Any) -> A:
@@ -101,7 +101,7 @@ class Worker:
         """Open the model, run it, compare what it yields."""
         return self.ask(task)
 
-    def ask(self, question: Question[A], seconds: float = math.inf) -> A | Verdict:
+    def ask(self, question: WorkerQuestion[A], seconds: float = math.inf) -> A | Verdict:
         """What the backend makes of a question; `died` or `hung` where it comes to none, in so many seconds at most."""
         limit = min(self._timeout, seconds)
         try:

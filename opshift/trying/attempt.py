@@ -38,10 +38,21 @@ from opshift.trying.remedies import (
     UNROLL,
     Remedies,
 )
-from opshift.trying.search import AGREES, DIFFERS, IMPOSSIBLE, Answer, Found, Meter, Plan, Remedy, Search, joined
+from opshift.trying.search import (
+    AGREES,
+    DIFFERS,
+    IMPOSSIBLE,
+    Answer,
+    Meter,
+    Plan,
+    Remedy,
+    RemedySearch,
+    SearchResult,
+    joined,
+)
 from opshift.trying.smallest import Piece
-from opshift.trying.trial import Backend, Expected, expected
-from opshift.trying.tried import Learnt, Manner, Tried
+from opshift.trying.trial import Expected, InstalledBackend, expected
+from opshift.trying.tried import Learnt, TrialManner, Tried
 from opshift.verification import adapters, isolation
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding.asked import Asked
@@ -62,14 +73,14 @@ def backend_of(goal: Goal) -> str:
 
 
 def attempt(
-    source: Side, goal: Goal, manner: Manner, wanted: Asked, backend: Backend | None = None
+    source: Side, goal: Goal, manner: TrialManner, wanted: Asked, backend: InstalledBackend | None = None
 ) -> tuple[Result, Tried]:
     """The result that the backend runs, or what was refused, with what came of trying it.
 
     Raises:
         ValueError: there is no such backend.
     """
-    backend = backend or Backend(manner.backend)
+    backend = backend or InstalledBackend(manner.backend)
     try:
         progress.tell("run the source")
         held = expected(replace(source, model=goal.make_tensors(source.model)), wanted)
@@ -81,7 +92,7 @@ def attempt(
 
 
 class _Trying:
-    def __init__(self, source: Side, goal: Goal, manner: Manner, backend: Backend, held: Expected):
+    def __init__(self, source: Side, goal: Goal, manner: TrialManner, backend: InstalledBackend, held: Expected):
         self._source, self._manner, self._backend, self._held = source, manner, backend, held
         self._remedies = Remedies(source.model, goal, source.folder, held.feeds[0])
         self._meter = Meter(manner.bound)
@@ -92,7 +103,7 @@ class _Trying:
 
     def run(self) -> tuple[Result, Tried]:
         remedies = self._remedies
-        search = Search(
+        search = RemedySearch(
             self._answer,
             remedies.helps,
             remedies.general(),
@@ -207,7 +218,7 @@ class _Trying:
         held = Expected(Side(typed), (feeds,), (outputs,))
         return self._backend.answer(typed, None, held, plainly=True, seconds=self._meter.left())
 
-    def _failed(self, tried: Tried, found: Found, result: Result) -> Tried:
+    def _failed(self, tried: Tried, found: SearchResult, result: Result) -> Tried:
         """With the smallest piece that shows it."""
         piece = self._piece(found.plan) if result.model is not None else None
         repro = ""
@@ -235,7 +246,7 @@ class _Trying:
         open_ = [symbol(d) or f"{name}[{at}]" for name, of in dims for at, d in enumerate(of) if not is_fixed(d)]
         return tuple(dict.fromkeys(open_))
 
-    def _learnt(self, found: Found) -> Iterator[Learnt]:
+    def _learnt(self, found: SearchResult) -> Iterator[Learnt]:
         sizes = [remedy for remedy in sorted(found.plan) if remedy.kind == FIX]
         if sizes:
             said = ", ".join(remedy.what for remedy in sizes)

@@ -3,7 +3,7 @@
 from opshift.trying.attempt import attempt, backend_of
 from opshift.trying.learning import check as check_learnt
 from opshift.trying.search import DIED, DIFFERS, HUNG, IMPOSSIBLE, UNTRIED, Bound
-from opshift.trying.tried import Manner, Tried
+from opshift.trying.tried import TrialManner, Tried
 
 __all__ = [
     "DIED",
@@ -12,7 +12,7 @@ __all__ = [
     "IMPOSSIBLE",
     "UNTRIED",
     "Bound",
-    "Manner",
+    "TrialManner",
     "Tried",
     "attempt",
     "backend_of",

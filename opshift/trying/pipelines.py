@@ -20,7 +20,7 @@ from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
 from opshift.trying.search import Bound
 from opshift.trying.trial import Given, Runs
-from opshift.trying.tried import Manner, Tried
+from opshift.trying.tried import TrialManner, Tried
 from opshift.verification.feeding.asked import Inputs, asked, at
 from opshift.verification.side import Side
 
@@ -110,6 +110,6 @@ def try_in(
         convert.check_model(proto)
         wanted = at(asked(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)
-        result, tried = attempt.attempt(side, goal, Manner(name, Bound(tries, seconds)), wanted, backend)
+        result, tried = attempt.attempt(side, goal, TrialManner(name, Bound(tries, seconds)), wanted, backend)
         made = back(result.model) if tried.agrees and result.model is not None else None
         return Trial(made, tried, result.refusals)

@@ -70,7 +70,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search came to: the plan, its answer, and for each remedy the answer that led to it."""
 
     plan: Plan
@@ -119,7 +119,7 @@ class Meter:
         self.tries += 1
 
 
-class Search:
+class RemedySearch:
     """One search.
 
     `attempt` answers for a plan; `helps` lists what may help where a kind is at fault, `general` what may help
@@ -156,7 +156,7 @@ class Search:
         self._been: set[Plan] = set()
         self._reasons: dict[Remedy, Answer] = {}
 
-    def run(self, starts: Sequence[Plan] = (frozenset(),), anew: Remedy | None = None) -> Found:
+    def run(self, starts: Sequence[Plan] = (frozenset(),), anew: Remedy | None = None) -> SearchResult:
         """Try each start as it is, then go on from the first one that there is; failing that, anew with one remedy."""
         plan = starts[0]
         for start in starts:
@@ -176,7 +176,7 @@ class Search:
         other = self._from(joined(plan, anew))
         return other if other.answer.agrees else replace(found, tries=other.tries, bounded=other.bounded)
 
-    def _from(self, plan: Plan) -> Found:
+    def _from(self, plan: Plan) -> SearchResult:
         """What is found from one plan on."""
         answer = self.ask(plan)
         while not answer.agrees:
@@ -212,9 +212,9 @@ class Search:
                 self._reasons.setdefault(part, self._reasons[remedy])
             yield part
 
-    def _found(self, plan: Plan) -> Found:
+    def _found(self, plan: Plan) -> SearchResult:
         reasons = {remedy: self._reasons[remedy] for remedy in plan if remedy in self._reasons}
-        return Found(plan, self.ask(plan), reasons, self.meter.tries, not self.meter.goes_on())
+        return SearchResult(plan, self.ask(plan), reasons, self.meter.tries, not self.meter.goes_on())
 
     def _step(self, plan: Plan, answer: Answer) -> tuple[Plan, Answer] | None:
         """A plan with one more remedy that is accepted, or fails elsewhere; failing that, with all that there are."""

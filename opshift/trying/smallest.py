@@ -84,7 +84,7 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
 
     None where no part that fails can be cut out.
     """
-    search = _Search(model, folder, feeds, fails)
+    search = _PieceSearch(model, folder, feeds, fails)
     found = search.first()
     if found is None:
         return None
@@ -116,7 +116,7 @@ def _passing(model: ModelProto) -> ModelProto:
     return made
 
 
-class _Search:
+class _PieceSearch:
     def __init__(self, model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails):
         whole = external.runnable(model, folder, embedded=True) if folder is not None else model
         self._pieces = Pieces(whole)

@@ -77,7 +77,7 @@ def _expected(source: Side, wanted: Asked) -> Expected:
     raise EngineError("; ".join(dict.fromkeys(reasons)))
 
 
-class Backend:
+class InstalledBackend:
     """An installed backend, by the name that it has in `adapters.KNOWN`."""
 
     def __init__(self, name: str, seconds: float | None = None):
@@ -140,7 +140,7 @@ class Backend:
         self._worker.stop()
 
 
-class Given(Backend):
+class Given(InstalledBackend):
     """A function that runs a serialized model: it stands for a backend, and runs in this process."""
 
     def __init__(self, run: Runs):

@@ -93,7 +93,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Manner:
+class TrialManner:
     """How to try: in which backend, how often, how long, and where the smallest piece that fails goes.
 
     `learn` is the target file that keeps what is found, `file` the one that the target is of, if it is the user's own.

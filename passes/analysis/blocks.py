@@ -66,7 +66,7 @@ def blocks(model: ModelProto, folder: str | None) -> Blocks:
 
     Width 16 is ruled out by 24 channels, width 8 by 16 of which 8 are real, and both by numbers where zeros fill up.
     """
-    found = [_Body(body, folder) for body in bodies(model) if isinstance(body, GraphProto)]
+    found = [_BlockedGraph(body, folder) for body in bodies(model) if isinstance(body, GraphProto)]
     why = next((body.why for body in found if body.why), "")
     if why:
         return Blocks(0, why)
@@ -91,7 +91,7 @@ def rename_values_in_blocks(model: ModelProto, folder: str | None) -> ModelProto
     """A copy in which values in blocks have other names: what becomes of them holds its numbers in another order."""
     made, found = (
         ModelProto(),
-        [_Body(body, folder).blocked if isinstance(body, GraphProto) else set() for body in bodies(model)],
+        [_BlockedGraph(body, folder).blocked if isinstance(body, GraphProto) else set() for body in bodies(model)],
     )
     made.CopyFrom(model)
     fresh = Names(model).fresh
@@ -108,7 +108,7 @@ def rename_values_in_blocks(model: ModelProto, folder: str | None) -> ModelProto
 
 def without_views(model: ModelProto, folder: str | None) -> ModelProto:
     """The model, or a copy in which nothing gives blocks an axis of their own, which channels in order do not have."""
-    found = [_Body(body, folder).views if isinstance(body, GraphProto) else set() for body in bodies(model)]
+    found = [_BlockedGraph(body, folder).views if isinstance(body, GraphProto) else set() for body in bodies(model)]
     if not any(found):
         return model
     made = ModelProto()
@@ -138,7 +138,7 @@ def takes_blocks(inner: int, outer: int, group: int, width: int) -> tuple[bool, 
     return inner >= width, inner >= width
 
 
-class _Body:
+class _BlockedGraph:
     """One graph: which values lie in blocks, what has as many channels as what, and what that says of the width."""
 
     def __init__(self, body: GraphProto, folder: str | None):

@@ -67,7 +67,7 @@ class Callers:
     def __init__(self, model: ModelProto, asks: Asks, inlined: Container[Op]):
         self._model = model
         self._asks = asks
-        self._known: dict[tuple[tuple[str, int], ...], dict[tuple[str, str], _Kind]] = {}
+        self._known: dict[tuple[tuple[str, int], ...], dict[tuple[str, str], _FunctionCallKind]] = {}
         self._names = {key_of(function)[:2] for function in model.functions}
         self.functions = {key_of(function): self._read(function) for function in model.functions}
         callers: dict[Callee, list[tuple[Callee, NodeProto, frozenset[str]]]] = {}
@@ -98,10 +98,10 @@ class Callers:
                 found.asking.append((node, omitted))
         return found
 
-    def _kind(self, node: NodeProto, imports: Mapping[str, int]) -> _Kind:
+    def _kind(self, node: NodeProto, imports: Mapping[str, int]) -> _FunctionCallKind:
         op = default_domain(node.domain), node.op_type
         version = imports.get(op[0], 0)
-        return _Kind(op in self._names, self._asks(*op, version), schemas.schema(*op, version))
+        return _FunctionCallKind(op in self._names, self._asks(*op, version), schemas.schema(*op, version))
 
     def _spread(
         self, own: Mapping[Callee, Omitted], callers: Mapping[Callee, list[tuple[Callee, NodeProto, frozenset[str]]]]
@@ -166,7 +166,7 @@ class Callers:
         return Omitted(split.inputs - given, split.attributes - bound - of.defaults)
 
 
-class _Kind(NamedTuple):
+class _FunctionCallKind(NamedTuple):
     """Calls of an operator in functions that import the same opsets."""
 
     local: bool

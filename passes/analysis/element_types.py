@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from functools import cache
 
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.types import ELEMENT_TYPES
@@ -16,11 +16,11 @@ from opshift.passes.model.types import ELEMENT_TYPES
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
-def elem_type(scope: Known, name: str) -> int:
+def elem_type(scope: KnownBody, name: str) -> int:
     """The element type of a tensor; 0 where stated types and schemas do not tell it, or where it is no tensor."""
     found = 0
-    passed: dict[tuple[Known, str], None] = {}
-    owner: Known | None = scope.owner(name)
+    passed: dict[tuple[KnownBody, str], None] = {}
+    owner: KnownBody | None = scope.owner(name)
     while owner is not None and (owner, name) not in passed:
         if name in owner.elem_types:
             found = owner.elem_types[name]
@@ -39,7 +39,7 @@ def elem_type(scope: Known, name: str) -> int:
     return found
 
 
-def spread(scope: Known, nodes: Sequence[NodeProto], stated: Container[str]) -> None:
+def spread(scope: KnownBody, nodes: Sequence[NodeProto], stated: Container[str]) -> None:
     """Tell the types of what a body's nodes make, one after another: what `elem_type` tells, where all are asked for.
 
     Not of what is stated, nor of what hangs on it.
@@ -64,7 +64,7 @@ def spread(scope: Known, nodes: Sequence[NodeProto], stated: Container[str]) -> 
 _BY_ATTRIBUTE = frozenset(("Cast", "Constant"))
 
 
-def find_output_type(node: NodeProto, opset: int, output: str, scope: Known) -> tuple[int, str]:
+def find_output_type(node: NodeProto, opset: int, output: str, scope: KnownBody) -> tuple[int, str]:
     """The element type of an output, or an input that has the same one; neither where the schema does not tell."""
     domain, op, outputs, inputs = default_domain(node.domain), node.op_type, node.output, node.input
     if op == "Cast" and not domain:
@@ -88,18 +88,18 @@ def _of_attribute(name: str, default: int) -> Rule:
     return lambda node, _: (next((a.i for a in node.attribute if a.name == name), default), "")
 
 
-def _of_sums(node: NodeProto, scope: Known) -> tuple[int, str]:
+def _of_sums(node: NodeProto, scope: KnownBody) -> tuple[int, str]:
     """Sums of integers are 32 bits wide, and signed where these are."""
     return _SUMS.get(scope.elem_type(node.input[0]), 0), ""
 
 
-def _of_zero_point(node: NodeProto, _: Known) -> tuple[int, str]:
+def _of_zero_point(node: NodeProto, _: KnownBody) -> tuple[int, str]:
     """The type of the zero point; without one, a result that is not quantized."""
     name = node.input[_ZERO_POINT] if len(node.input) > _ZERO_POINT else ""
     return (0, name) if name else (TensorProto.FLOAT, "")
 
 
-Rule = Callable[[NodeProto, Known], tuple[int, str]]
+Rule = Callable[[NodeProto, KnownBody], tuple[int, str]]
 _ZERO_POINT = 8  # the last input of QGemm
 _SUMS: dict[int, int] = {
     TensorProto.INT8: TensorProto.INT32,

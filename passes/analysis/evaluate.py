@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
@@ -46,7 +46,7 @@ _DEPTH = 24
 _MOST = 1 << 16  # elements of a result; numbers in a model may ask for any number of them
 
 
-def constant(node: NodeProto, scope: Known, depth: int = _DEPTH) -> TensorProto | None:
+def constant(node: NodeProto, scope: KnownBody, depth: int = _DEPTH) -> TensorProto | None:
     """The constant output of `node`, if all it needs is constant and small; else None."""
     if node.op_type not in _PURE or default_domain(node.domain) or len(node.output) != 1 or not depth:
         return None
@@ -68,7 +68,7 @@ def opaque(nodes: Sequence[NodeProto]) -> set[str]:
     return found
 
 
-def _compute(node: NodeProto, scope: Known, depth: int) -> TensorProto | None:
+def _compute(node: NodeProto, scope: KnownBody, depth: int) -> TensorProto | None:
     if node.op_type in _OF_SHAPES:
         return _static_shape(node, scope)
     feeds: dict[str, TensorProto] = {}
@@ -80,7 +80,7 @@ def _compute(node: NodeProto, scope: Known, depth: int) -> TensorProto | None:
     return _run(node, feeds, scope)
 
 
-def _constant(name: str, scope: Known, depth: int) -> TensorProto | None:
+def _constant(name: str, scope: KnownBody, depth: int) -> TensorProto | None:
     owner = scope.owner(name)
     if owner is not None and owner.is_opaque(name):
         return None
@@ -90,7 +90,7 @@ def _constant(name: str, scope: Known, depth: int) -> TensorProto | None:
     return constant(node, owner, depth)
 
 
-def _static_shape(node: NodeProto, scope: Known) -> TensorProto | None:
+def _static_shape(node: NodeProto, scope: KnownBody) -> TensorProto | None:
     shape = scope.shape(node.input[0])
     if shape is None or not all(isinstance(dim, int) for dim in shape):
         return None
@@ -112,7 +112,7 @@ def _is_exact(kind: str, node: NodeProto) -> bool:
     return node.op_type == "Cast" and to in (TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
-def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: Known) -> TensorProto | None:
+def _run(node: NodeProto, feeds: dict[str, TensorProto], scope: KnownBody) -> TensorProto | None:
     from opshift.passes.analysis import kernels
 
     opset = scope.opset_of(node)

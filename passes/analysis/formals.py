@@ -39,7 +39,7 @@ NeedsWork = Callable[[str, str, int, int], bool]
 
 
 @dataclass
-class Resolved:
+class ResolvedModel:
     """A model in which no operator that has to change depends on what calls of a function leave out.
 
     `stuck` are functions that have to be inlined, since no other can be called in their place; `copied` tells which
@@ -78,18 +78,18 @@ def is_lasting(domain: str, op: str, version: int, target: int, needs_work: Need
     return at == goal if at is None or goal is None else not needs_work(domain, op, at, goal)
 
 
-def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> Resolved:
+def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) -> ResolvedModel:
     """Copy the model with a copy of each function for each kind of call; `source` itself if no function needs one."""
     if not source.functions or all(key_of(function)[:2] in inlined for function in source.functions):
-        return Resolved(source)
+        return ResolvedModel(source)
     calls = Callers(source, asks, inlined)
     if not any(map(any, calls.split.values())):
-        return Resolved(source)
+        return ResolvedModel(source)
     variants = calls.variants()
     if sum(map(len, variants.values())) - len(variants) > MOST_COPIES:
         why = f"calls of functions leave out inputs and attributes in too many ways; {MOST_COPIES} could be expressed"
-        return Resolved(source, refusals=[Refusal("", "graph", "", 0, False, why)])
-    result = Resolved(source)
+        return ResolvedModel(source, refusals=[Refusal("", "graph", "", 0, False, why)])
+    result = ResolvedModel(source)
     for key, of in calls.functions.items():
         if key in variants and not variants[key] and key[:2] not in inlined:
             result.refusals += _refuse_unjudged(key, calls, of)
@@ -144,7 +144,7 @@ class _Writing:
         for key, (_, *others) in ((key, found) for key, found in variants.items() if len(found) > 1):
             self._names[key] = {variant: fresh(_name_variant(key[1], variant)) for variant in others}
         self._renamed = {key[:2] for key in self._names}
-        self.result = Resolved(ModelProto())
+        self.result = ResolvedModel(ModelProto())
         model = self.result.model
         model.CopyFrom(source)
         for body in with_nested(outside(model)) if self._names else ():

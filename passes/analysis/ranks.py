@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.types import Dim, dims_of
@@ -47,18 +47,18 @@ BROADCAST = frozenset([*_LOGIC, *_ARITHMETIC])
 BROADCAST_SINCE = 8  # all of them
 
 
-def rank(scope: Known, name: str) -> int | None:
+def rank(scope: KnownBody, name: str) -> int | None:
     """How many dimensions a tensor has; None where the nodes nearby do not tell it."""
-    return Look().rank(scope, name)
+    return RankLook().rank(scope, name)
 
 
-class Look:
+class RankLook:
     """One question, for which only so many nodes are looked at."""
 
     def __init__(self) -> None:
         self._left = _NEARBY
 
-    def rank(self, scope: Known, name: str) -> int | None:
+    def rank(self, scope: KnownBody, name: str) -> int | None:
         owner = scope.owner(name) if name else None
         if owner is None:
             return None
@@ -76,7 +76,7 @@ class Look:
             return max(_all(self.rank, owner, node.input), default=None) if opset >= BROADCAST_SINCE else None
         return _RANKS[node.op_type](self, owner, node) if node.op_type in _RANKS else None
 
-    def length(self, scope: Known, name: str) -> int | None:
+    def length(self, scope: KnownBody, name: str) -> int | None:
         """How many elements a vector has."""
         owner = scope.owner(name) if name else None
         if owner is None:
@@ -86,7 +86,7 @@ class Look:
         made = self.maker(owner, name)
         return _LENGTHS[made[0].op_type](self, owner, made[0]) if made and made[0].op_type in _LENGTHS else None
 
-    def maker(self, owner: Known, name: str) -> tuple[NodeProto, int] | None:
+    def maker(self, owner: KnownBody, name: str) -> tuple[NodeProto, int] | None:
         """The node of which a value is the first output, or one like it, unless one too many was looked at."""
         self._left -= 1
         made = owner.source_of(name) if self._left >= 0 else None
@@ -95,12 +95,12 @@ class Look:
         return made if made[0].output[0] == name or made[0].op_type in _IN_PARTS else None
 
 
-def certain_dims(owner: Known, name: str) -> list[Dim] | None:
+def certain_dims(owner: KnownBody, name: str) -> list[Dim] | None:
     known = owner.certain(name)
     return None if known is None else dims_of(known)
 
 
-def _all(ask: Callable[[Known, str], int | None], owner: Known, names: Sequence[str]) -> list[int]:
+def _all(ask: Callable[[KnownBody, str], int | None], owner: KnownBody, names: Sequence[str]) -> list[int]:
     """The answers about all of the names; none at all if one is open."""
     found = list[int]()
     for name in names:
@@ -111,55 +111,55 @@ def _all(ask: Callable[[Known, str], int | None], owner: Known, names: Sequence[
     return found
 
 
-def _rank_of_transpose(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_transpose(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     order = read_ints_attribute(node, "perm")
     return len(order) if order else look.rank(owner, node.input[0])
 
 
-def _product(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _product(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     ranks = _all(look.rank, owner, node.input)
     return max(ranks) if ranks and min(ranks) > 1 else None
 
 
-def _rank_of_reshape(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_reshape(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     if len(node.input) < 2:
         return len(read_ints_attribute(node, "shape") or ()) or None
     return look.length(owner, node.input[1])
 
 
-def _rank_of_squeeze(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_squeeze(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     axes, before = _axes(owner, node), look.rank(owner, node.input[0])
     return before - len(axes) if before is not None and axes and before >= len(axes) else None
 
 
-def _rank_of_unsqueeze(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_unsqueeze(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     axes, before = _axes(owner, node), look.rank(owner, node.input[0])
     return before + len(axes) if before is not None and axes else None
 
 
-def _matrix(look: Look, owner: Known, node: NodeProto) -> int:
+def _matrix(look: RankLook, owner: KnownBody, node: NodeProto) -> int:
     return 2
 
 
-def _rank_of_gather(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_gather(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     ranks = _all(look.rank, owner, node.input)
     return sum(ranks) - 1 if ranks and ranks[0] else None
 
 
-def _as_long(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _as_long(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     return look.length(owner, node.input[0])
 
 
-def _rank_of_concat(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_concat(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     lengths = _all(look.length, owner, node.input)
     return sum(lengths) if lengths else None
 
 
-def _counted(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _counted(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     return None if node.attribute else look.rank(owner, node.input[0])
 
 
-def _rank_of_slice(look: Look, owner: Known, node: NodeProto) -> int | None:
+def _rank_of_slice(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     whole, bounds = look.length(owner, node.input[0]), list[int]()
     for name in node.input[1:]:
         held = read_held_integers(owner, name)
@@ -172,13 +172,13 @@ def _rank_of_slice(look: Look, owner: Known, node: NodeProto) -> int | None:
     return len(range(whole)[start:end:step]) if axis in (0, -1) and step > 0 else None
 
 
-def _axes(owner: Known, node: NodeProto) -> list[int] | None:
+def _axes(owner: KnownBody, node: NodeProto) -> list[int] | None:
     """The axes of a call, in an attribute or an input; None where they are open, or all are meant."""
     axes = read_ints_attribute(node, "axes") if len(node.input) < 2 else read_held_integers(owner, node.input[1])
     return axes if axes and len(set(axes)) == len(axes) else None
 
 
-def read_held_integers(owner: Known, name: str) -> list[int] | None:
+def read_held_integers(owner: KnownBody, name: str) -> list[int] | None:
     held = owner.tensor(name, tensors.SMALL) if name else None
     return None if held is None else tensors.integers(held)
 
@@ -187,7 +187,7 @@ def read_ints_attribute(node: NodeProto, name: str) -> list[int] | None:
     return next((list(a.ints) for a in node.attribute if a.name == name and not a.ref_attr_name), None)
 
 
-_Tell = Callable[[Look, Known, NodeProto], "int | None"]
+_Tell = Callable[[RankLook, KnownBody, NodeProto], "int | None"]
 _RANKS: dict[str, _Tell] = {
     "ConstantOfShape": _as_long,
     "Flatten": _matrix,

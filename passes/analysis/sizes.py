@@ -10,26 +10,26 @@ from collections.abc import Callable
 from math import prod
 
 from opshift.passes.analysis import ranks
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.ranks import certain_dims, read_held_integers, read_ints_attribute
 from opshift.passes.model.messages import NodeProto
 
 
-def size(scope: Known, name: str, axis: int) -> int | None:
+def size(scope: KnownBody, name: str, axis: int) -> int | None:
     """How many elements a tensor has along an axis; None where the nodes nearby do not tell it."""
-    look = _Look()
+    look = _SizeLook()
     return look.size(scope, name, axis) if axis < 0 else look.counted(scope, name, axis)
 
 
-class _Look(ranks.Look):
+class _SizeLook(ranks.RankLook):
     """One question, for which only so many nodes are looked at."""
 
-    def counted(self, scope: Known, name: str, axis: int) -> int | None:
+    def counted(self, scope: KnownBody, name: str, axis: int) -> int | None:
         """The size along an axis that is counted from the front."""
         rank = self.rank(scope, name)
         return None if rank is None or not 0 <= axis < rank else self.size(scope, name, axis - rank)
 
-    def size(self, scope: Known, name: str, axis: int) -> int | None:
+    def size(self, scope: KnownBody, name: str, axis: int) -> int | None:
         owner = scope.owner(name) if name else None
         if owner is None:
             return None
@@ -46,31 +46,31 @@ class _Look(ranks.Look):
             return self._broadcast(owner, node, axis) if opset >= ranks.BROADCAST_SINCE else None
         return _SIZES[node.op_type](self, owner, node, axis) if node.op_type in _SIZES else None
 
-    def _broadcast(self, owner: Known, node: NodeProto, axis: int) -> int | None:
+    def _broadcast(self, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
         """The size of the first operand that has another one than 1: all others have that, or 1."""
         sizes = (self.size(owner, name, axis) for name in node.input)
         return next((found for found in sizes if found is not None and found != 1), None)
 
 
-def _size_of_transpose(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _size_of_transpose(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
     order = read_ints_attribute(node, "perm")
     if not order or -axis > len(order):
         return None
     return look.size(owner, node.input[0], order[axis] - len(order))
 
 
-def _size_of_conv(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _size_of_conv(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
     """The channels: as many as there are kernels."""
     rank = look.rank(owner, node.input[1])
     return look.size(owner, node.input[1], -rank) if rank and axis == 1 - rank else None
 
 
-def _product(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _product(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
     lowest = min((look.rank(owner, name) or 0 for name in node.input), default=0)
     return look.size(owner, node.input[axis], axis) if lowest > 1 and axis in (-1, -2) else None
 
 
-def _size_of_reshape(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _size_of_reshape(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
     asked = read_held_integers(owner, node.input[1]) if len(node.input) == 2 else None
     if not asked or -axis > len(asked) or _integer(node, "allowzero") != 0:
         return None
@@ -85,7 +85,7 @@ def _size_of_reshape(look: _Look, owner: Known, node: NodeProto, axis: int) -> i
     return prod(known) // given if left and len(known) == len(left) and 0 not in known else None
 
 
-def _size_of_slice(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _size_of_slice(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
     bounds = [read_held_integers(owner, name) for name in node.input[1:]]
     rank = look.rank(owner, node.input[0])
     if not rank or not 3 <= len(bounds) <= 4:
@@ -98,7 +98,7 @@ def _size_of_slice(look: _Look, owner: Known, node: NodeProto, axis: int) -> int
     return len(range(whole)[slice(*cuts[0])]) if whole is not None and cuts else whole
 
 
-def _size_of_gather(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _size_of_gather(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
     data, indices = (look.rank(owner, name) for name in node.input)
     at = _integer(node, "axis")
     if not data or indices is None or at is None:
@@ -109,7 +109,7 @@ def _size_of_gather(look: _Look, owner: Known, node: NodeProto, axis: int) -> in
     return look.counted(owner, node.input[0], place if place < at else place - indices + 1)
 
 
-def _hidden(look: _Look, owner: Known, node: NodeProto, axis: int) -> int | None:
+def _hidden(look: _SizeLook, owner: KnownBody, node: NodeProto, axis: int) -> int | None:
     """The states of a layer, and the directions in which it runs."""
     if axis not in (-1, -3) or _integer(node, "layout") != 0:
         return None
@@ -121,7 +121,7 @@ def _integer(node: NodeProto, name: str) -> int | None:
     return next((None if a.ref_attr_name else a.i for a in node.attribute if a.name == name), 0)
 
 
-_SIZES: dict[str, Callable[[_Look, Known, NodeProto, int], int | None]] = {
+_SIZES: dict[str, Callable[[_SizeLook, KnownBody, NodeProto, int], int | None]] = {
     "Conv": _size_of_conv,
     "GRU": _hidden,
     "Gather": _size_of_gather,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from opshift.passes.analysis import element_types
 from opshift.passes.analysis.claims import is_custom, spell_shape
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.source import Source
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
@@ -20,7 +20,7 @@ from opshift.passes.model.types import Dim, dims_of, has_shape, type_text
 TAKEN = "A type or size is taken as it is declared, for nothing that the model computes tells it"
 
 
-class Believing(Known, Protocol):
+class Believing(KnownBody, Protocol):
     """The body that declares a value; `Scope` tells what each answer is."""
 
     @property

@@ -55,7 +55,7 @@ class Types(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCall:
     """How an operator was called when it was seen to run.
 
     Attributes:
@@ -104,7 +104,7 @@ class Backend:
     functions: bool = False
     folds_sizes: bool = False
     limits: tuple[Limit, ...] = ()
-    measured: Mapping[Op, Measured] = field(default_factory=dict)
+    measured: Mapping[Op, MeasuredCall] = field(default_factory=dict)
 
     def untyped(self, ops: Collection[Op]) -> Backend:
         """The same as if nobody had seen it fail for the types of calls of some operators."""

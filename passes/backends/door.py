@@ -1,6 +1,6 @@
 """The door of backends: all that other rooms import of it."""
 
-from opshift.passes.backends.backend import Backend, Measured, Types
+from opshift.passes.backends.backend import Backend, MeasuredCall, Types
 from opshift.passes.backends.fit import (
     convert_for_backend,
     convert_to_opset,
@@ -9,7 +9,7 @@ from opshift.passes.backends.fit import (
     find_vendor_operators,
     ml_opset,
 )
-from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, Known, known
+from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, KnownCalls, known
 from opshift.passes.backends.measurements import spelled
 from opshift.passes.backends.obstacles import obstacles, open_dimensions
 from opshift.passes.backends.target_files import find, loads, parse, read, targets, text_of, write
@@ -19,8 +19,8 @@ __all__ = [
     "READ",
     "UNKNOWN",
     "Backend",
-    "Known",
-    "Measured",
+    "KnownCalls",
+    "MeasuredCall",
     "Types",
     "convert_for_backend",
     "convert_to_opset",

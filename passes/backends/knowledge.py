@@ -19,7 +19,7 @@ READ, BELIEVED, UNKNOWN = "read", "believed", "unknown"
 """Somebody saw such a call run; somebody says that it does; nobody knows."""
 
 
-class Known(NamedTuple):
+class KnownCalls(NamedTuple):
     """What is known of calls of one operator: one of the three words, and for what nobody knows the reason."""
 
     operator: str
@@ -29,7 +29,7 @@ class Known(NamedTuple):
 
 def known(
     model: ModelProto, backend: Backend, folder: str | None = None, obstacles: Iterable[Refusal] = ()
-) -> Iterator[Known]:
+) -> Iterator[KnownCalls]:
     """For each call that is none of the obstacles, in the order of the model: what is known of it."""
     blocked = {(refusal.node, refusal.op) for refusal in obstacles}
     context = Context(model, model, folder)
@@ -50,32 +50,32 @@ def known(
                     pending.append(Scope(graph, context, scope.opset, scope, inner))
 
 
-def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Known:
+def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownCalls:
     domain, op = default_domain(node.domain), node.op_type
     name = f"{domain}::{op}" if domain else op
     if is_theirs(domain, op, opset) or (domain, op) in backend.vendors:
-        return Known(name, BELIEVED)
+        return KnownCalls(name, BELIEVED)
     if not schemas.known_domain(domain):
         listed = backend.supports is not None and (domain, op) in backend.supports
-        return Known(name, BELIEVED) if listed else Known(name, UNKNOWN, f"nothing is said of {domain}")
+        return KnownCalls(name, BELIEVED) if listed else KnownCalls(name, UNKNOWN, f"nothing is said of {domain}")
     if not backend.measured:
-        return Known(name, BELIEVED)
+        return KnownCalls(name, BELIEVED)
     held = backend.measured.get((domain, op))
     if held is None:
-        return Known(name, UNKNOWN, "it was not measured")
+        return KnownCalls(name, UNKNOWN, "it was not measured")
     first = next(filter(None, node.input), "")
     dims = scope.shape(first) if first and held.ranks else []
     if dims is None:
-        return Known(name, UNKNOWN, "the rank of its input is not known")
+        return KnownCalls(name, UNKNOWN, "the rank of its input is not known")
     if held.ranks and first and len(dims) not in held.ranks:
-        return Known(name, UNKNOWN, f"rank {len(dims)} was not measured")
+        return KnownCalls(name, UNKNOWN, f"rank {len(dims)} was not measured")
     if not held.symbolic and any(not isinstance(dim, int) for dim in dims):
-        return Known(name, UNKNOWN, "sizes without a number were not measured")
+        return KnownCalls(name, UNKNOWN, "sizes without a number were not measured")
     for value in measurements.asked(node, scope, backend, opset):
         if value.type is None:
-            return Known(name, UNKNOWN, "the type of one of its values is not known")
+            return KnownCalls(name, UNKNOWN, "the type of one of its values is not known")
         if value.types is None or value.type not in value.types.ran:
             failed = value.types is not None and value.type in value.types.failed
             kind = measurements.plain(value.type)
-            return Known(name, UNKNOWN, f"of {kind} no call ran" if failed else f"{kind} was not measured")
-    return Known(name, READ)
+            return KnownCalls(name, UNKNOWN, f"of {kind} no call ran" if failed else f"{kind} was not measured")
+    return KnownCalls(name, READ)

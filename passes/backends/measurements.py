@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from opshift.passes.backends.backend import Backend, Measured, Types
+from opshift.passes.backends.backend import Backend, MeasuredCall, Types
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.schemas import INFINITE
@@ -39,7 +39,7 @@ _GROUPS = {
 }
 
 
-class Asked(NamedTuple):
+class OpenType(NamedTuple):
     """A value of a call whose type the operator leaves open: the type, if it is known, and what was measured of it."""
 
     name: str
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
     types: Types | None
 
 
-def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[Asked]:
+def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[OpenType]:
     """Those of a call at an opset, but those without elements, such as the `roi` that exporters give to Resize.
 
     Measurements name the type variables of the newest version that the backend has.
@@ -64,10 +64,12 @@ def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterat
             if name and formal is not None and len(formal.types) > 1 and 0 not in (scope.shape(name) or ()):
                 kind = scope.type(name)
                 types = held.types.get(then.type) if then is not None else None
-                yield Asked(name, type_text(kind) if kind is not None else None, types or held.types.get(formal.type))
+                yield OpenType(
+                    name, type_text(kind) if kind is not None else None, types or held.types.get(formal.type)
+                )
 
 
-def read(name: str, text: str) -> Measured:
+def read(name: str, text: str) -> MeasuredCall:
     """What the text of an operator says; raises `ValueError`."""
     first, *rest = text.split("; ")
     ranked = _RANKS.fullmatch(first)
@@ -84,10 +86,10 @@ def read(name: str, text: str) -> Measured:
         if not said or not (ran or failed):
             raise ValueError(f"{name} was measured with {part!r}; types are said as T: floats int32, not bool")
         types[variable] = Types(_types(ran), _types(failed))
-    return Measured(tuple(ranks), bool(ranked[2]), types)
+    return MeasuredCall(tuple(ranks), bool(ranked[2]), types)
 
 
-def spelled(held: Measured) -> str:
+def spelled(held: MeasuredCall) -> str:
     """The text that says it."""
     parts: list[list[int]] = []
     for rank in sorted(held.ranks):

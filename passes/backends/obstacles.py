@@ -20,13 +20,13 @@ from opshift.passes.model.validity import is_theirs
 
 def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
     """Everything that keeps the backend from reading the model; `folder` is where external data lie."""
-    return [*_versions(model, backend), *_Search(model, backend, folder).found()]
+    return [*_versions(model, backend), *_ObstacleSearch(model, backend, folder).found()]
 
 
 def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
     """The operators that some node calls with a type with which the backend was seen to fail, and never to run."""
     measured = any(types.failed for held in backend.measured.values() for types in held.types.values())
-    return set(_Search(model, backend, folder).failing()) if measured else set()
+    return set(_ObstacleSearch(model, backend, folder).failing()) if measured else set()
 
 
 def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
@@ -56,7 +56,7 @@ def _versions(model: ModelProto, backend: Backend) -> Iterator[Refusal]:
             yield Refusal("", what, "", 0, False, f"{own}; at most {newest} is read")
 
 
-class _Search:
+class _ObstacleSearch:
     """Walks all graphs and functions of a model."""
 
     def __init__(self, model: ModelProto, backend: Backend, folder: str | None):

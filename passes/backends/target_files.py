@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from opshift.passes.backends import measurements
-from opshift.passes.backends.backend import Backend, Limit, Measured
+from opshift.passes.backends.backend import Backend, Limit, MeasuredCall
 from opshift.passes.model import schemas, tensor_data
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import Op
@@ -229,7 +229,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
     )
 
 
-def _measured(rows: Mapping[str, str]) -> dict[Op, Measured]:
+def _measured(rows: Mapping[str, str]) -> dict[Op, MeasuredCall]:
     """How operators were called: `{ Relu = "1-6 symbolic; T: floats", Conv = "3-5" }`."""
     return {op: measurements.read(name, text) for name, text in rows.items() for op in _operators([name])}
 

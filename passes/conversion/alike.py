@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
-from opshift.passes.model.kinds import Kind, Layout, Survey
+from opshift.passes.model.kinds import BodyLayout, Kind, Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
 from opshift.passes.records import dataclass, field
@@ -74,8 +74,8 @@ def _choose_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]
     return found
 
 
-def _find_calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Iterator[tuple[NodeProto, Layout, int]]:
-    pending: list[tuple[Body, Layout]] = [(model.graph, survey.graph)]
+def _find_calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Iterator[tuple[NodeProto, BodyLayout, int]]:
+    pending: list[tuple[Body, BodyLayout]] = [(model.graph, survey.graph)]
     pending += zip(model.functions, survey.functions, strict=True)
     while pending:
         body, layout = pending.pop()

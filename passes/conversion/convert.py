@@ -60,7 +60,7 @@ def convert_model(
 ) -> Result:
     """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
 
-    `folder` is where external data lie; `survey`, if the source was `check_model`, is used up. Model-local functions are
+    `folder` is where external data lie; `survey`, that of `check_model`, is used up. Model-local functions are
     converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
     all are.
     """
@@ -246,7 +246,7 @@ def _refuse_training_graphs(
 ) -> Iterator[Refusal]:
     """Refuse nodes of training_info that would have to change: these graphs stay as they are."""
     own = opsets(source)
-    judge = legality.Judge()
+    judge = legality.LegalityJudge()
     for info in source.training_info:
         for node in (node for body in with_nested([info.initialization, info.algorithm]) for node in body.node):
             domain, op = default_domain(node.domain), node.op_type

@@ -19,7 +19,7 @@ from opshift.passes.model.types import has_shape, tensor_text, tensor_type, type
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.replace import inherit, find_lost_plans, take_over
+from opshift.passes.rewrite.replace import find_lost_plans, inherit, take_over
 from opshift.passes.rewrite.says import sentence_of
 
 _TOLD_SINCE = {

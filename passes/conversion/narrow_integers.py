@@ -65,7 +65,7 @@ def carry_narrow_integers(source: ModelProto, target: int, ledger: Ledger, folde
     missing = {kind: n for kind, n in NARROW.items() if 0 < target < n.since <= _opset(source)}
     if not missing or not any(kind in missing for kind in _find_held_types(source)):
         return source
-    return _Retyping(source, missing, ledger, folder).model
+    return _IntegerRetyping(source, missing, ledger, folder).model
 
 
 def _opset(holder: ModelProto | FunctionProto) -> int:
@@ -83,7 +83,7 @@ def _find_held_types(model: ModelProto) -> Iterator[int]:
                 yield from (number for a in node.attribute for number in (a.i, a.t.data_type))
 
 
-class _Retyping:
+class _IntegerRetyping:
     """One pass over a model: `source` answers for the types, `model` is the copy that changes."""
 
     def __init__(self, source: ModelProto, missing: dict[int, Narrow], ledger: Ledger, folder: str | None):
@@ -194,11 +194,11 @@ def _where(scope: Scope) -> str:
 # --- what makes a narrow integer: node is written anew, question asks about the source ------------------------------
 
 
-def _constant(node: Node, question: Node, model: _Retyping) -> None:
+def _constant(node: Node, question: Node, model: _IntegerRetyping) -> None:
     model.constants_of(node)
 
 
-def _clip_twice(node: Node, question: Node, model: _Retyping) -> str | None:
+def _clip_twice(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
     """Cut off at the ends of the byte first, then at those of the narrow type, which lie inside."""
     kind = question.attributes.get("output_dtype", 0)
     if question.input(2):
@@ -213,18 +213,18 @@ def _clip_twice(node: Node, question: Node, model: _Retyping) -> str | None:
     return str(build.Clip(wide, *ends))
 
 
-def _cast(node: Node, question: Node, model: _Retyping) -> str | None:
+def _cast(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
     """Of an integer that does not fit, the low bits are kept: by the byte first, and of that by the narrow type."""
     narrow = model.missing(question.attributes["to"])
     return None if narrow is None else _wrap_around(node, question, narrow, to=narrow.carrier)
 
 
-def _cast_like(node: Node, question: Node, model: _Retyping) -> str | None:
+def _cast_like(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
     narrow = model.missing(question.elem_type(1))
     return None if narrow is None else _wrap_around(node, question, narrow)
 
 
-def _bits_cast(node: Node, question: Node, model: _Retyping) -> str | None:
+def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
     """Between integers of as many bits, the low bits are the bits."""
     source, to = question.elem_type(0), question.attributes["to"]
     if model.missing(source) is None and model.missing(to) is None:
@@ -257,7 +257,7 @@ def _low_bits(node: Node, wide: str, narrow: Narrow) -> str:
     return str(build.Sub(build.Mod(build.Add(wide, offset), size), offset))
 
 
-MAKERS: dict[str, Callable[[Node, Node, _Retyping], str | None]] = {
+MAKERS: dict[str, Callable[[Node, Node, _IntegerRetyping], str | None]] = {
     "BitCast": _bits_cast,
     "Cast": _cast,
     "CastLike": _cast_like,

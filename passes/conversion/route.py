@@ -11,7 +11,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import schemas
 from opshift.passes.model.kinds import Kind
-from opshift.passes.model.legality import Judge
+from opshift.passes.model.legality import LegalityJudge
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.model.types import ELEMENT_TYPES
@@ -25,7 +25,7 @@ _TENSORS_SINCE = 9
 """The version of Constant from which on no step changes one that holds a tensor of a type that it takes."""
 
 
-class Plan(Enum):
+class KindPlan(Enum):
     """What has to be done about all nodes of a kind."""
 
     KEEP = "nothing: the operator has the same version at both ends, and the call is legal there"
@@ -73,23 +73,23 @@ class Route:
         """The version to reach in a domain: its target, else the version that the body imports."""
         return self._targets.get(domain) or self.home.get(domain, version)
 
-    def plan(self, versions: Versions, kind: Kind, judge: Judge) -> Plan:
+    def plan(self, versions: Versions, kind: Kind, judge: LegalityJudge) -> KindPlan:
         """Plan what to do about nodes of a kind that are written at `versions`."""
         domain, op = default_domain(kind.domain), kind.op
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
-            return Plan.CLIMB
+            return KindPlan.CLIMB
         opset = self.target(domain, version)
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, opset)
         if (goal is None or too_early(op, at)) and schemas.known_domain(domain):
-            return Plan.CLIMB
+            return KindPlan.CLIMB
         if schemas.has_subgraphs(domain, op):
-            return Plan.DESCEND
+            return KindPlan.DESCEND
         if needs_work(domain, op, at or 0, goal or 0):
-            return Plan.CLIMB
+            return KindPlan.CLIMB
         if kind.attributes or (opset and judge.why(kind.domain, op, kind.inputs, kind.outputs, (), opset)):
-            return Plan.JUDGE
-        return Plan.KEEP
+            return KindPlan.JUDGE
+        return KindPlan.KEEP
 
     def tensors_kept(self, versions: Versions) -> frozenset[int]:
         """The element types of tensors in Constants at `versions` that the target takes without a change."""

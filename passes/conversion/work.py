@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.model.kinds import Layout
+from opshift.passes.model.kinds import BodyLayout
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass
@@ -23,7 +23,7 @@ class Work:
     proto: NodeProto
     versions: Versions
     index: int | None = None
-    inner: Sequence[Layout] = ()
+    inner: Sequence[BodyLayout] = ()
     descended: bool = False  # its subgraphs are at the target
     within: Within = ()
     written: bool = False  # by the user, in the body of a function

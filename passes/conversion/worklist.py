@@ -15,13 +15,13 @@ from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.conversion import moves
 from opshift.passes.conversion.replay.cache import Replays
-from opshift.passes.conversion.route import Arrived, Inline, Plan, Route
+from opshift.passes.conversion.route import Arrived, Inline, KindPlan, Route
 from opshift.passes.conversion.work import Versions, Within, Work
 from opshift.passes.errors import CannotConvert, Refusal, function_place
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.encoding.fields import put
-from opshift.passes.model.kinds import Kind, Layout, Survey
+from opshift.passes.model.kinds import BodyLayout, Kind, Survey
 from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.rewrite.replace import drop_stale_shards
@@ -39,8 +39,8 @@ class BodyConverter:
         self._route = Route(targets, {}, expander)
         self._expander = expander
         self._ledger = ledger
-        self._known: dict[object, tuple[dict[Kind, Plan], Replays]] = {}
-        self._judge = legality.Judge()
+        self._known: dict[object, tuple[dict[Kind, KindPlan], Replays]] = {}
+        self._judge = legality.LegalityJudge()
         self._rehearsing = False
         self._source = NodeProto()
 
@@ -57,7 +57,9 @@ class BodyConverter:
         self._where = ""
         return Scope(holder.graph, self._context, versions.get("", 1), path=())
 
-    def convert_body(self, body: Body, layout: Layout, scope: Scope, versions: Versions, within: Within = ()) -> None:
+    def convert_body(
+        self, body: Body, layout: BodyLayout, scope: Scope, versions: Versions, within: Within = ()
+    ) -> None:
         """Convert a graph or a function in place, with all graphs nested in it."""
         plans, replays = self._at(versions, within)
         nodes = body.node
@@ -79,13 +81,13 @@ class BodyConverter:
                 continue
             proto, plan = nodes[index], plans[kind]
             produced: Sequence[NodeProto | bytes] | None = None
-            if plan is Plan.JUDGE:
+            if plan is KindPlan.JUDGE:
                 if not self._note_illegal(proto, versions) and kind.same:
-                    plans[kind] = Plan.KEEP
+                    plans[kind] = KindPlan.KEEP
                 continue
-            if plan is Plan.KEEP:
+            if plan is KindPlan.KEEP:
                 continue
-            if plan is Plan.CLIMB and not self._rehearsing:
+            if plan is KindPlan.CLIMB and not self._rehearsing:
                 produced = replays.replayed(proto, kind, scope, rehearse, self._ledger.changes)
                 if produced is not None and kind not in ahead:
                     later = places[kind][bisect_right(places[kind], index) :]
@@ -103,17 +105,17 @@ class BodyConverter:
             layout.outdated = True
 
     def _plan_kinds(
-        self, nodes: Sequence[NodeProto], layout: Layout, plans: dict[Kind, Plan], versions: Versions
+        self, nodes: Sequence[NodeProto], layout: BodyLayout, plans: dict[Kind, KindPlan], versions: Versions
     ) -> list[tuple[int, Kind]]:
         """Plan what to do about each kind of node; returns the places and kinds of nodes that need anything done."""
-        forms: dict[object, Plan] = {}  # of many constants, each of which is a kind
+        forms: dict[object, KindPlan] = {}  # of many constants, each of which is a kind
         kinds = set(layout.kinds)
         for kind in [kind for kind in kinds if kind not in plans]:  # a difference would look at each of the plans
             form = kind.domain, kind.op, kind.inputs, kind.outputs, kind.attributes
             if form not in forms:
                 forms[form] = self._route.plan(versions, kind, self._judge)
             plans[kind] = forms[form]
-        changing = {kind for kind in kinds if plans[kind] is not Plan.KEEP}
+        changing = {kind for kind in kinds if plans[kind] is not KindPlan.KEEP}
         constants = {kind for kind in changing if (kind.op, kind.domain, kind.attributes) == ("Constant", "", 1)}
         lasting = self._find_kept_constants(nodes, layout, constants, plans, versions) if constants else ()
         return [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing and index not in lasting]
@@ -121,9 +123,9 @@ class BodyConverter:
     def _find_kept_constants(
         self,
         nodes: Sequence[NodeProto],
-        layout: Layout,
+        layout: BodyLayout,
         constants: Container[Kind],
-        plans: Mapping[Kind, Plan],
+        plans: Mapping[Kind, KindPlan],
         versions: Versions,
     ) -> set[int]:
         """Find the Constants that hold a tensor of a type that the target takes: nothing has to be done to them."""
@@ -131,12 +133,12 @@ class BodyConverter:
         if not opset or self._judge.why("", "Constant", 0, 1, kinds, opset):
             return set()
         places = [index for index, kind in enumerate(layout.kinds) if kind in constants]
-        legal = {index for index in places if plans[layout.kinds[index]] is Plan.JUDGE}
+        legal = {index for index in places if plans[layout.kinds[index]] is KindPlan.JUDGE}
         taken = self._route.tensors_kept(versions) if len(legal) < len(places) else ()
         kept = {index for index in places if index not in legal and _elem_type(nodes[index]) in taken}
         return kept | (legal & layout.values.constants)
 
-    def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, Plan], Replays]:
+    def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, KindPlan], Replays]:
         """The plans and replays for nodes that are written at `versions` and came out of operators in `within`."""
         key = frozenset(versions.items()), frozenset(self._route.home.items()), within
         if key not in self._known:

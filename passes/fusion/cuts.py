@@ -30,7 +30,7 @@ _PLAIN = frozenset(_BY_TYPE.split())
 """Operators that are read by element types alone, as long as no constant has dimensions."""
 
 
-class Numbers(dict[Any, int]):
+class StateNumbers(dict[Any, int]):
     """The states of regions that were looked at, by number."""
 
     def number(self, key: Any) -> int:
@@ -108,7 +108,7 @@ _NOWHERE, _CONSTANT = -1, -2  # in the place of a node that makes a value
 class Cuts:
     """The regions above the results of one body, none of more than so many nodes."""
 
-    def __init__(self, reader: Reader, uses: Uses, numbers: Numbers, most: int):
+    def __init__(self, reader: Reader, uses: Uses, numbers: StateNumbers, most: int):
         self._reader = reader
         self._nodes = reader.scope.body.node
         self._uses = uses

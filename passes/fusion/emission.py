@@ -8,7 +8,7 @@ from math import isclose, prod
 from typing import Any
 
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.fusion.patterns import Call, Splat, Tensor
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
@@ -24,7 +24,7 @@ class Emission:
     """A call that is about to be written. `beside` makes a value of another one once, for all calls that need it."""
 
     build: Builder
-    call: Call
+    call: PatternCall
     inputs: list[Any]
     attributes: dict[str, Any]
     shapes: Sequence[Sequence[Dim] | None]
@@ -34,7 +34,7 @@ class Emission:
     def kind(self) -> int:
         """The element type of the first input."""
         given = self.call.inputs[0]
-        return given.kind if isinstance(given, Tensor) else 0
+        return given.kind if isinstance(given, PatternTensor) else 0
 
 
 _TOLERANCES: dict[int, float] = {TensorProto.FLOAT16: 1e-3, TensorProto.BFLOAT16: 8e-3}

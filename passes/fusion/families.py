@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from opshift.functions import OPENVINO, defined
-from opshift.passes.fusion.patterns import ROTARY, Axes, Call, Splat, Tensor
+from opshift.passes.fusion.patterns import ROTARY, Axes, PatternCall, PatternTensor, Splat
 from opshift.passes.fusion.quantization.integer_operators import FLOATS, KINDS, anchors
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, TensorProto
@@ -57,127 +57,131 @@ class Clues:
         return list(dict.fromkeys(axes for op in operators for axes in self.axes.get(op, ())))
 
 
-Suggest = Callable[[Op, Clues], Iterator[Call]]
+Suggest = Callable[[Op, Clues], Iterator[PatternCall]]
 
 
-def elementwise(op: Op, clues: Clues) -> Iterator[Call]:
+def elementwise(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """One input, with each text that an attribute may hold, and floats as they are by default or as they come."""
-    x = Tensor(clues.kind, ("a", "b", "c"))
+    x = PatternTensor(clues.kind, ("a", "b", "c"))
     schema = schemas.schema(*op, clues.opset)
     floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
     for texts in _CHOICES.get(op, ((),)):
-        yield Call(op, clues.opset, (x,), texts)
+        yield PatternCall(op, clues.opset, (x,), texts)
         if floats:
-            yield Call(op, clues.opset, (x,), texts, floats)
+            yield PatternCall(op, clues.opset, (x,), texts, floats)
 
 
-def two_operands(op: Op, clues: Clues) -> Iterator[Call]:
-    a, b = (Tensor(clues.kind, (f"{n}1", f"{n}2", f"{n}3")) for n in "ab")
-    yield Call(op, clues.opset, (a, b))
+def two_operands(op: Op, clues: Clues) -> Iterator[PatternCall]:
+    a, b = (PatternTensor(clues.kind, (f"{n}1", f"{n}2", f"{n}3")) for n in "ab")
+    yield PatternCall(op, clues.opset, (a, b))
     schema = schemas.schema(*op, clues.opset)
     floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
     if floats:
-        yield Call(op, clues.opset, (a, b), (), floats)
+        yield PatternCall(op, clues.opset, (a, b), (), floats)
 
 
 def _trailing(axes: Axes) -> bool:
     return bool(axes) and axes == tuple(range(axes[0], 0))
 
 
-def layer(op: Op, clues: Clues) -> Iterator[Call]:
+def layer(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The last axes are normalized, with a scale, with or without a bias."""
     for axes in filter(_trailing, clues.over("Variance")):
         x, scale = _normalized(clues.kind, axes)
         ones = Splat(clues.kind, scale.dims, 1.0)
         for inputs in ((x, scale, scale), (x, scale), (x, ones)):
-            yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
+            yield PatternCall(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
-def root_mean_square(op: Op, clues: Clues) -> Iterator[Call]:
+def root_mean_square(op: Op, clues: Clues) -> Iterator[PatternCall]:
     for axes in filter(_trailing, clues.over("Mean")):
         x, scale = _normalized(clues.kind, axes)
         for inputs in ((x, scale), (x, Splat(clues.kind, scale.dims, 1.0))):
-            yield Call(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
+            yield PatternCall(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
-def _normalized(kind: int, axes: Axes) -> tuple[Tensor, Tensor]:
+def _normalized(kind: int, axes: Axes) -> tuple[PatternTensor, PatternTensor]:
     dims = tuple(f"d{axis}" for axis in axes)
-    return Tensor(kind, ("a", *dims)), Tensor(kind, dims)
+    return PatternTensor(kind, ("a", *dims)), PatternTensor(kind, dims)
 
 
-def behind_channels(op: Op, clues: Clues) -> Iterator[Call]:
+def behind_channels(op: Op, clues: Clues) -> Iterator[PatternCall]:
     if clues.rank is None or clues.rank < 3:
         return
-    x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    x = PatternTensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
     if tuple(range(2 - clues.rank, 0)) in clues.over("Variance"):
-        yield Call(op, clues.opset, (x, Tensor(clues.kind, ("c",)), Tensor(clues.kind, ("c",))), (), ("epsilon",))
+        yield PatternCall(
+            op, clues.opset, (x, PatternTensor(clues.kind, ("c",)), PatternTensor(clues.kind, ("c",))), (), ("epsilon",)
+        )
 
 
-def groups(op: Op, clues: Clues) -> Iterator[Call]:
+def groups(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """Channels are normalized in groups; scale and bias are per channel from opset 21 on."""
     if clues.rank is None or clues.rank < 3 or clues.opset < PER_CHANNEL or (-1,) not in clues.over("Variance"):
         return
-    x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
-    scale = Tensor(clues.kind, ("c",))
+    x = PatternTensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    scale = PatternTensor(clues.kind, ("c",))
     wide = (("stash_type", clues.kind),) if clues.kind == TensorProto.DOUBLE else ()  # else it is computed in float
     for (number,) in clues.over("groups"):
-        yield Call(op, clues.opset, (x, scale, scale), (("num_groups", number), *wide), ("epsilon",))
+        yield PatternCall(op, clues.opset, (x, scale, scale), (("num_groups", number), *wide), ("epsilon",))
 
 
-def mean_and_variance(op: Op, clues: Clues) -> Iterator[Call]:
+def mean_and_variance(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The body that runtimes and `onnx.checker` read adds a float, so that no other type is valid."""
     if clues.rank is not None and clues.kind == TensorProto.FLOAT:
         for axes in (found for found in clues.over("Variance") if -found[0] <= clues.rank):
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank)))
-            yield Call(op, clues.opset, (x,), (("axes", tuple(axis + clues.rank for axis in axes)),))
+            x = PatternTensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank)))
+            yield PatternCall(op, clues.opset, (x,), (("axes", tuple(axis + clues.rank for axis in axes)),))
 
 
-def one_axis(op: Op, clues: Clues) -> Iterator[Call]:
+def one_axis(op: Op, clues: Clues) -> Iterator[PatternCall]:
     for axes in clues.over("Total", "Softmax"):
         if len(axes) == 1:
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
+            x = PatternTensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
             for texts in _CHOICES.get(op, ((),)):
                 if clues.opset >= NEGATIVE_AXES:
-                    yield Call(op, clues.opset, (x,), (("axis", axes[0]), *texts))
+                    yield PatternCall(op, clues.opset, (x,), (("axis", axes[0]), *texts))
                 elif spelled := clues.spelled(axes):
-                    yield Call(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
+                    yield PatternCall(op, clues.opset, (x,), (("axis", spelled[0]), *texts))
 
 
-def reduction(op: Op, clues: Clues) -> Iterator[Call]:
+def reduction(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """Axes are an input from opset 18 on."""
     schema = schemas.schema(*op, clues.opset)
     for axes in clues.over("Total", "Mean", "Largest"):
         for keepdims in (1, 0):
             dropped = 0 if keepdims else len(axes)
-            x = Tensor(clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0]))))
+            x = PatternTensor(
+                clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0])))
+            )
             spelled = clues.spelled(axes, dropped)
             if spelled is None or (any(axis < 0 for axis in spelled) and clues.rank is not None):
                 continue
             if schema is not None and "axes" not in schema.attributes:
-                yield Call(op, clues.opset, (x, spelled), (("keepdims", keepdims),))
+                yield PatternCall(op, clues.opset, (x, spelled), (("keepdims", keepdims),))
             else:
-                yield Call(op, clues.opset, (x,), (("axes", spelled), ("keepdims", keepdims)))
+                yield PatternCall(op, clues.opset, (x,), (("axes", spelled), ("keepdims", keepdims)))
 
 
-def attention(op: Op, clues: Clues) -> Iterator[Call]:
+def attention(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """Heads apart from each other, with a mask of truth values, one that is added, or none."""
     if clues.rank != 4 or not clues.axes.get("Softmax"):
         return
-    query, key, value = (Tensor(clues.kind, ("b", "h", *rest)) for rest in (("s", "d"), ("t", "d"), ("t", "e")))
+    query, key, value = (PatternTensor(clues.kind, ("b", "h", *rest)) for rest in (("s", "d"), ("t", "d"), ("t", "e")))
     scores = ("b", "h", "s", "t")
-    for mask in (Tensor(TensorProto.BOOL, scores), Tensor(clues.kind, scores), None):
+    for mask in (PatternTensor(TensorProto.BOOL, scores), PatternTensor(clues.kind, scores), None):
         inputs = (query, key, value) if mask is None else (query, key, value, mask)
-        yield Call(op, clues.opset, inputs, (), ("scale",))
+        yield PatternCall(op, clues.opset, inputs, (), ("scale",))
 
 
-def rotary(op: Op, clues: Clues) -> Iterator[Call]:
+def rotary(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The halves of each head are rotated."""
     if clues.rank == 4 and isinstance(clues.size, int):
-        cache = Tensor(clues.kind, ("b", "s", clues.size // 2))
-        yield Call(op, clues.opset, (Tensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
+        cache = PatternTensor(clues.kind, ("b", "s", clues.size // 2))
+        yield PatternCall(op, clues.opset, (PatternTensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
 
 
-def openvino(op: Op, clues: Clues) -> Iterator[Call]:
+def openvino(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """OpenVINO's operators take their axes as an input."""
     for axes in clues.over("Total"):
         for keep in (1, 0) if op[1] == "ReduceL1" else (1,):
@@ -185,70 +189,70 @@ def openvino(op: Op, clues: Clues) -> Iterator[Call]:
             spelled = clues.spelled(axes, 0 if keep else len(axes))
             if spelled is None:
                 continue
-            inputs = (Tensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), spelled)
+            inputs = (PatternTensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), spelled)
             if op[1] == "ReduceL1":
-                yield Call(op, clues.opset, inputs, (("keep_dims", keep),))
+                yield PatternCall(op, clues.opset, inputs, (("keep_dims", keep),))
                 continue
             for mode in ("add", "max"):
-                yield Call(op, clues.opset, inputs, (("eps_mode", mode),), ("eps",))
+                yield PatternCall(op, clues.opset, inputs, (("eps_mode", mode),), ("eps",))
 
 
-def pooled(op: Op, clues: Clues) -> Iterator[Call]:
+def pooled(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """All axes behind the channels are reduced to one element."""
     if clues.rank is not None and clues.rank >= 3:
-        x = Tensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+        x = PatternTensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
         for p in (1, 2) if op[1] == "GlobalLpPool" else (0,):
-            yield Call(op, clues.opset, (x,), (("p", p),) if p else ())
+            yield PatternCall(op, clues.opset, (x,), (("p", p),) if p else ())
 
 
-def products(op: Op, clues: Clues) -> Iterator[Call]:
+def products(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The product of two matrices, either of which may be transposed, alone or with something added."""
     if clues.rank != 2:
         return
-    added = Tensor(clues.kind, ("m", "n"))
+    added = PatternTensor(clues.kind, ("m", "n"))
     for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        first = Tensor(clues.kind, ("k", "m") if a else ("m", "k"))
-        second = Tensor(clues.kind, ("n", "k") if b else ("k", "n"))
+        first = PatternTensor(clues.kind, ("k", "m") if a else ("m", "k"))
+        second = PatternTensor(clues.kind, ("n", "k") if b else ("k", "n"))
         turned = tuple((name, 1) for name, of in (("transA", a), ("transB", b)) if of)
         for marks in ((), ("alpha",), ("beta",), ("alpha", "beta")):
-            yield Call(op, clues.opset, (first, second, added), turned, marks)
+            yield PatternCall(op, clues.opset, (first, second, added), turned, marks)
         if clues.opset >= _WITHOUT_ADDED:
             for marks in ((), ("alpha",)):
-                yield Call(op, clues.opset, (first, second), turned, marks)
+                yield PatternCall(op, clues.opset, (first, second), turned, marks)
 
 
-def transposed_products(op: Op, clues: Clues) -> Iterator[Call]:
+def transposed_products(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The product of two operands of a rank, times a number, transposed, or both."""
     if clues.rank is None or clues.rank < 2:
         return
     batch = tuple(f"d{axis}" for axis in range(clues.rank - 2))
     for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        first = Tensor(clues.kind, (*batch, *(("k", "m") if a else ("m", "k"))))
-        second = Tensor(clues.kind, (*batch, *(("n", "k") if b else ("k", "n"))))
+        first = PatternTensor(clues.kind, (*batch, *(("k", "m") if a else ("m", "k"))))
+        second = PatternTensor(clues.kind, (*batch, *(("n", "k") if b else ("k", "n"))))
         turned = tuple((name, 1) for name, of in (("transA", a), ("transB", b)) if of)
-        yield Call(op, clues.opset, (first, second), turned, ("alpha",))
+        yield PatternCall(op, clues.opset, (first, second), turned, ("alpha",))
         if turned:
-            yield Call(op, clues.opset, (first, second), turned)
+            yield PatternCall(op, clues.opset, (first, second), turned)
 
 
-def biased(op: Op, clues: Clues) -> Iterator[Call]:
+def biased(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """A vector is added first, which one of these operators may lack."""
-    x, bias = Tensor(clues.kind, ("a", "b", "c")), Tensor(clues.kind, ("c",))
-    yield Call(op, clues.opset, (x, bias))
+    x, bias = PatternTensor(clues.kind, ("a", "b", "c")), PatternTensor(clues.kind, ("c",))
+    yield PatternCall(op, clues.opset, (x, bias))
     if op[1] == "FastGelu":
-        yield Call(op, clues.opset, (x,))
+        yield PatternCall(op, clues.opset, (x,))
 
 
-def normalized_sums(op: Op, clues: Clues) -> Iterator[Call]:
+def normalized_sums(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The sum of two values, and of a vector or none, is normalized over its last axis; nothing else reads it."""
-    x, vector = Tensor(clues.kind, ("a", "b", "c")), Tensor(clues.kind, ("c",))
+    x, vector = PatternTensor(clues.kind, ("a", "b", "c")), PatternTensor(clues.kind, ("c",))
     shifts = (vector, None) if op[1] == "SkipLayerNormalization" else ()
     for behind in ((*shifts[:1], vector), (*shifts[1:], vector), shifts[:1], ()):
         for given, marks in (
             ((), ("epsilon",)),
             ((("epsilon", 1e-5),), ()),
         ):  # a default that its own operator leaves out
-            yield Call(op, clues.opset, (x, x, vector, *behind), given, marks)
+            yield PatternCall(op, clues.opset, (x, x, vector, *behind), given, marks)
 
 
 _WITHOUT_ADDED = 11  # the opset from which on Gemm may add nothing

@@ -12,12 +12,12 @@ from opshift.passes.errors import Refusal
 from opshift.passes.fusion import families
 from opshift.passes.fusion.callers import Calls, callers_first
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.proposals import Known
+from opshift.passes.fusion.proposals import RegionKnowledge
 from opshift.passes.fusion.quantization.integer_operators import FLOATS, KINDS
 from opshift.passes.fusion.quantization.quantizer import Quantizer
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
-from opshift.passes.fusion.search import Search
+from opshift.passes.fusion.search import PatternSearch
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model import schemas
 from opshift.passes.model.editing import dead_code
@@ -90,7 +90,7 @@ class _Folder:
         self._allowance = allowance
         self._calls = calls
         self._terms = Terms()
-        self._known = Known()
+        self._known = RegionKnowledge()
         self._pinned = referred(context.model)
         self.stays: list[Refusal] = []
 
@@ -107,7 +107,7 @@ class _Folder:
             reader = Reader(self._terms, scope, RULES, outer)
             readers.append(reader)
             reader.postpone(scope.body.node)
-            taken = Search(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()
+            taken = PatternSearch(reader, self._ops, self._least, self._allowance, self._pinned, self._known).taken()
             if any(op in KINDS or op in FLOATS for op in self._ops):
                 uses = Uses(scope.body, pinned=set(self._pinned))
                 where = body.name if isinstance(body, FunctionProto) else ""

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from opshift.passes.fusion import emission
 from opshift.passes.fusion.keys import NUMBER, ONES, SUM, TENSOR, VECTOR
-from opshift.passes.fusion.match import Found
-from opshift.passes.fusion.patterns import Pattern, Tensor
+from opshift.passes.fusion.match import GraphMatch
+from opshift.passes.fusion.patterns import Pattern, PatternTensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.shape_rules import fits, has_rule
 from opshift.passes.model.messages import TensorProto, default_domain
@@ -104,7 +104,7 @@ class Grouping:
         self._nodes = reader.scope.body.node
         self._uses = uses
 
-    def group(self, index: int, pattern: Pattern, found: Found, taken: Container[int]) -> Group | None:
+    def group(self, index: int, pattern: Pattern, found: GraphMatch, taken: Container[int]) -> Group | None:
         """The nodes that make the result of the node at `index` from what variables stand for.
 
         None if others read what they make, if they read anything else, or if one is `taken`.
@@ -237,7 +237,7 @@ class Grouping:
     def _wanted(self, pattern: Pattern, variable: int) -> int:
         """The element type of what a variable stands for."""
         given = pattern.call.inputs[variable]
-        assert isinstance(given, Tensor), "variables stand for tensors"
+        assert isinstance(given, PatternTensor), "variables stand for tensors"
         return given.kind
 
     def _moved(self, term: int) -> Moved | None:

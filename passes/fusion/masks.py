@@ -47,7 +47,7 @@ Elements = frozenset[Element]
 _TAME, _FINITE, _LOWEST, _EXCLUDED, _WILD = (frozenset((element,)) for element in Element)
 
 
-class Remedy(Enum):
+class MaskRemedy(Enum):
     """What makes runtimes agree on a mask."""
 
     NONE = "they do"
@@ -55,14 +55,14 @@ class Remedy(Enum):
     NO = "nothing: rows may hold the lowest number and -inf"
 
 
-def remedy(scope: Scope, parts: Iterable[str], kind: int) -> Remedy:
+def remedy(scope: Scope, parts: Iterable[str], kind: int) -> MaskRemedy:
     """What the mask needs that is the sum of some values."""
     names = list(parts)
-    walk = _Walk(kind)
+    walk = _ConstantWalk(kind)
     held = reduce(_sum, [walk.elements(scope, name, _FAR) for name in names])
     if Element.LOWEST not in held or (len(names) == 1 and _attends_somewhere(scope, names[0], kind)):
-        return Remedy.NONE
-    return Remedy.NO if held & (_EXCLUDED | _WILD) else Remedy.RAISED
+        return MaskRemedy.NONE
+    return MaskRemedy.NO if held & (_EXCLUDED | _WILD) else MaskRemedy.RAISED
 
 
 def raised(build: Builder, name: str, kind: int) -> str:
@@ -71,7 +71,7 @@ def raised(build: Builder, name: str, kind: int) -> str:
     return str(build.Max(name, build.constant(_BOTTOM[kind] * (1 - step / (2 - step)), kind, "lowest")))
 
 
-class _Walk:
+class _ConstantWalk:
     """Follows a value to the constants that it is made of."""
 
     def __init__(self, kind: int):

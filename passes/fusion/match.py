@@ -15,18 +15,18 @@ _SWAPPABLE = frozenset(("Max", "Min", "Equal", "And", "Or", "Xor", "Mul", "Add")
 
 
 @dataclass(frozen=True)
-class Found:
+class GraphMatch:
     """What the variables of a definition and the floats of its call stand for."""
 
     bound: Mapping[int, int] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     floats: Mapping[str, float] = field(default_factory=dict)
 
-    def binding(self, variable: int, term: int) -> Found:
-        return Found({**self.bound, variable: term}, self.dims, self.floats)
+    def binding(self, variable: int, term: int) -> GraphMatch:
+        return GraphMatch({**self.bound, variable: term}, self.dims, self.floats)
 
-    def holding(self, name: str, value: float) -> Found:
-        return Found(self.bound, self.dims, {**self.floats, name: value})
+    def holding(self, name: str, value: float) -> GraphMatch:
+        return GraphMatch(self.bound, self.dims, {**self.floats, name: value})
 
 
 class Matcher:
@@ -42,11 +42,11 @@ class Matcher:
         self._other = other
         self._tolerance = tolerance
 
-    def all(self, term: int) -> Iterator[Found]:
+    def all(self, term: int) -> Iterator[GraphMatch]:
         """Every way in which the definition is the term."""
-        return self._match(self._root, term, Found())
+        return self._match(self._root, term, GraphMatch())
 
-    def _match(self, p: int, s: int, found: Found) -> Iterator[Found]:
+    def _match(self, p: int, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
         pattern, subject = self._own.keys[p], self._other.keys[s]
         if pattern.kind == VARIABLE:
             known = found.bound.get(pattern.number)
@@ -74,7 +74,7 @@ class Matcher:
         elif pattern == subject:
             yield found
 
-    def _number(self, p: float, s: float, found: Found) -> Iterator[Found]:
+    def _number(self, p: float, s: float, found: GraphMatch) -> Iterator[GraphMatch]:
         if self._is(p, s):
             yield found
             return
@@ -107,7 +107,7 @@ class Matcher:
         """What a value is a multiple of another by: itself, where the two are as far apart as roundings are."""
         return next((one for one in (1.0, -1.0) if self._is(one, ratio)), ratio)
 
-    def _operator(self, pattern: Term, subject: Term, found: Found) -> Iterator[Found]:
+    def _operator(self, pattern: Term, subject: Term, found: GraphMatch) -> Iterator[GraphMatch]:
         if len(pattern.parameters) != len(subject.parameters):
             return
         for (name, p), (other, s) in zip(pattern.parameters, subject.parameters, strict=True):
@@ -130,7 +130,7 @@ class Matcher:
         for order in orders:
             yield from self._each(pattern.operands, order, found)
 
-    def _halved(self, pattern: Term, s: int, found: Found) -> Iterator[Found]:
+    def _halved(self, pattern: Term, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
         """A constant may hold the same twice."""
         inner = self._own.keys[pattern.operands[0]]
         if self._other.keys[s].kind in (LEAF, TENSOR) and self._own.is_op(pattern.operands[0], "Unsqueeze"):
@@ -150,7 +150,7 @@ class Matcher:
             return False
         return len(key.parameter) > 1 and all(self._own.value(dim) == 1 for dim in key.parameter[1:])
 
-    def _transposed(self, pattern: Term, s: int, found: Found) -> Iterator[Found]:
+    def _transposed(self, pattern: Term, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
         """Another Transpose is this one of a value that is transposed once more."""
         if not self._other.is_op(s, "Transpose"):
             return
@@ -165,7 +165,7 @@ class Matcher:
         term = base if straight else self._other.op("Transpose", (("perm", first),), base)
         yield from self._match(pattern.operands[0], term, found)
 
-    def _shapes(self, ps: tuple[int, ...], ss: tuple[int, ...], found: Found) -> Found | None:
+    def _shapes(self, ps: tuple[int, ...], ss: tuple[int, ...], found: GraphMatch) -> GraphMatch | None:
         """The shapes of two Reshapes: -1 is any dimension, a symbol the same one everywhere."""
         if len(ps) != len(ss):
             return None
@@ -174,7 +174,7 @@ class Matcher:
             if key.kind == LEAF and key.owner == "symbol":
                 if found.dims.get(key.name, s) != s:
                     return None
-                found = Found(found.bound, {**found.dims, key.name: s}, found.floats)
+                found = GraphMatch(found.bound, {**found.dims, key.name: s}, found.floats)
             elif self._own.value(p) != -1:
                 held = next(self._match(p, s, found), None)
                 if held is None:
@@ -182,7 +182,7 @@ class Matcher:
                 found = held
         return found
 
-    def _each(self, ps: tuple[int, ...], ss: tuple[int, ...], found: Found) -> Iterator[Found]:
+    def _each(self, ps: tuple[int, ...], ss: tuple[int, ...], found: GraphMatch) -> Iterator[GraphMatch]:
         if not ps:
             yield found
             return
@@ -196,20 +196,20 @@ class Matcher:
 
     # --- products -------------------------------------------------------------------------------------------
 
-    def _product(self, p: int, s: int, found: Found) -> Iterator[Found]:
+    def _product(self, p: int, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
         yield from self._powers(self._own.factors(p), self._other.factors(s), found)
 
     def _powers(
-        self, own: tuple[float, dict[int, float]], other: tuple[float, dict[int, float]], found: Found
-    ) -> Iterator[Found]:
+        self, own: tuple[float, dict[int, float]], other: tuple[float, dict[int, float]], found: GraphMatch
+    ) -> Iterator[GraphMatch]:
         (coefficient, powers), (given, factors) = own, other
         free = [(self._own.keys[b].number, e) for b, e in powers.items() if self._own.keys[b].kind == VARIABLE]
         for held, rest in self._factors(self._fixed(powers), factors, found):
             yield from self._free_factors(coefficient, free, given, rest, held)
 
     def _factors(
-        self, fixed: list[tuple[int, float]], factors: dict[int, float], found: Found
-    ) -> Iterator[tuple[Found, dict[int, float]]]:
+        self, fixed: list[tuple[int, float]], factors: dict[int, float], found: GraphMatch
+    ) -> Iterator[tuple[GraphMatch, dict[int, float]]]:
         if not fixed:
             yield found, factors
             return
@@ -223,8 +223,8 @@ class Matcher:
                     yield from self._factors(more, rest, held)
 
     def _free_factors(
-        self, coefficient: float, free: list[tuple[int, float]], given: float, rest: dict[int, float], found: Found
-    ) -> Iterator[Found]:
+        self, coefficient: float, free: list[tuple[int, float]], given: float, rest: dict[int, float], found: GraphMatch
+    ) -> Iterator[GraphMatch]:
         open_ = []
         for variable, exponent in free:
             if variable not in found.bound:
@@ -250,8 +250,8 @@ class Matcher:
         free: list[tuple[int, float]],
         given: float,
         shares: list[dict[int, float]],
-        found: Found,
-    ) -> Iterator[Found]:
+        found: GraphMatch,
+    ) -> Iterator[GraphMatch]:
         """Each variable takes its share of the factors; a number that is left over goes to the last one."""
         whole = self._is(coefficient, given) or self._mark(coefficient) is not None
         for index, ((variable, exponent), share) in enumerate(zip(free, shares, strict=True)):
@@ -271,7 +271,7 @@ class Matcher:
 
     # --- sums -----------------------------------------------------------------------------------------------
 
-    def _sum(self, p: int, s: int, found: Found) -> Iterator[Found]:
+    def _sum(self, p: int, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
         constant, parts = self._own.members(p)
         given, members = self._other.members(s)
         fixed = self._fixed(parts)
@@ -280,8 +280,8 @@ class Matcher:
             yield from self._free_members(constant, free, given, rest, held)
 
     def _members(
-        self, fixed: list[tuple[int, float]], members: dict[int, float], found: Found
-    ) -> Iterator[tuple[Found, dict[int, float]]]:
+        self, fixed: list[tuple[int, float]], members: dict[int, float], found: GraphMatch
+    ) -> Iterator[tuple[GraphMatch, dict[int, float]]]:
         if not fixed:
             yield found, members
             return
@@ -291,7 +291,7 @@ class Matcher:
             for held in self._multiple(part, coefficient, candidate, given, found):
                 yield from self._members(more, rest, held)
 
-    def _multiple(self, p: int, coefficient: float, s: int, given: float, found: Found) -> Iterator[Found]:
+    def _multiple(self, p: int, coefficient: float, s: int, given: float, found: GraphMatch) -> Iterator[GraphMatch]:
         """A coefficient belongs to the product behind it: a variable in there may take a part of it."""
         if self._own.keys[p].kind != PRODUCT:
             for held in self._match(p, s, found):
@@ -302,8 +302,8 @@ class Matcher:
         yield from self._powers((coefficient, powers), (given, factors), found)
 
     def _free_members(
-        self, constant: float, free: list[tuple[int, float]], given: float, rest: dict[int, float], found: Found
-    ) -> Iterator[Found]:
+        self, constant: float, free: list[tuple[int, float]], given: float, rest: dict[int, float], found: GraphMatch
+    ) -> Iterator[GraphMatch]:
         open_ = []
         for variable, coefficient in free:
             if variable not in found.bound:
@@ -338,8 +338,14 @@ class Matcher:
                 yield from self._number(constant, given, held)
 
     def _last_member(
-        self, constant: float, variable: int, coefficient: float, given: float, rest: dict[int, float], found: Found
-    ) -> Iterator[Found]:
+        self,
+        constant: float,
+        variable: int,
+        coefficient: float,
+        given: float,
+        rest: dict[int, float],
+        found: GraphMatch,
+    ) -> Iterator[GraphMatch]:
         """The only variable that is open takes all that is left, a number that is too much included."""
         if not rest:
             return

@@ -36,7 +36,7 @@ _MARKS = tuple(map(single, (0.37193127, 0.61417943, 0.83511719)))
 
 
 @dataclass(frozen=True)
-class Tensor:
+class PatternTensor:
     """An input that a variable stands for."""
 
     kind: int
@@ -44,19 +44,19 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Splat(Tensor):
+class Splat(PatternTensor):
     """An input that has one value everywhere, which the nodes leave out."""
 
     value: float = 0.0
 
 
 @dataclass(frozen=True)
-class Call:
+class PatternCall:
     """A call of an operator: what its definition hangs on. An input is a tensor, axes, or absent."""
 
     op: Op
     opset: int
-    inputs: tuple[Tensor | Axes | None, ...]
+    inputs: tuple[PatternTensor | Axes | None, ...]
     attributes: tuple[tuple[str, Any], ...] = ()
     marks: tuple[str, ...] = ()
     """Float attributes that may have any value."""
@@ -69,7 +69,7 @@ class Call:
 class Pattern:
     """The term of a call's definition, where the inputs are variables."""
 
-    call: Call
+    call: PatternCall
     terms: Terms
     root: int
     marks: Mapping[str, float]
@@ -81,7 +81,7 @@ class Pattern:
 
 
 @cache
-def pattern(call: Call) -> Pattern | None:
+def pattern(call: PatternCall) -> Pattern | None:
     """The pattern of a call; None where there is no definition for it, or its operator does not take its types."""
     from opshift.passes.conversion import convert
 
@@ -101,7 +101,7 @@ def pattern(call: Call) -> Pattern | None:
     for index, given in enumerate(call.inputs):
         if isinstance(given, Splat):
             reader.bind(f"x{index}", terms.number(given.value))
-        elif isinstance(given, Tensor):
+        elif isinstance(given, PatternTensor):
             reader.bind(f"x{index}", terms.of(VARIABLE, index))
     for made in graph.node:
         reader.read(made)
@@ -114,7 +114,7 @@ def pattern(call: Call) -> Pattern | None:
     )
 
 
-def _written(call: Call, schema: schemas.Schema | None) -> ModelProto:
+def _written(call: PatternCall, schema: schemas.Schema | None) -> ModelProto:
     """A model of the call alone."""
     from opshift.passes.model.tensors import int64s
 
@@ -127,7 +127,7 @@ def _written(call: Call, schema: schemas.Schema | None) -> ModelProto:
     for index, given in enumerate(call.inputs):
         name = "" if given is None else f"x{index}"
         node.input.append(name)
-        if isinstance(given, Tensor):
+        if isinstance(given, PatternTensor):
             model.graph.input.add(name=name).type.CopyFrom(tensor_type(given.kind, given.dims))
         elif given is not None:
             model.graph.initializer.append(int64s(given))
@@ -136,12 +136,14 @@ def _written(call: Call, schema: schemas.Schema | None) -> ModelProto:
         kind = schema.attributes[name].type if schema else 0
         node.attribute.append(make_attribute(name, value, kind))
     model.graph.node.append(node)
-    first = next(given for given in call.inputs if isinstance(given, Tensor))
+    first = next(given for given in call.inputs if isinstance(given, PatternTensor))
     model.graph.output.add(name="y").type.CopyFrom(tensor_type(first.kind))
     return model
 
 
-def _is_taken(schema: schemas.Schema, index: int, given: Tensor | Axes | None) -> bool:
+def _is_taken(schema: schemas.Schema, index: int, given: PatternTensor | Axes | None) -> bool:
     """Whether an operator takes what is given to it at `index`."""
     formal = schema.input(index)
-    return not isinstance(given, Tensor) or formal is None or schemas.legal_types(tensor_text(given.kind), formal)
+    return (
+        not isinstance(given, PatternTensor) or formal is None or schemas.legal_types(tensor_text(given.kind), formal)
+    )

@@ -11,12 +11,12 @@ from math import isclose
 from typing import NamedTuple
 
 from opshift.passes.fusion import masks, patterns
-from opshift.passes.fusion.cuts import MOVING, Cuts, Numbers, Regions, View
+from opshift.passes.fusion.cuts import MOVING, Cuts, Regions, StateNumbers, View
 from opshift.passes.fusion.families import Clues, Family
 from opshift.passes.fusion.group import LARGEST, Group, Uses
 from opshift.passes.fusion.keys import OP, PRODUCT, SUM
-from opshift.passes.fusion.match import Found, Matcher
-from opshift.passes.fusion.patterns import Axes, Call, Pattern, Tensor
+from opshift.passes.fusion.match import GraphMatch, Matcher
+from opshift.passes.fusion.patterns import Axes, Pattern, PatternCall, PatternTensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import TensorProto
@@ -39,7 +39,7 @@ class Proposal(NamedTuple):
     pattern: Pattern
     floats: Mapping[str, float]
     group: Group
-    remedy: masks.Remedy
+    remedy: masks.MaskRemedy
     saved: int
     """How many nodes it saves."""
     is_literal: bool
@@ -58,10 +58,10 @@ class Recipe(NamedTuple):
 
 
 @dataclass
-class Known:
+class RegionKnowledge:
     """What is known of the regions of a model: by state and operator, how many nodes go, and what comes instead."""
 
-    numbers: Numbers = field(default_factory=Numbers)
+    numbers: StateNumbers = field(default_factory=StateNumbers)
     saved: dict[tuple[int, Op], int] = field(default_factory=dict)
     recipes: dict[tuple[int, Op], Recipe] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ class Proposals:
         uses: Uses,
         wanted: Mapping[Op, Family],
         least: int,
-        known: Known,
+        known: RegionKnowledge,
         permits: Permits,
     ):
         self._reader = reader
@@ -147,7 +147,7 @@ class Proposals:
         term = view.reader.term(name)
         if self._terms.keys[term].kind not in (OP, PRODUCT, SUM):
             return None, 0
-        clues = Clues(self._reader.opset, kind, lambda: self._reader.shape(name), _Found(self._terms, term))
+        clues = Clues(self._reader.opset, kind, lambda: self._reader.shape(name), _FoundAxes(self._terms, term))
         for call in self._families[op].suggest(op, clues):
             if (pattern := patterns.pattern(call)) is None:
                 continue
@@ -159,7 +159,7 @@ class Proposals:
                 most = max(most, saved)
                 literal = pattern.grade == "exact" and self._is_literal(term, pattern, group)
                 how = f"{op[1]} from {', '.join(self._whole.grouping.operators(group.inside))}"
-                proposal = Proposal(pattern, found.floats, group, masks.Remedy.NONE, saved, literal, how)
+                proposal = Proposal(pattern, found.floats, group, masks.MaskRemedy.NONE, saved, literal, how)
                 if (allowed := self._allowed(index, proposal)) is not None:
                     best = allowed
                     break
@@ -170,11 +170,11 @@ class Proposals:
         if not self._whole.grouping.fits(index, proposal.pattern, proposal.group):
             return None
         remedy = self._remedy(proposal.pattern.call, proposal.group)
-        if remedy is masks.Remedy.NO or not self._permits(index, proposal):
+        if remedy is masks.MaskRemedy.NO or not self._permits(index, proposal):
             return None
         return proposal._replace(remedy=remedy)
 
-    def _matches(self, term: int, kind: int, pattern: Pattern) -> Iterator[Found]:
+    def _matches(self, term: int, kind: int, pattern: Pattern) -> Iterator[GraphMatch]:
         """The ways in which a term is a pattern, of which the operator is its definition."""
         own, other = pattern.terms.keys[pattern.root], self._terms.keys[term]
         if own.kind != other.kind or (own.kind == OP and own.name != other.name):
@@ -194,20 +194,20 @@ class Proposals:
         matcher = Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, 0.0)
         return any(True for _ in matcher.all(term))
 
-    def _unscaled(self, pattern: Pattern, found: Found) -> Iterator[Found]:
+    def _unscaled(self, pattern: Pattern, found: GraphMatch) -> Iterator[GraphMatch]:
         """The same with a number at an input that has no name without it, and not in the float."""
         for name, variables in self._families[pattern.call.op].scaled.items():
             for variable in variables:
                 number = found.floats.get(name, 1.0)
                 if number != 1:
                     term = self._terms.scaled(found.bound[variable], number)
-                    yield Found({**found.bound, variable: term}, found.dims, {**found.floats, name: 1.0})
+                    yield GraphMatch({**found.bound, variable: term}, found.dims, {**found.floats, name: 1.0})
 
-    def _remedy(self, call: Call, group: Group) -> masks.Remedy:
+    def _remedy(self, call: PatternCall, group: Group) -> masks.MaskRemedy:
         """What makes runtimes agree on the mask."""
         kind = kind_of(call, MASK) if call.op == ("", "Attention") and len(call.inputs) > MASK else 0
         if kind not in FLOATS:
-            return masks.Remedy.NONE
+            return masks.MaskRemedy.NONE
         held = group.held[MASK]
         return masks.remedy(self._scope, [held.name, *([held.plus] if held.plus else [])], kind)
 
@@ -243,16 +243,16 @@ class Proposals:
         return self._allowed(index, recipe.of._replace(group=group))
 
 
-def kind_of(call: Call, index: int) -> int:
+def kind_of(call: PatternCall, index: int) -> int:
     given = call.inputs[index]
-    return given.kind if isinstance(given, Tensor) else 0
+    return given.kind if isinstance(given, PatternTensor) else 0
 
 
 def _is_single(value: float) -> bool:
     return isclose(value, patterns.single(value), rel_tol=1e-14)
 
 
-class _Found(Mapping[str, Sequence[Axes]]):
+class _FoundAxes(Mapping[str, Sequence[Axes]]):
     """The axes that occur in a term, by operator, not far from its root: looked for when they are asked for."""
 
     def __init__(self, terms: Terms, term: int):

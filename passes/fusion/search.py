@@ -9,8 +9,8 @@ from opshift.passes.changes import GRANTED, Allowance, Change
 from opshift.passes.fusion import emission, families, masks
 from opshift.passes.fusion.emission import Emission
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
-from opshift.passes.fusion.patterns import Call, Splat, Tensor
-from opshift.passes.fusion.proposals import MASK, Known, Permits, Proposal, Proposals, kind_of
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
+from opshift.passes.fusion.proposals import MASK, Permits, Proposal, Proposals, RegionKnowledge, kind_of
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -30,11 +30,17 @@ _NEVER_EMPTY = frozenset(("", op) for op in ("Attention", "GlobalAveragePool", "
 """What onnxruntime 1.31 does not run where a size is 0."""
 
 
-class Search:
+class PatternSearch:
     """Looks for written-out operators in one body."""
 
     def __init__(
-        self, reader: Reader, ops: Sequence[Op], least: int, allowance: Allowance, pinned: set[str], known: Known
+        self,
+        reader: Reader,
+        ops: Sequence[Op],
+        least: int,
+        allowance: Allowance,
+        pinned: set[str],
+        known: RegionKnowledge,
     ):
         self._reader = reader
         self._scope = reader.scope
@@ -146,11 +152,11 @@ class Search:
         for i, given in enumerate(call.inputs):
             if isinstance(given, Splat):
                 inputs.append("")
-            elif isinstance(given, Tensor):
+            elif isinstance(given, PatternTensor):
                 inputs.append(self._made_of(build, group.held[i], given.kind))
             else:
                 inputs.append(None if given is None else list(given))
-        if remedy is masks.Remedy.RAISED:
+        if remedy is masks.MaskRemedy.RAISED:
             inputs[MASK] = self._raised(build, str(inputs[MASK]), group.held[MASK], kind_of(call, MASK))
         floats = {name: proposal.floats.get(name) for name in call.marks}
         written = Emission(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
@@ -178,7 +184,7 @@ class Search:
         nodes = [alike] if alike is not None else self._written(proposal, old, shapes)
         made = nodes[-1]
         given = [group.held[at].name if at in group.held else name for at, name in enumerate(made.input)]
-        if len(nodes) == 1 and given == list(made.input) and remedy is masks.Remedy.NONE:
+        if len(nodes) == 1 and given == list(made.input) and remedy is masks.MaskRemedy.NONE:
             self._written_before[key] = made
         made.output[:] = old.output[:1]
         made.name, made.doc_string = old.name, old.doc_string
@@ -234,8 +240,8 @@ def _are_numbers(shapes: Iterable[Sequence[Dim] | None]) -> bool:
     return all(shape is not None and all(isinstance(dim, int) and dim for dim in shape) for shape in shapes)
 
 
-def _remark(call: Call, remedy: masks.Remedy) -> str:
-    if remedy is masks.Remedy.RAISED:
+def _remark(call: PatternCall, remedy: masks.MaskRemedy) -> str:
+    if remedy is masks.MaskRemedy.RAISED:
         return "the operator may round otherwise; the lowest number in the mask, which some take for -inf, is raised"
     if call.op == ("", "Attention") and len(call.inputs) > MASK:
         return (

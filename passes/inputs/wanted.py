@@ -79,7 +79,7 @@ def _read(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedInputs:
     """What is to be fixed in one model, whose inputs and dimensions these are."""
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -87,7 +87,7 @@ class Resolved:
     values: Mapping[str, Any]
 
 
-def resolved(of: Wanted, model: ModelProto) -> Resolved:
+def resolved(of: Wanted, model: ModelProto) -> ResolvedInputs:
     """What is wanted as sizes and arrays of this model.
 
     Raises:
@@ -110,7 +110,7 @@ def resolved(of: Wanted, model: ModelProto) -> Resolved:
             if (dimension := symbol(dim)) and found.setdefault(dimension, size) != size:
                 raise ValueError(f"{dimension!r} cannot be {found[dimension]} and {size} (in {name!r})")
     computed = {name: size for name in symbols if (size := size_of(name, found)) is not None}
-    return Resolved(shapes, {**found, **computed}, arrays)
+    return ResolvedInputs(shapes, {**found, **computed}, arrays)
 
 
 def array(name: str, given: Any, kind: TypeProto, shape: Sequence[int] | None = None) -> Any:

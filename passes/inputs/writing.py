@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from opshift.passes.changes import Change
 from opshift.passes.inputs.interface import tensor
 from opshift.passes.inputs.sizes import size_of
-from opshift.passes.inputs.wanted import Resolved, Wanted, resolved
+from opshift.passes.inputs.wanted import ResolvedInputs, Wanted, resolved
 from opshift.passes.model import tensors
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.encoding.fields import retain
@@ -33,7 +33,7 @@ def write_into_copy(source: ModelProto, wanted: Wanted) -> ModelProto:
     return model
 
 
-def write(model: ModelProto, of: Resolved) -> list[Change]:
+def write(model: ModelProto, of: ResolvedInputs) -> list[Change]:
     """Write them into the model itself; returns what was done to its inputs.
 
     A symbolic dimension has one size in all graphs; functions have symbols of their own.
@@ -84,7 +84,7 @@ def _fix(kind: TypeProto, sizes: Mapping[str, int]) -> None:
                 dim.dim_value = size
 
 
-def _set(model: ModelProto, of: Resolved) -> None:
+def _set(model: ModelProto, of: ResolvedInputs) -> None:
     """Make initializers of inputs, which are inputs no more but where each initializer has to be one."""
     graph = model.graph
     kinds = {value.name: value.type.tensor_type.elem_type for value in graph.input}

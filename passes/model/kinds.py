@@ -42,7 +42,7 @@ class Kind:
 
 
 @dataclass
-class Layout:
+class BodyLayout:
     """The kind of each node of a body, and the layouts of the graphs that nodes hold, by the node's index.
 
     `outdated` says that the body now holds other calls.
@@ -50,12 +50,12 @@ class Layout:
 
     kinds: list[Kind] = field(default_factory=list)
     counts: Counter[Kind] = field(default_factory=Counter)
-    inner: dict[int, list[Layout]] = field(default_factory=dict)
+    inner: dict[int, list[BodyLayout]] = field(default_factory=dict)
     outdated: bool = False
     values: Values = field(default_factory=Values)
 
 
-Above = tuple[tuple[Layout, int], ...]
+Above = tuple[tuple[BodyLayout, int], ...]
 """The layouts around a graph, and the node of each that holds it."""
 
 
@@ -72,13 +72,13 @@ class Survey:
         self._same: dict[node_bytes.Key, Kind] = {}
         self._alike: dict[tuple[str, str, int, int, int, str], Kind] = {}
         self._valued = 0
-        self._judges: dict[tuple[tuple[str, int], ...], Judge] = {}
-        self._written: dict[bytes, Layout] = {}
+        self._judges: dict[tuple[tuple[str, int], ...], KindJudge] = {}
+        self._written: dict[bytes, BodyLayout] = {}
         self.checked = checked
         self.values: list[tuple[Body, Values]] = []
         if checked:
             validity.check_header(model)
-        judge = Judge(validity.Walk(model.ir_version, validity.imports(model))) if checked else None
+        judge = KindJudge(validity.ValidityWalk(model.ir_version, validity.imports(model))) if checked else None
         self.graph = self.layout(model.graph, judge)
         if judge is not None and not judge.sound:
             validity.check_graph(model)  # in order, to tell what comes first, if anything does
@@ -96,7 +96,7 @@ class Survey:
             self.depth = max(self.depth, depth)
             pending += [(inner, depth + 1) for held in layout.inner.values() for inner in held]
 
-    def _function(self, function: FunctionProto, judge: Judge | None) -> Layout:
+    def _function(self, function: FunctionProto, judge: KindJudge | None) -> BodyLayout:
         """The layout of a function; of those that differ in their name alone one is looked at."""
         data = function.SerializeToString()
         size, start = varint(data, 1) if data.startswith(_NAME) else (0, 0)
@@ -105,17 +105,17 @@ class Survey:
         key = data[start + size :]
         known = self._written.get(key)
         if known is not None:
-            return Layout(known.kinds.copy(), known.counts, values=known.values)
+            return BodyLayout(known.kinds.copy(), known.counts, values=known.values)
         found = self.layout(function, judge)
         if not found.inner:
             self._written[key] = found
         return found
 
-    def layout(self, body: Body, judge: Judge | None = None) -> Layout:
+    def layout(self, body: Body, judge: KindJudge | None = None) -> BodyLayout:
         """The layout of a body and of all graphs that are nested in it, which a judge looks at."""
-        found, apart = Layout(), graphless()
-        held = list[tuple[Layout, Above]]()
-        pending: list[tuple[Body, Layout, Above]] = [(body, found, ())]
+        found, apart = BodyLayout(), graphless()
+        held = list[tuple[BodyLayout, Above]]()
+        pending: list[tuple[Body, BodyLayout, Above]] = [(body, found, ())]
         while pending:
             body, layout, above = pending.pop()
             if judge is not None:
@@ -129,7 +129,7 @@ class Survey:
             holding = {kind for kind in layout.counts if not kind.graphless}
             for index in [index for index, kind in enumerate(layout.kinds) if kind in holding] if holding else ():
                 graphs = [graph for _, _, graph in subgraphs(body.node[index])]
-                layout.inner[index] = [Layout() for _ in graphs]
+                layout.inner[index] = [BodyLayout() for _ in graphs]
                 around = ((layout, index), *above)
                 pending += [(*one, around) for one in zip(graphs, layout.inner[index], strict=True)]
         if judge is not None:
@@ -149,7 +149,7 @@ class Survey:
     def census(self, model: ModelProto) -> Census:
         """The bodies of the model as it is now, and its calls; only those with an outdated layout are walked again."""
         held, calls = list[Body](), Counter[tuple[str, str]]()
-        pending: list[tuple[Body, Layout]] = [*zip(model.functions, self.functions, strict=True)]
+        pending: list[tuple[Body, BodyLayout]] = [*zip(model.functions, self.functions, strict=True)]
         pending = [*reversed(pending), (model.graph, self.graph)]
         while pending:
             body, layout = pending.pop()
@@ -177,11 +177,11 @@ class Survey:
             self._alike[form] = Kind(*form, same=False)
         return self._alike[form]
 
-    def _judge(self, model: ModelProto, function: FunctionProto) -> Judge:
+    def _judge(self, model: ModelProto, function: FunctionProto) -> KindJudge:
         """The judge of the functions that import the same."""
         key = tuple([(entry.domain, entry.version) for entry in function.opset_import])
         if key not in self._judges:
-            self._judges[key] = Judge(validity.Walk(model.ir_version, validity.imports(function)))
+            self._judges[key] = KindJudge(validity.ValidityWalk(model.ir_version, validity.imports(function)))
         return self._judges[key]
 
 
@@ -193,11 +193,11 @@ def _spelled(names: Iterable[str]) -> dict[bytes, int]:
     return dict.fromkeys([sized(name.encode()) for name in names], -1)
 
 
-class Judge:
+class KindJudge:
     """Tells of bodies, from their layouts, whether they are surely as ONNX allows: each kind of call is, and each value
     is made once, and before it is read. What is not sure is left to a walk in order."""
 
-    def __init__(self, walk: validity.Walk):
+    def __init__(self, walk: validity.ValidityWalk):
         self._walk = walk
         self._right: set[Kind] = set()
         self.sound = True
@@ -226,14 +226,14 @@ class Judge:
         found.update(_spelled(own))
         return found
 
-    def nodes(self, body: Body, layout: Layout, above: Above) -> None:
+    def nodes(self, body: Body, layout: BodyLayout, above: Above) -> None:
         """Look at the nodes of a body, and at what they make and read."""
         try:
             self.sound = self.sound and self._calls_fit(body, layout) and self._names_fit(body, layout, above)
         except AttributeError:  # a name that is no text
             self.sound = False
 
-    def _calls_fit(self, body: Body, layout: Layout) -> bool:
+    def _calls_fit(self, body: Body, layout: BodyLayout) -> bool:
         at, looked, each = 0, set[int](), set[Kind]()
         for kind in layout.counts:  # in the order in which they come first
             if not kind.attributes and kind.op and kind.inputs + kind.outputs and self._walk.takes_all_of(kind.domain):
@@ -249,7 +249,7 @@ class Judge:
         looked.update(layout.values.omitting)
         return all(self._walk.passes(body.node[index]) for index in looked)
 
-    def _names_fit(self, body: Body, layout: Layout, above: Above) -> bool:
+    def _names_fit(self, body: Body, layout: BodyLayout, above: Above) -> bool:
         made = layout.values.made
         outputs = sum(kind.outputs * count for kind, count in layout.counts.items())
         omitted = [list(body.node[index].output).count("") for index in set(layout.values.omitting)]
@@ -260,7 +260,7 @@ class Judge:
                 return False
         return isinstance(body, FunctionProto) or all(sized(value.name.encode()) in made for value in body.output)
 
-    def distinct(self, nested: Iterable[tuple[Layout, Above]]) -> None:
+    def distinct(self, nested: Iterable[tuple[BodyLayout, Above]]) -> None:
         """Look whether what the nodes of each graph make is called otherwise than what is made around it by then."""
         self.sound = self.sound and not any(
             layout.values.made[name] >= 0 and one.values.made[name] <= at

@@ -16,7 +16,7 @@ _INTERNAL = "__"
 """What implementations note in attributes begins so; no schema declares it."""
 
 
-class Judge:
+class LegalityJudge:
     """Tells whether calls are legal at given opsets; calls that differ in names and values only are judged once."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ def illegal(node: NodeProto, opset: int, why: str, where: str) -> Refusal:
 
 def problems(model: ModelProto) -> Iterator[Refusal]:
     """Every node, of every graph and function, that the opsets it is imported at do not take."""
-    judge = Judge()
+    judge = LegalityJudge()
     home: dict[str, int] = {}
     where = ""
     for body in bodies(model):

@@ -28,7 +28,7 @@ _lent: dict[str, Callable[[int], bytes]] = {}
 
 
 @dataclass(frozen=True)
-class Place:
+class DataPlace:
     """Where the bytes of a tensor lie. Without a length they reach as far as the tensor's dims need.
 
     `fields` are the byte ranges of its data fields in a model file, tags and lengths included; `stamp` says which
@@ -52,7 +52,7 @@ def is_embedded(of: TensorProto) -> bool:
     return is_stored(of) and any(entry.key == FIELDS for entry in of.external_data)
 
 
-def place(of: TensorProto) -> Place:
+def place(of: TensorProto) -> DataPlace:
     """What the message of a stored tensor says; raises `InvalidModel` where it is no place in a file."""
     entries = {entry.key: entry.value for entry in of.external_data}
     try:
@@ -65,7 +65,7 @@ def place(of: TensorProto) -> Place:
         length = None
     if offset < 0 or (length is not None and length < 0):
         raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is no number of bytes")
-    return Place(entries.get("location", ""), offset, length, tuple(fields), stamp)
+    return DataPlace(entries.get("location", ""), offset, length, tuple(fields), stamp)
 
 
 def mark(of: TensorProto, location: str, stamp: str, fields: Sequence[Range], raw: Range | None) -> None:
@@ -147,7 +147,7 @@ def reachable(path: str, flavour: ModuleType = os.path) -> str:
     return f"\\\\?\\UNC{whole[1:]}" if whole.startswith("\\\\") else f"\\\\?\\{whole}"
 
 
-def opened(folder: str | os.PathLike[str], found: Place) -> BinaryIO:
+def opened(folder: str | os.PathLike[str], found: DataPlace) -> BinaryIO:
     """The file of a place; raises `InvalidModel` where it is not safe, not there, or too short."""
     try:
         file = open(path(folder, found.location), "rb", opener=regular)  # noqa: SIM115 (the caller closes it)
@@ -169,7 +169,7 @@ def regular(name: str, flags: int) -> int:
     return handle
 
 
-def misfit(found: Place, status: os.stat_result) -> str:
+def misfit(found: DataPlace, status: os.stat_result) -> str:
     """Why a file cannot hold what is said to lie there; empty if it can."""
     if found.stamp and found.stamp != stamp_of(status):
         return f"{found.location}: the file changed while it was read"

@@ -103,7 +103,7 @@ def check(model: ModelProto) -> None:
 
 def check_graph(model: ModelProto) -> None:
     """The same for the graph of a model, and those that are nested in it."""
-    Walk(model.ir_version, imports(model)).graph(model.graph, (), main=True)
+    ValidityWalk(model.ir_version, imports(model)).graph(model.graph, (), main=True)
 
 
 def check_header(model: ModelProto) -> None:
@@ -132,7 +132,7 @@ def check_functions(model: ModelProto) -> None:
         seen.add(key)
     for function in model.functions:
         where = f"function {function.name}"
-        Walk(model.ir_version, imports(function), where).function(function)
+        ValidityWalk(model.ir_version, imports(function), where).function(function)
 
 
 def imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
@@ -143,14 +143,14 @@ def imports(holder: ModelProto | FunctionProto) -> dict[str, int]:
     return found
 
 
-class Walk:
+class ValidityWalk:
     """Looks at each node once, in order; of calls that differ in names alone the schema is asked once."""
 
     def __init__(self, ir_version: int, opsets: dict[str, int], where: str = ""):
         self._ir = ir_version
         self._opsets = opsets
         self._where = where
-        self._judge = legality.Judge()
+        self._judge = legality.LegalityJudge()
 
     @property
     def is_early(self) -> bool:

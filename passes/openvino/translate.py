@@ -70,7 +70,7 @@ def translate(network: Network, folder: str | None) -> Result:
     for key, value in network.metadata.items():
         model.metadata_props.add(key=key, value=value)
     forget_sizes(network.graph)
-    whole = _Whole(model, network, folder)
+    whole = _SharedByGraphs(model, network, folder)
     _Graph(network.graph, model.graph, whole).translate()
     if whole.refusals:
         return Result(None, (), tuple(whole.refusals))
@@ -82,7 +82,7 @@ def translate(network: Network, folder: str | None) -> Result:
     return Result(model, tuple(whole.changes), ())
 
 
-class _Whole:
+class _SharedByGraphs:
     """What the graphs of one network share."""
 
     def __init__(self, model: ModelProto, network: Network, folder: str | None):
@@ -111,7 +111,7 @@ class _Graph:
         self,
         body: Body,
         graph: GraphProto,
-        whole: _Whole,
+        whole: _SharedByGraphs,
         outer: Scope | None = None,
         bound: dict[str, str] | None = None,
     ):
@@ -310,7 +310,7 @@ def _partial(entry: Entry) -> list[Dim] | None:
     return [int(part) if part.isascii() and part.isdigit() else None for part in parts]
 
 
-def _constant(entry: Entry, name: str, whole: _Whole) -> TensorProto:
+def _constant(entry: Entry, name: str, whole: _SharedByGraphs) -> TensorProto:
     """A Const layer as a tensor that refers to the file of the weights, or holds its bytes where they are few."""
     kind = element_type(entry.attributes["element_type"])
     if not kind:

@@ -8,7 +8,7 @@ from typing import Any
 from opshift.passes.analysis.polynomial import Number
 from opshift.passes.model.attributes import attribute_value, make_attribute
 from opshift.passes.model.messages import NodeProto, TensorProto
-from opshift.passes.simplification.workspace import LARGEST, Numbers, Workspace
+from opshift.passes.simplification.workspace import LARGEST, KnownNumbers, Workspace
 
 
 class Call:
@@ -63,7 +63,7 @@ class Call:
             return None
         return [number for number in found.values if isinstance(number, int)]
 
-    def known(self, index: int) -> Numbers | None:
+    def known(self, index: int) -> KnownNumbers | None:
         """The numbers of a small integer scalar or vector at an input."""
         name = self.input(index)
         return self.space.known(name) if name else None

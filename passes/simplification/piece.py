@@ -32,7 +32,7 @@ def simplify_piece(
     """
     if opset < _RULES_SINCE or any(True for node in nodes for _ in subgraphs(node)):
         return nodes
-    piece = _Piece(nodes, results, scope, opset)
+    piece = _PieceWorkspace(nodes, results, scope, opset)
     visit = Visit(piece, exact_rules(opset))
     kept: list[NodeProto] = []
     stay = set(map(id, written))
@@ -45,7 +45,7 @@ def simplify_piece(
     return piece.without_dead(nodes, kept, stay) if piece.whole.changed else nodes
 
 
-class _Whole(Whole):
+class _PieceSurroundings(Whole):
     """A model of which only a piece is known."""
 
     def __init__(self, scope: Scope):
@@ -64,13 +64,13 @@ class _Whole(Whole):
         self._readers: dict[str, list[NodeProto]] = {}  # nobody is known to read a value
 
 
-class _Piece(Workspace):
+class _PieceWorkspace(Workspace):
     exact = True
     growth = 1 << 10  # a table of its own for every call would not be small
 
     def __init__(self, nodes: list[NodeProto], results: list[str], scope: Scope, opset: int):
         self.scope = scope
-        self._prepare(_Whole(scope), opset)
+        self._prepare(_PieceSurroundings(scope), opset)
         gone = scope.context.dissolved  # of these, what they hold is read instead
         held = [name for sequence in results if sequence in gone for name in scope.elements(sequence) or ()]
         self.results = {name for name in (*results, *held) if name}

@@ -10,7 +10,7 @@ from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.simplification import dimensions
 from opshift.passes.simplification.call import Call
-from opshift.passes.simplification.workspace import FEW, Numbers
+from opshift.passes.simplification.workspace import FEW, KnownNumbers
 
 
 def knows(op: str) -> bool:
@@ -78,33 +78,39 @@ def _is_better(found: Sequence[Number], known: Sequence[Number] | None) -> bool:
     return all(isinstance(a, int) or not isinstance(b, int) for a, b in zip(found, known, strict=True))
 
 
-def _shape(call: Call) -> Numbers | None:
+def _shape(call: Call) -> KnownNumbers | None:
     shape = call.shape()
     return (
-        None if shape is None else Numbers(False, shape[call.attribute("start", 0) : call.attribute("end", len(shape))])
+        None
+        if shape is None
+        else KnownNumbers(False, shape[call.attribute("start", 0) : call.attribute("end", len(shape))])
     )
 
 
-def _size(call: Call) -> Numbers | None:
+def _size(call: Call) -> KnownNumbers | None:
     shape = call.shape()
     total = None if shape is None else dimensions.product(shape)
-    return None if total is None else Numbers(True, (total,))
+    return None if total is None else KnownNumbers(True, (total,))
 
 
-def _gather(call: Call) -> Numbers | None:
+def _gather(call: Call) -> KnownNumbers | None:
     held, at = call.known(0), call.known(1)
     if held is None or held.scalar or at is None or call.attribute("axis", 0) not in (0, -1):
         return None
     size = len(held.values)
     places = [place for place in at.values if isinstance(place, int) and -size <= place < size]
-    return Numbers(at.scalar, tuple(held.values[place] for place in places)) if len(places) == len(at.values) else None
+    return (
+        KnownNumbers(at.scalar, tuple(held.values[place] for place in places))
+        if len(places) == len(at.values)
+        else None
+    )
 
 
-def _same(call: Call) -> Numbers | None:
+def _same(call: Call) -> KnownNumbers | None:
     return call.known(0)
 
 
-def _cast(call: Call) -> Numbers | None:
+def _cast(call: Call) -> KnownNumbers | None:
     held, to = call.known(0), call.attribute("to")
     if held is None or to not in (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL):
         return None
@@ -112,7 +118,7 @@ def _cast(call: Call) -> Numbers | None:
         return (
             None
             if any(isinstance(n, Poly) for n in held.values)
-            else Numbers(held.scalar, tuple(int(n != 0) for n in held.values))
+            else KnownNumbers(held.scalar, tuple(int(n != 0) for n in held.values))
         )
     if to == TensorProto.INT32 and not all(_fits(number) for number in held.values):
         return None
@@ -124,42 +130,42 @@ def _fits(number: Number) -> bool:
     return number.symbol is not None if isinstance(number, Poly) else -(2**31) <= number < 2**31
 
 
-def _unsqueeze(call: Call) -> Numbers | None:
+def _unsqueeze(call: Call) -> KnownNumbers | None:
     held = call.known(0)
-    return Numbers(False, held.values) if held is not None and held.scalar and call.axes() in ([0], [-1]) else None
+    return KnownNumbers(False, held.values) if held is not None and held.scalar and call.axes() in ([0], [-1]) else None
 
 
-def _squeeze(call: Call) -> Numbers | None:
+def _squeeze(call: Call) -> KnownNumbers | None:
     held = call.known(0)
     if held is None or held.scalar or len(held.values) != 1:
         return None
     return (
-        Numbers(True, held.values)
+        KnownNumbers(True, held.values)
         if call.axes() in ([0], [-1]) or (call.input(1) == "" and call.axes() is None)
         else None
     )
 
 
-def _reshape(call: Call) -> Numbers | None:
+def _reshape(call: Call) -> KnownNumbers | None:
     held, shape = call.known(0), call.ints(1)
     if held is None or shape is None or len(shape) > 1:
         return None
     if not shape:
-        return Numbers(True, held.values) if len(held.values) == 1 else None
-    return Numbers(False, held.values) if shape[0] in (-1, len(held.values)) else None
+        return KnownNumbers(True, held.values) if len(held.values) == 1 else None
+    return KnownNumbers(False, held.values) if shape[0] in (-1, len(held.values)) else None
 
 
-def _concat(call: Call) -> Numbers | None:
+def _concat(call: Call) -> KnownNumbers | None:
     parts = [call.known(index) for index in range(len(call.inputs))]
     numbers: list[Number] = []
     for part in parts:
         if part is None or part.scalar:
             return None
         numbers += part.values
-    return Numbers(False, tuple(numbers))
+    return KnownNumbers(False, tuple(numbers))
 
 
-def _slice(call: Call) -> Numbers | None:
+def _slice(call: Call) -> KnownNumbers | None:
     held = call.known(0)
     if held is None or held.scalar:
         return None
@@ -173,11 +179,11 @@ def _slice(call: Call) -> Numbers | None:
         return None
     if axes[0] not in (0, -1) or not steps[0]:
         return None
-    return Numbers(False, held.values[bound_slice(starts[0], ends[0], steps[0], len(held.values))])
+    return KnownNumbers(False, held.values[bound_slice(starts[0], ends[0], steps[0], len(held.values))])
 
 
-def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], Numbers | None]:
-    def rule(call: Call) -> Numbers | None:
+def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callable[[Call], KnownNumbers | None]:
+    def rule(call: Call) -> KnownNumbers | None:
         a, b = call.known(0), call.known(1)
         if a is None or b is None or len(call.inputs) > 2:
             return None
@@ -192,7 +198,7 @@ def _elementwise(function: Callable[[Number, Number], Number | None]) -> Callabl
             found.append(number)
         if not all(_is_in_range(call, number) for number in found):
             return None
-        return Numbers(a.scalar and b.scalar, tuple(found))
+        return KnownNumbers(a.scalar and b.scalar, tuple(found))
 
     return rule
 
@@ -236,7 +242,7 @@ def _divide(a: Number, b: Number) -> Number | None:
     return polynomial.divide(a, b)
 
 
-def _where(call: Call) -> Numbers | None:
+def _where(call: Call) -> KnownNumbers | None:
     parts = [call.known(index) for index in range(3)]
     if any(part is None for part in parts):
         return None
@@ -249,10 +255,10 @@ def _where(call: Call) -> Numbers | None:
         if not isinstance(condition, int):
             return None
         chosen.append(yes if condition else no)
-    return Numbers(all(part.scalar for part in held), tuple(chosen))
+    return KnownNumbers(all(part.scalar for part in held), tuple(chosen))
 
 
-def _product_of(call: Call) -> Numbers | None:
+def _product_of(call: Call) -> KnownNumbers | None:
     held = call.known(0)
     axes = call.axes()
     if held is None or held.scalar or (axes is None and call.input(1)) or (axes and axes not in ([0], [-1])):
@@ -260,10 +266,10 @@ def _product_of(call: Call) -> Numbers | None:
     total = dimensions.product(held.values)
     if total is None or not _is_in_range(call, total) or call.attribute("noop_with_empty_axes", 0):
         return None
-    return Numbers(not call.attribute("keepdims", 1), (total,))
+    return KnownNumbers(not call.attribute("keepdims", 1), (total,))
 
 
-_FOLLOWED: dict[str, Callable[[Call], Numbers | None]] = {
+_FOLLOWED: dict[str, Callable[[Call], KnownNumbers | None]] = {
     "Add": _elementwise(polynomial.add),
     "Cast": _cast,
     "Concat": _concat,

@@ -24,7 +24,7 @@ LARGEST = 1 << 28  # bytes of a weight that is read at all
 FEW = 64  # numbers whose values are followed one by one
 
 
-class Numbers(NamedTuple):
+class KnownNumbers(NamedTuple):
     """The numbers of a small integer scalar or vector, as far as they are known."""
 
     scalar: bool
@@ -59,7 +59,7 @@ class Workspace:
         self.own = set()
         self.alias: dict[str, str] = {}
         self.makers: dict[str, NodeProto] = {}
-        self.numbers: dict[str, Numbers] = {}
+        self.numbers: dict[str, KnownNumbers] = {}
         self.kinds: dict[str, int] = {}
         self.shapes: dict[str, tuple[Number, ...]] = {}
         self.granted: set[str] = set()  # values of which something holds of sizes of 1 or more alone
@@ -74,7 +74,7 @@ class Workspace:
         self.decided: dict[str, bool] = {}  # conditions that can be but one thing where this body is run
         self._sizes: dict[str, tuple[Number, ...] | None] = {}
         self._held_sizes: dict[str, tuple[Number, ...] | None] = {}  # of constants
-        self._integers: dict[str, Numbers | None] = {}
+        self._integers: dict[str, KnownNumbers | None] = {}
         self._held: dict[str, TensorProto] = {}
         self._renamed: dict[str, str] = {}
 
@@ -193,7 +193,7 @@ class Workspace:
             return None
         return self.whole.context.inference.sizes(scope.path, name)
 
-    def known(self, name: str) -> Numbers | None:
+    def known(self, name: str) -> KnownNumbers | None:
         """What is known of a small integer scalar or vector."""
         space: Workspace | None = self
         while space is not None:
@@ -208,15 +208,15 @@ class Workspace:
             self._integers[name] = self._few(name, held)
         return self._integers[name]
 
-    def _few(self, name: str, held: TensorProto) -> Numbers | None:
+    def _few(self, name: str, held: TensorProto) -> KnownNumbers | None:
         """The numbers of a constant, if it is a scalar or a vector and small."""
         if len(held.dims) > 1 or tensors.size(held) > FEW:
             return None
         value = self.array(name)
-        return None if value is None else Numbers(value.ndim == 0, tuple(map(int, value.reshape(-1).tolist())))
+        return None if value is None else KnownNumbers(value.ndim == 0, tuple(map(int, value.reshape(-1).tolist())))
 
     def learn(
-        self, name: str, dims: Sequence[Number] | None = None, numbers: Numbers | None = None, kind: int = 0
+        self, name: str, dims: Sequence[Number] | None = None, numbers: KnownNumbers | None = None, kind: int = 0
     ) -> None:
         """Note the dimensions of a value, or the numbers that it holds and their type."""
         if dims is not None:

@@ -8,7 +8,7 @@ from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.inferring.strict_inference import contradiction
 from opshift.passes.changes import Batch, Change, Result
 from opshift.passes.inputs.sizes import BatchSize
-from opshift.passes.inputs.wanted import Resolved, Wanted, resolved
+from opshift.passes.inputs.wanted import ResolvedInputs, Wanted, resolved
 from opshift.passes.inputs.writing import SIZED, write
 from opshift.passes.model.imports import check_imports, check_opsets
 from opshift.passes.model.messages import ModelProto
@@ -43,7 +43,7 @@ def attempt(source: ModelProto, wanted: Wanted, rebatch: BatchSize | None = None
 
 
 def _rebatched(
-    fixed: Result, samples: rebatching.Places, size: BatchSize, wanted: Wanted, folder: str | None
+    fixed: Result, samples: rebatching.SamplePlaces, size: BatchSize, wanted: Wanted, folder: str | None
 ) -> Result:
     assert fixed.model is not None, "what is fixed refuses nothing"
     result = rebatching.attempt(fixed.model, rebatching.likely(fixed.model, samples), size, folder)
@@ -56,14 +56,14 @@ def _rebatched(
 
 
 def _of_any_number(
-    fixed: Result, samples: rebatching.Places, size: BatchSize, wanted: Wanted, folder: str | None
+    fixed: Result, samples: rebatching.SamplePlaces, size: BatchSize, wanted: Wanted, folder: str | None
 ) -> Result:
     """The same of a model that takes any number of samples already: that number becomes a size, or stays open."""
     assert fixed.model is not None, "what is fixed refuses nothing"
     if not isinstance(size, int):
         return fixed
     model = _copy(fixed.model)
-    changes = write(model, Resolved({}, {samples.name: size} if samples.name else {}, {}))
+    changes = write(model, ResolvedInputs({}, {samples.name: size} if samples.name else {}, {}))
     for value in model.graph.input:
         if value.name in samples.axes:
             value.type.tensor_type.shape.dim[samples.axes[value.name]].dim_value = size

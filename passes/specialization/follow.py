@@ -26,7 +26,7 @@ def follow(model: ModelProto, values: frozenset[str] = frozenset(), folder: str 
 
     All of it is exact. Nodes that hang on weights alone stay as they are.
     """
-    whole = _Whole(model, values, folder)
+    whole = _FollowedModel(model, values, folder)
     for _ in range(_MOST_ROUNDS):
         whole.begin()
         opset = opsets(model).get("", 1)
@@ -40,7 +40,7 @@ def follow(model: ModelProto, values: frozenset[str] = frozenset(), folder: str 
     return whole.changes
 
 
-class _Whole(Whole):
+class _FollowedModel(Whole):
     """A model, with what hangs on sizes or on constants that were inputs."""
 
     def __init__(self, model: ModelProto, values: frozenset[str], folder: str | None):
@@ -52,7 +52,7 @@ class _Whole(Whole):
 
 class _Space(Workspace):
     exact = True
-    whole: _Whole
+    whole: _FollowedModel
 
 
 class _Follow(BodyVisit):
@@ -60,7 +60,7 @@ class _Follow(BodyVisit):
 
     def __init__(self, space: Workspace):
         super().__init__(space)
-        self._whole: _Whole = self._whole
+        self._whole: _FollowedModel = self._whole
         self._rules = {"Squeeze": [state_axes]}
         self._is_own = True
 

@@ -36,7 +36,7 @@ _OF_A_STATE = 3  # axes: directions or layers, samples, numbers
 _OPEN = "batch"  # a name for a size without one
 
 
-class Places(NamedTuple):
+class SamplePlaces(NamedTuple):
     """The axis of the samples in each input that holds some, and what their number is called, if it has a name."""
 
     axes: dict[str, int]
@@ -49,7 +49,7 @@ class Places(NamedTuple):
         return bool(dims) and not any(map(is_fixed, dims))
 
 
-def places(model: ModelProto) -> Places:
+def places(model: ModelProto) -> SamplePlaces:
     """Where samples lie: along the first axis of the first input, and along those of others that have the same name.
 
     Where it has no name, along the first axis of all inputs whose first size is the same.
@@ -71,10 +71,10 @@ def places(model: ModelProto) -> Places:
             raise ValueError(f"input {key!r} has {len(axes)} axes of size {name!r}; samples lie along one")
         for axis in axes:
             found[key] = axis
-    return Places(found, name)
+    return SamplePlaces(found, name)
 
 
-def likely(model: ModelProto, of: Places) -> Places:
+def likely(model: ModelProto, of: SamplePlaces) -> SamplePlaces:
     """The same with states of recurrent layers, where no name tells: samples lie along their only axis of that size."""
     given = {name: kind.tensor_type.shape.dim for name, kind in required(model).items() if _has_axes(kind)}
     counts = [given[name][axis] for name, axis in of.axes.items() if name in given]
@@ -84,10 +84,10 @@ def likely(model: ModelProto, of: Places) -> Places:
         axes = [axis for axis, dim in enumerate(dims) if is_fixed(dim) and dim.dim_value in held]
         if not of.name and name not in found and len(dims) == _OF_A_STATE and len(axes) == 1:
             found[name] = axes[0]
-    return Places(found, of.name)
+    return SamplePlaces(found, of.name)
 
 
-def attempt(source: ModelProto, of: Places, size: BatchSize, folder: str | None = None) -> Result:
+def attempt(source: ModelProto, of: SamplePlaces, size: BatchSize, folder: str | None = None) -> Result:
     """A copy of `source` that takes another number of samples, or the node that mixes them.
 
     What shapes are computed of has to be computed in it already. Inputs that became constants there hold no samples.
@@ -106,7 +106,7 @@ def attempt(source: ModelProto, of: Places, size: BatchSize, folder: str | None 
     with blaming(source):
         model = ModelProto()
         model.CopyFrom(source)
-        walk = _Walk(model, Places(axes, of.name), size, held.pop(), folder)
+        walk = _BatchWalk(model, SamplePlaces(axes, of.name), size, held.pop(), folder)
         refusals = [*walk.refused(), *walk.unyielded()]
         if refusals:
             return Result(None, (), tuple(refusals))
@@ -119,10 +119,10 @@ def _has_axes(kind: TypeProto) -> bool:
     return kind.WhichOneof("value") == "tensor_type" and len(kind.tensor_type.shape.dim) > 0
 
 
-class _Walk:
+class _BatchWalk:
     """One walk over the main graph, from node to node."""
 
-    def __init__(self, model: ModelProto, of: Places, size: BatchSize, held: int | None, folder: str | None):
+    def __init__(self, model: ModelProto, of: SamplePlaces, size: BatchSize, held: int | None, folder: str | None):
         self._model = model
         self._size = size
         self._inputs = of.axes

@@ -14,7 +14,7 @@ from opshift.passes.stages.stage import Facts, Stage, apply_stages
 
 
 @dataclass(frozen=True)
-class _Attempt:
+class _RefiningAttempt:
     """Stages to apply, and operators that they keep out."""
 
     stages: Sequence[Stage]
@@ -25,7 +25,7 @@ class _Attempt:
 class _Refined:
     """What came of an attempt, and the operators that the reader does not read in it, but did before."""
 
-    attempt: _Attempt
+    attempt: _RefiningAttempt
     result: Result
     unread: frozenset[Op]
 
@@ -51,23 +51,23 @@ class Readable:
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         folds = any(stage.name == "fold" for stage in self.stages)
 
-        def carry_out(attempt: _Attempt) -> _Refined:
+        def carry_out(attempt: _RefiningAttempt) -> _Refined:
             known = replace(facts, settled=set(facts.settled))
             result = apply_stages(attempt.stages, model, known, attempt.allowance)
             return _Refined(attempt, result, self._unread(result, model, facts.folder))
 
-        def keep_out_what_is_not_read(tried: Sequence[_Refined]) -> list[_Attempt]:
+        def keep_out_what_is_not_read(tried: Sequence[_Refined]) -> list[_RefiningAttempt]:
             if not folds or not tried[-1].unread or len(tried) > 1:
                 return []
-            return [_Attempt(self.stages, allowance.keeping_out(tried[-1].unread))]
+            return [_RefiningAttempt(self.stages, allowance.keeping_out(tried[-1].unread))]
 
-        def do_not_optimize(tried: Sequence[_Refined]) -> list[_Attempt]:
+        def do_not_optimize(tried: Sequence[_Refined]) -> list[_RefiningAttempt]:
             if not folds or not tried[-1].unread or len(tried) > 2:
                 return []
             unread = frozenset[Op]().union(*(refined.unread for refined in tried))
-            return [_Attempt(self.fewer, allowance.keeping_out(unread))]
+            return [_RefiningAttempt(self.fewer, allowance.keeping_out(unread))]
 
-        first = _Attempt(self.stages, allowance.keeping_out(frozenset()))
+        first = _RefiningAttempt(self.stages, allowance.keeping_out(frozenset()))
         *_, last = try_attempts(first, carry_out, (), [keep_out_what_is_not_read, do_not_optimize])
         if last.unread:
             return Result(model, (), (), folded=0 if folds else None)

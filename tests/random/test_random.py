@@ -146,7 +146,7 @@ def test_what_a_call_leaves_out_is_found_where_it_is_taken_for_what_is_there(
     engines: Engines, monkeypatch: pytest.MonkeyPatch, repaired: bool, status: tuple[str, ...]
 ):
     if not repaired:
-        monkeypatch.setattr(formals, "copy_functions", lambda given, *_: formals.Resolved(given))
+        monkeypatch.setattr(formals, "copy_functions", lambda given, *_: formals.ResolvedModel(given))
     of = onnx.parser.parse_model(SIZES_LEFT_OUT)
     drawn = Source(of, {"x": np.arange(1, 9, dtype=np.float32).reshape(1, 1, 1, 8)}, "function")
     assert Judge(engines, drawn).judge(Verb("down", (("convert", ({"": 18},)),))).status in status

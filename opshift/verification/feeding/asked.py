@@ -11,7 +11,7 @@ from typing import Any
 from opshift.passes.inputs.interface import fits, known, of_type, required, tensor
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.sizes import sizes as parsed_sizes
-from opshift.passes.inputs.wanted import Resolved, Values, Wanted, resolved
+from opshift.passes.inputs.wanted import ResolvedInputs, Values, Wanted, resolved
 from opshift.passes.inputs.wanted import values as parsed_values
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TensorProto, TypeProto
@@ -245,7 +245,7 @@ def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
     return checked(_fixed(wanted, resolved(fixed, model)) if fixed else wanted, model)
 
 
-def _fixed(wanted: Asked, of: Resolved) -> Asked:
+def _fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
     """The same with sizes and values of a model; raises `ValueError` where others are asked for."""
     for name, size in (*of.shapes.items(), *of.sizes.items()):
         asked_for = wanted.shapes.get(name, size) if isinstance(size, tuple) else wanted.sizes.get(name, size)

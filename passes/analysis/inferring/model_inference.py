@@ -9,7 +9,7 @@ from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.inferring import corrected
 from opshift.passes.analysis.inferring.weightless import check_installed, room, survey_without_weights
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.shapes import Shapes, graph_types
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
@@ -26,7 +26,7 @@ from opshift.passes.model.traversal import Calls, census, holding, subgraphs
 
 from opshift import functions
 
-Opened = Callable[[ModelProto, int], Known]
+Opened = Callable[[ModelProto, int], KnownBody]
 """What is known of the main graph of a model, at the opset of its nodes."""
 
 

@@ -11,7 +11,7 @@ from opshift.passes.analysis.element_types import elem_type
 from opshift.passes.analysis.inferring import stand_ins
 from opshift.passes.analysis.inferring.cases import BY_OP
 from opshift.passes.analysis.inferring.weightless import shorten
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.model import installed, schemas, tensors
 from opshift.passes.model.messages import AttributeProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
@@ -20,7 +20,7 @@ from opshift.passes.model.types import Dim, elem_type_of, tensor_type
 SCAN_WITHOUT_BATCH = 9  # the opset from which on Scan has neither a batch axis nor sequence_lens
 
 
-def infer_node(node: NodeProto, opset: int, scope: Known) -> None:
+def infer_node(node: NodeProto, opset: int, scope: KnownBody) -> None:
     import onnx
     import onnx.shape_inference
 
@@ -72,7 +72,7 @@ def _schema(op: str, opset: int, domain: str) -> Any:
     return onnx.defs.get_schema(op, opset, domain)
 
 
-def _infer_stand_ins(node: NodeProto, scope: Known) -> None:
+def _infer_stand_ins(node: NodeProto, scope: KnownBody) -> None:
     """What an operator of a vendor makes, by nodes of ONNX that make the same type."""
     import onnx.shape_inference
 
@@ -115,7 +115,7 @@ def _infer_old_cast(node: NodeProto, types: dict[str, TypeProto]) -> dict[str, T
     return {node.output[0]: made}
 
 
-def _infer_branches(node: NodeProto, opset: int, scope: Known) -> None:
+def _infer_branches(node: NodeProto, opset: int, scope: KnownBody) -> None:
     """What both branches of an If agree upon: the element type, the rank, single dimensions."""
     yielded = []
     for graph, inner in scope.branches(node, opset):
@@ -126,7 +126,7 @@ def _infer_branches(node: NodeProto, opset: int, scope: Known) -> None:
             scope.typed[name] = tensor_type(kinds.pop(), _common_shape([shape for _, shape in found]))
 
 
-def _infer_loop(node: NodeProto, opset: int, scope: Known) -> None:
+def _infer_loop(node: NodeProto, opset: int, scope: KnownBody) -> None:
     """What a made Loop carries has the shape of before and after a round; what it collects, one axis more."""
     body, carried = next(graph for _, _, graph in subgraphs(node)), max(len(node.input) - 2, 0)
     inner, arriving = scope.inside(body, opset), [value.name for value in body.input]
@@ -142,7 +142,7 @@ def _infer_loop(node: NodeProto, opset: int, scope: Known) -> None:
         scope.seed([name], [tensor_type(elem_type, shape)])
 
 
-def _infer_scan(node: NodeProto, opset: int, scope: Known) -> None:
+def _infer_scan(node: NodeProto, opset: int, scope: KnownBody) -> None:
     """The states of a made Scan keep their shapes; what it collects has one axis more, as long as what it scans."""
     held = {attribute.name: attribute for attribute in node.attribute}
     body, scanned, batch = held["body"].g, held["num_scan_inputs"].i, int(opset < SCAN_WITHOUT_BATCH)
@@ -185,7 +185,7 @@ def _common_shape(shapes: list[list[Dim] | None]) -> list[Dim] | None:
     return [dims[0] if len(set(dims)) == 1 else None for dims in zip(*known, strict=True)]
 
 
-def _find_known_type(scope: Known, name: str) -> TypeProto | None:
+def _find_known_type(scope: KnownBody, name: str) -> TypeProto | None:
     owner = scope.owner(name)
     if owner is not scope or scope.node_to_ask(name) is None:
         return scope.type(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
-from opshift.passes.analysis.knowledge import Known
+from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.shapes import Shapes, Sizes, find_granted
 from opshift.passes.changes import Change
 from opshift.passes.model import installed
@@ -29,7 +29,7 @@ class Inference:
         self._inferred: ModelProto | None = None
         self._granted: set[str] = set()
         self._contradictions: list[Change] | None = None
-        self._told: set[tuple[Known, str]] | None = None
+        self._told: set[tuple[KnownBody, str]] | None = None
         self.less: set[str] = set()
         """Values of whose sizes an older onnx may know less than the newest."""
 
@@ -84,7 +84,7 @@ class Inference:
             self._contradictions = list(claims.find_contradictions(self._source, self.type))
         return self._contradictions
 
-    def node(self, node: NodeProto, opset: int, scope: Known) -> None:
+    def node(self, node: NodeProto, opset: int, scope: KnownBody) -> None:
         """Infer the outputs of one made node, and of the made nodes it hangs on, into `scope.typed`.
 
         The graphs that nodes hold ask in turn. Until the first question is answered each node is inferred once: what it
@@ -99,7 +99,7 @@ class Inference:
         finally:
             self._told = None
 
-    def _follow(self, node: NodeProto, opset: int, scope: Known, told: set[tuple[Known, str]]) -> None:
+    def _follow(self, node: NodeProto, opset: int, scope: KnownBody, told: set[tuple[KnownBody, str]]) -> None:
         from opshift.passes.analysis.inferring.node_inference import infer_node, is_known
 
         pending = [(node, opset)]

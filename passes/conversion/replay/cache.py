@@ -16,7 +16,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
 from opshift.passes.conversion.replay import bulk, template
 from opshift.passes.conversion.replay.bulk import Patch
-from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUTS, Stage, answer
+from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUTS, StandInScope, answer
 from opshift.passes.conversion.replay.switch import first_call_to_replay
 from opshift.passes.conversion.replay.template import Script
 from opshift.passes.model.kinds import Kind
@@ -40,19 +40,19 @@ class _Learned:
 
 
 @dataclass
-class _Question:
+class _ReplayQuestion:
     """What the steps ask next about a placeholder, and where each answer leads; None leads to the steps."""
 
     kind: str
     number: int
-    answers: dict[object, _Question | _Learned | None] = field(default_factory=dict)
+    answers: dict[object, _ReplayQuestion | _Learned | None] = field(default_factory=dict)
 
 
 class Replays:
     """The scripts for the bodies that are written at the same versions."""
 
     def __init__(self) -> None:
-        self._heads: dict[tuple[Any, ...], _Question | _Learned | None] = {}
+        self._heads: dict[tuple[Any, ...], _ReplayQuestion | _Learned | None] = {}
         self._once: set[tuple[Any, ...]] = set()
         self._seen: Counter[Kind] = Counter()
         self._from = first_call_to_replay()
@@ -85,7 +85,7 @@ class Replays:
                 if any(True for _ in subgraphs(proto)):  # they mention values by their real names
                     self._heads[key] = None
                 return None
-        while isinstance(at, _Question):
+        while isinstance(at, _ReplayQuestion):
             found = answer(at.kind, names[at.number], scope)[1]
             if found in at.answers:
                 at = at.answers[found]
@@ -130,7 +130,7 @@ class Replays:
     ) -> _Learned | None:
         stand_in = _stand_in(proto)
         places = template.places_of(proto)
-        stage = Stage(scope, dict(zip(places, names, strict=True)), stand_in)
+        stage = StandInScope(scope, dict(zip(places, names, strict=True)), stand_in)
         end: _Learned | None = None
         try:
             rewritten = rehearse(stand_in, stage)
@@ -143,8 +143,8 @@ class Replays:
             return end
         asked = [(kind, places.index(place), found) for kind, place, found in stage.asked]
         at = self._heads.get(key)
-        if not isinstance(at, _Question):
-            at = self._heads[key] = _Question(*asked[0][:2])
+        if not isinstance(at, _ReplayQuestion):
+            at = self._heads[key] = _ReplayQuestion(*asked[0][:2])
         for index, (kind, number, found) in enumerate(asked):
             if (at.kind, at.number) != (kind, number):
                 self._heads[key] = None  # the steps do not ask the same things twice
@@ -153,8 +153,8 @@ class Replays:
                 at.answers[found] = end
                 break
             following = at.answers.get(found)
-            if not isinstance(following, _Question):
-                following = at.answers[found] = _Question(*asked[index + 1][:2])
+            if not isinstance(following, _ReplayQuestion):
+                following = at.answers[found] = _ReplayQuestion(*asked[index + 1][:2])
             at = following
         return end
 
@@ -168,7 +168,7 @@ def _play(
     return template.play(learned.script, call, names, scope, changes)
 
 
-def _make_learned(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> _Learned:
+def _make_learned(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> _Learned:
     script = template.write(stage, call, done, changes)
     keys = [event.key for event in stage.events]
     return _Learned(script, bulk.find(script, keys, call, *done) if script.edits else None)

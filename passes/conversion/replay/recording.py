@@ -44,7 +44,7 @@ class Event:
     key: bytes = b""
 
 
-class _Names:
+class _Placeholders:
     """Hands out placeholders."""
 
     def __init__(self, events: list[Event]):
@@ -59,7 +59,7 @@ class _Names:
 class _Unread:
     """Which outputs nobody reads, as an answer to be remembered."""
 
-    def __init__(self, stage: Stage):
+    def __init__(self, stage: StandInScope):
         self._stage = proxy(stage)  # no cycle, which would keep the real scope
 
     def __contains__(self, name: object) -> bool:
@@ -69,14 +69,14 @@ class _Unread:
 class _Backdrop(Context):
     """The context of a stage: names and constants go into the script."""
 
-    def __init__(self, real: Context, stage: Stage):
+    def __init__(self, real: Context, stage: StandInScope):
         super().__init__(ModelProto(), ModelProto(), real.folder)
         self.overridable = real.overridable
-        self.names = _Names(stage.events)  # type: ignore[assignment]
+        self.names = _Placeholders(stage.events)  # type: ignore[assignment]
         self._unread = _Unread(stage)  # type: ignore[assignment]
 
 
-class Stage(Scope):
+class StandInScope(Scope):
     """A scope that knows nothing but what it asks of the real one."""
 
     def __init__(self, real: Scope, names: Mapping[str, str], stand_in: NodeProto):

@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 from opshift.passes.analysis import evaluate
 from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Change
-from opshift.passes.conversion.replay.recording import DOC, INPUTS, MARK, NAME, OUTPUTS, Event, Stage, Unrepeatable
+from opshift.passes.conversion.replay.recording import (
+    DOC,
+    INPUTS,
+    MARK,
+    NAME,
+    OUTPUTS,
+    Event,
+    StandInScope,
+    Unrepeatable,
+)
 from opshift.passes.model.encoding.fields import sized, tag
 from opshift.passes.model.messages import FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 from opshift.passes.model.traversal import subgraphs
@@ -92,7 +101,7 @@ class Script:
                     scope.typed[name] = self.typed[place]
 
 
-def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> Script:
+def write(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> Script:
     """The script that makes nodes like those in `done` of a call whose names are placeholders."""
     if any(isinstance(text, str) and MARK in text for change in changes for text in change[1:]):
         raise Unrepeatable
@@ -118,7 +127,7 @@ def write(stage: Stage, call: NodeProto, done: list[NodeProto], changes: Sequenc
     )
 
 
-def _output(name: str, stage: Stage, number: Mapping[str, int]) -> Output:
+def _output(name: str, stage: StandInScope, number: Mapping[str, int]) -> Output:
     elem_type, like = stage.followed_elem_type(name)
     return Output(number[name], stage.typed.get(name), elem_type, number[like] if like in INPUTS else None)
 
@@ -142,11 +151,11 @@ def places_of(call: NodeProto) -> tuple[str, ...]:
     return (*INPUTS[: len(call.input)], *OUTPUTS[: len(call.output)], NAME)
 
 
-def _opset(proto: NodeProto, stage: Stage) -> int:
+def _opset(proto: NodeProto, stage: StandInScope) -> int:
     return stage.made[next(filter(None, proto.output))][1]
 
 
-def _line(proto: NodeProto, stage: Stage, number: Mapping[str, int]) -> _Line:
+def _line(proto: NodeProto, stage: StandInScope, number: Mapping[str, int]) -> _Line:
     doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
     notes = [*(["doc_string"] if doc else []), *(["metadata_props"] if metadata else [])]
     rest = NodeProto()

@@ -17,7 +17,7 @@ MIXED: dict[int, tuple[int, ...]] = {T.UINT8: (T.UINT8, T.INT8), T.INT8: (T.INT8
 
 
 @dataclass(frozen=True)
-class Call:
+class FloatCall:
     """A call of an operator on floats, what it reads, and what becomes of it before it is quantized."""
 
     node: NodeProto
@@ -39,7 +39,7 @@ class Call:
         return self.inputs[index] if index < len(self.inputs) else ""
 
 
-class Made(NamedTuple):
+class IntegerOperands(NamedTuple):
     """The inputs of an operator on integers, and its attributes."""
 
     inputs: list[str]
@@ -52,14 +52,14 @@ class Made(NamedTuple):
     """What is to be said of it besides."""
 
 
-Make = Callable[[Operands, Builder, Call, int], Made | None]
+Make = Callable[[Operands, Builder, FloatCall, int], IntegerOperands | None]
 """What makes the inputs, but for the scale and zero point of the result, whose type is given (0 for floats).
 
 None where that is not what is computed; `Stays` is raised where it is, and is not all on such integers.
 """
 
 
-class Kind(NamedTuple):
+class QuantizedKind(NamedTuple):
     """An operator on floats, what makes that on integers of it, and where the scale of the result stands."""
 
     of: str
@@ -67,7 +67,7 @@ class Kind(NamedTuple):
     result: int = 6
 
 
-def attributes_of(call: Call, *left_out: str) -> dict[str, Any]:
+def attributes_of(call: FloatCall, *left_out: str) -> dict[str, Any]:
     """The attributes of a call as they are."""
     return {a.name: value_of(call.node, a.name, None) for a in call.node.attribute if a.name not in left_out}
 
@@ -88,7 +88,7 @@ def check_kernel(of: Operands, kind: int, x: str, w: str) -> None:
         raise Stays(f"{found}; uint8 times uint8 or int8, and int8 times int8, of the data's type, can be expressed")
 
 
-def tried(make: Make, of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def tried(make: Make, of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     """What `make` makes; None also where the call stays."""
     try:
         return make(of, build, call, kind)

@@ -5,40 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from opshift.passes.fusion.quantization import products, requantized
-from opshift.passes.fusion.quantization.calls import Kind
+from opshift.passes.fusion.quantization.calls import QuantizedKind
 from opshift.passes.fusion.quantization.forms import DYNAMIC, MOVED, SCALED
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.traversal import Op
 
-KINDS: dict[Op, Kind] = {
-    ("", "QLinearConv"): Kind("Conv", requantized.standard_convolution),
-    ("", "QLinearMatMul"): Kind("MatMul", requantized.product),
-    (MICROSOFT, "QGemm"): Kind("Gemm", requantized.gemm, 7),
-    (MICROSOFT, "QLinearAdd"): Kind("Add", requantized.all_of(2)),
-    (MICROSOFT, "QLinearAveragePool"): Kind("AveragePool", requantized.pool, 3),
-    (MICROSOFT, "QLinearConcat"): Kind("Concat", requantized.all_of(0), 0),
-    (MICROSOFT, "QLinearConv"): Kind("Conv", requantized.convolution),
-    (MICROSOFT, "QLinearGlobalAveragePool"): Kind("GlobalAveragePool", requantized.pool, 3),
-    (MICROSOFT, "QLinearLeakyRelu"): Kind("LeakyRelu", requantized.all_of(1), 3),
-    (MICROSOFT, "QLinearMul"): Kind("Mul", requantized.all_of(2)),
-    (MICROSOFT, "QLinearSigmoid"): Kind("Sigmoid", requantized.all_of(1), 3),
-    (MICROSOFT, "QLinearSoftmax"): Kind("Softmax", requantized.softmax, 3),
-    (MICROSOFT, "QLinearWhere"): Kind("Where", requantized.chosen, 7),
+KINDS: dict[Op, QuantizedKind] = {
+    ("", "QLinearConv"): QuantizedKind("Conv", requantized.standard_convolution),
+    ("", "QLinearMatMul"): QuantizedKind("MatMul", requantized.product),
+    (MICROSOFT, "QGemm"): QuantizedKind("Gemm", requantized.gemm, 7),
+    (MICROSOFT, "QLinearAdd"): QuantizedKind("Add", requantized.all_of(2)),
+    (MICROSOFT, "QLinearAveragePool"): QuantizedKind("AveragePool", requantized.pool, 3),
+    (MICROSOFT, "QLinearConcat"): QuantizedKind("Concat", requantized.all_of(0), 0),
+    (MICROSOFT, "QLinearConv"): QuantizedKind("Conv", requantized.convolution),
+    (MICROSOFT, "QLinearGlobalAveragePool"): QuantizedKind("GlobalAveragePool", requantized.pool, 3),
+    (MICROSOFT, "QLinearLeakyRelu"): QuantizedKind("LeakyRelu", requantized.all_of(1), 3),
+    (MICROSOFT, "QLinearMul"): QuantizedKind("Mul", requantized.all_of(2)),
+    (MICROSOFT, "QLinearSigmoid"): QuantizedKind("Sigmoid", requantized.all_of(1), 3),
+    (MICROSOFT, "QLinearSoftmax"): QuantizedKind("Softmax", requantized.softmax, 3),
+    (MICROSOFT, "QLinearWhere"): QuantizedKind("Where", requantized.chosen, 7),
 }
 """Operators on integers whose result is quantized."""
 
-FLOATS: dict[Op, Sequence[Kind]] = {
-    (MICROSOFT, "QGemm"): (Kind("Gemm", requantized.gemm),),
+FLOATS: dict[Op, Sequence[QuantizedKind]] = {
+    (MICROSOFT, "QGemm"): (QuantizedKind("Gemm", requantized.gemm),),
     (MICROSOFT, "DynamicQuantizeMatMul"): products.with_or_without_bias(products.dynamic),
     (MICROSOFT, "MatMulIntegerToFloat"): products.with_or_without_bias(products.scaled),
-    (MICROSOFT, "MatMulNBits"): (Kind("Add", products.in_blocks_with_bias), Kind("MatMul", products.in_blocks)),
-    SCALED: (Kind("Mul", products.dequantized_product),),
-    MOVED: (Kind("QuantizeLinear", products.moved),),
+    (MICROSOFT, "MatMulNBits"): (
+        QuantizedKind("Add", products.in_blocks_with_bias),
+        QuantizedKind("MatMul", products.in_blocks),
+    ),
+    SCALED: (QuantizedKind("Mul", products.dequantized_product),),
+    MOVED: (QuantizedKind("QuantizeLinear", products.moved),),
     DYNAMIC: (),  # of several results, see `ranges`
-    ("", "MatMulInteger"): (Kind("MatMul", products.integers),),
-    ("", "ConvInteger"): (Kind("Add", products.integer_convolution), Kind("Cast", products.integer_convolution)),
-    (MICROSOFT, "MatMulInteger16"): (Kind("MatMul", products.sixteen_bits),),
-    (MICROSOFT, "NhwcMaxPool"): (Kind("Transpose", products.pool_with_channels_last),),
+    ("", "MatMulInteger"): (QuantizedKind("MatMul", products.integers),),
+    ("", "ConvInteger"): (
+        QuantizedKind("Add", products.integer_convolution),
+        QuantizedKind("Cast", products.integer_convolution),
+    ),
+    (MICROSOFT, "MatMulInteger16"): (QuantizedKind("MatMul", products.sixteen_bits),),
+    (MICROSOFT, "NhwcMaxPool"): (QuantizedKind("Transpose", products.pool_with_channels_last),),
 }
 """Those whose result is not."""
 

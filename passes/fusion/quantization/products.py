@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from opshift.passes.fusion.quantization import requantized
 from opshift.passes.fusion.quantization.blocks import weights
-from opshift.passes.fusion.quantization.calls import MIXED, Call, Kind, Made, Make, check_kernel, tried
+from opshift.passes.fusion.quantization.calls import (
+    MIXED,
+    FloatCall,
+    IntegerOperands,
+    Make,
+    QuantizedKind,
+    check_kernel,
+    tried,
+)
 from opshift.passes.fusion.quantization.convolutions import convolved
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
 from opshift.passes.model.messages import TensorProto, default_domain
@@ -15,15 +23,15 @@ from opshift.passes.rewrite.builder import Builder
 T = TensorProto
 
 
-def with_or_without_bias(make: Make) -> list[Kind]:
+def with_or_without_bias(make: Make) -> list[QuantizedKind]:
     """The products that `make` makes, and their sums with a vector."""
-    return [Kind("Add", _with_bias(make)), Kind("MatMul", make), Kind("Mul", make)]
+    return [QuantizedKind("Add", _with_bias(make)), QuantizedKind("MatMul", make), QuantizedKind("Mul", make)]
 
 
 def _with_bias(make: Make) -> Make:
     """The same of a sum with a vector."""
 
-    def of_sum(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+    def of_sum(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
         for product, bias in (call.inputs, call.inputs[::-1]):
             if product not in of.uses.makers or not of.alone(product) or of.scope.elem_type(bias) != T.FLOAT:
                 continue
@@ -31,30 +39,30 @@ def _with_bias(make: Make) -> Make:
             node = of.scope.body.node[at]
             if default_domain(node.domain) or node.op_type not in ("MatMul", "Mul"):
                 continue
-            inner = Call(node, list(node.input), [])
+            inner = FloatCall(node, list(node.input), [])
             made = tried(make, of, build, inner, kind)
             if made is not None and _is_row(of, bias, made):
                 call.inside.extend([at, *inner.inside])
-                return Made([*made.inputs, bias], {})
+                return IntegerOperands([*made.inputs, bias], {})
         return None
 
     return of_sum
 
 
-def _is_row(of: Operands, bias: str, made: Made) -> bool:
+def _is_row(of: Operands, bias: str, made: IntegerOperands) -> bool:
     """Whether a bias has one element for each column of the matrix."""
     matrix = of.scope.shape(made.inputs[1])
     return matrix is not None and len(matrix) == 2 and of.scope.shape(bias) == matrix[-1:]
 
 
-def scaled(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def scaled(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     """MatMulIntegerToFloat: the product of what is dequantized, or the product of integers times both scales."""
     if call.node.op_type == "MatMul":
         made = requantized.product(of, build, call, 0)
         if made is None:
             return None
         a, a_scale, a_zero, b, b_scale, b_zero = made.inputs
-        return Made([a, b, a_scale, b_scale, a_zero, b_zero], {})
+        return IntegerOperands([a, b, a_scale, b_scale, a_zero, b_zero], {})
     for product, scale in (call.inputs, call.inputs[::-1]):
         cast = of.made_by(product, "Cast")
         node = of.made_by(cast.input[0], "MatMulInteger") if cast is not None else None
@@ -67,7 +75,7 @@ def scaled(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
             return None
         check_kernel(of, 0, a, b)
         call.inside.extend(of.uses.makers[name] for name in inner)
-        return Made([a, b, *scales, a_zero, b_zero], {})
+        return IntegerOperands([a, b, *scales, a_zero, b_zero], {})
     return None
 
 
@@ -83,24 +91,24 @@ def _both(of: Operands, build: Builder, name: str) -> list[str] | None:
     return [build.constant(1.0, T.FLOAT), name]
 
 
-def in_blocks(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def in_blocks(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     """MatMulNBits: a product with weights in blocks."""
     data = of.scope.elem_type(call.inputs[0])
     found = weights(of, build, call.inputs[1], data) if data in (T.FLOAT, T.FLOAT16) else None
-    return None if found is None else Made([call.inputs[0], *found[0]], found[1])
+    return None if found is None else IntegerOperands([call.inputs[0], *found[0]], found[1])
 
 
-def in_blocks_with_bias(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def in_blocks_with_bias(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     for product, bias in (call.inputs, call.inputs[::-1]):
         node = of.made_by(product, "MatMul")
-        made = in_blocks(of, build, Call(node, list(node.input), []), kind) if node is not None else None
+        made = in_blocks(of, build, FloatCall(node, list(node.input), []), kind) if node is not None else None
         if made is not None and of.alone(product) and of.scope.shape(bias) == [made.attributes["N"]]:
             call.inside.append(of.uses.makers[product])
-            return Made([*made.inputs, "", bias], made.attributes)
+            return IntegerOperands([*made.inputs, "", bias], made.attributes)
     return None
 
 
-def dequantized_product(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def dequantized_product(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     """A product of integers times both scales, as a product of what is dequantized."""
     for scaled, scale in (call.inputs, call.inputs[::-1]):
         cast = of.made_by(scaled, "Cast")
@@ -124,7 +132,7 @@ def dequantized_product(of: Operands, build: Builder, call: Call, kind: int) -> 
         weights = [scales[1], zeros[1]] if not one else [_scalar(of, build, name) for name in (scales[1], zeros[1])]
         b = build.DequantizeLinear(node.input[1], *weights, axis=None if one else -1)
         attributes = {held.name: value_of(node, held.name, None) for held in node.attribute}
-        return Made([a, b], attributes, node.op_type.removesuffix("Integer"))
+        return IntegerOperands([a, b], attributes, node.op_type.removesuffix("Integer"))
     return None
 
 
@@ -135,9 +143,9 @@ def _scalar(of: Operands, build: Builder, name: str) -> str:
     return name if not name or of.scope.shape(name) == [] else str(build.Reshape(name, []))
 
 
-def dynamic(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def dynamic(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     """DynamicQuantizeMatMul: the same, of data that are quantized where they are."""
-    inner = Call(call.node, call.inputs, [])
+    inner = FloatCall(call.node, call.inputs, [])
     made = scaled(of, build, inner, kind)
     if made is None:
         return None
@@ -146,26 +154,26 @@ def dynamic(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
     if node is None or [a, a_scale, a_zero] != list(node.output):
         return None
     call.inside.extend(inner.inside)
-    return Made([node.input[0], b, b_scale, b_zero], {})
+    return IntegerOperands([node.input[0], b, b_scale, b_zero], {})
 
 
-def integers(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def integers(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     """MatMulInteger: a product of int32 numbers that are 8 bits minus a zero point."""
     found = [of.wide(name, T.INT32) for name in call.inputs]
     if any(row is None or of.scope.elem_type(row[0]) not in MIXED for row in found):
         return None
     (a, a_zero), (b, b_zero) = (row for row in found if row is not None)
-    return Made([a, b, a_zero, b_zero], {}) if of.is_one(a_zero) else None
+    return IntegerOperands([a, b, a_zero, b_zero], {}) if of.is_one(a_zero) else None
 
 
-def sixteen_bits(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def sixteen_bits(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     found = [of.wide(name, T.INT32) for name in call.inputs]
     if any(row is None or row[1] or of.scope.elem_type(row[0]) != T.INT16 for row in found):
         return None
-    return Made([row[0] for row in found if row is not None], {})
+    return IntegerOperands([row[0] for row in found if row is not None], {})
 
 
-def integer_convolution(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def integer_convolution(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     """ConvInteger: convolutions of floats that are 8 bits minus a zero point, cast to int32."""
     found = convolved(of, call.node)
     if found is None or any(of.scope.elem_type(name) not in MIXED for name in found.inputs[:2]):
@@ -173,10 +181,10 @@ def integer_convolution(of: Operands, build: Builder, call: Call, kind: int) -> 
     if not of.is_one(found.inputs[2]):
         return None
     call.inside.extend(found.inside)
-    return Made(found.inputs, {a.name: value_of(found.conv, a.name, None) for a in found.conv.attribute})
+    return IntegerOperands(found.inputs, {a.name: value_of(found.conv, a.name, None) for a in found.conv.attribute})
 
 
-def moved(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def moved(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     """An operator that moves numbers, between a DequantizeLinear and a QuantizeLinear of the same scale."""
     node = of.made_by(call.inputs[0], *MOVING)
     found = of.dequantized(node.input[0]) if node is not None else None
@@ -191,7 +199,7 @@ def moved(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
     call.inside.append(of.uses.makers[call.inputs[0]])
     attributes = {a.name: value_of(node, a.name, None) for a in node.attribute}
     how = "numbers are moved as they are, and neither dequantized nor quantized for it"
-    return Made([found.values, *node.input[1:]], attributes, node.op_type, how)
+    return IntegerOperands([found.values, *node.input[1:]], attributes, node.op_type, how)
 
 
 MOVING: Mapping[str, int] = {
@@ -202,7 +210,7 @@ MOVING: Mapping[str, int] = {
 """Operators whose results are some of the numbers of the first input, and since when they take 8 bits."""
 
 
-def pool_with_channels_last(of: Operands, build: Builder, call: Call, kind: int) -> Made | None:
+def pool_with_channels_last(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     pool = of.made_by(call.inputs[0], "MaxPool")
     x, turned = of.turned(pool.input[0]) if pool is not None else ("", "")
     if pool is None or turned != FIRST or of.turned(call.node.output[0])[1] != LAST or len(pool.output) > 1:
@@ -210,4 +218,6 @@ def pool_with_channels_last(of: Operands, build: Builder, call: Call, kind: int)
     if of.scope.elem_type(x) not in MIXED or not of.alone(call.inputs[0]) or value_of(pool, "storage_order", 0):
         return None
     call.inside.append(of.uses.makers[call.inputs[0]])
-    return Made([x], {a.name: value_of(pool, a.name, None) for a in pool.attribute if a.name != "storage_order"})
+    return IntegerOperands(
+        [x], {a.name: value_of(pool, a.name, None) for a in pool.attribute if a.name != "storage_order"}
+    )

@@ -16,7 +16,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.quantization.calls import Call, Kind, Made, output_kind, tried
+from opshift.passes.fusion.quantization.calls import FloatCall, IntegerOperands, QuantizedKind, output_kind, tried
 from opshift.passes.fusion.quantization.dynamic import dynamic
 from opshift.passes.fusion.quantization.forms import DYNAMIC, MOVED
 from opshift.passes.fusion.quantization.integer_operators import FLOATS, INTEGERS, KINDS
@@ -111,10 +111,10 @@ class Quantizer:
         self.stays.append(Refusal(name_of(node), node.op_type, "", 0, False, why, self.where))
 
     def _in_floats(
-        self, index: int, node: NodeProto, op: Op, root: Kind, found: Mapping[int, Any]
+        self, index: int, node: NodeProto, op: Op, root: QuantizedKind, found: Mapping[int, Any]
     ) -> dict[int, list[NodeProto]]:
         operands, build = Operands(self.scope, self.uses), Builder(self.scope, self.scope.opset, node)
-        call = Call(node, list(node.input), [])
+        call = FloatCall(node, list(node.input), [])
         made = tried(root.make, operands, build, call, 0)
         if made is None or any(at in found for at in call.inside):
             return {}
@@ -142,7 +142,7 @@ class Quantizer:
         return {**{at: [] for at in places}, self.uses.makers[of.scale]: [made]}
 
     def _replaced(
-        self, index: int, node: NodeProto, op: Op, how: str, made: Made, build: Builder, call: Call
+        self, index: int, node: NodeProto, op: Op, how: str, made: IntegerOperands, build: Builder, call: FloatCall
     ) -> dict[int, list[NodeProto]]:
         name, exact = name_of(node), op[1] in _EXACT or op in INTEGERS
         op = ("", made.op) if made.op else op
@@ -170,7 +170,7 @@ def name_of(node: NodeProto) -> str:
     return node.name or node.output[0]
 
 
-def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
+def _before(of: Operands, node: NodeProto, kind: int) -> FloatCall | None:
     """The call whose result is quantized: behind a Relu that the lowest number stands for, and between Transposes."""
     name, inside, levels = node.input[0], list[int](), (node.input[1], given(node, 2))
 
@@ -190,11 +190,11 @@ def _before(of: Operands, node: NodeProto, kind: int) -> Call | None:
         x, turned = of.turned(made.input[0]) if made is not None and made.input else ("", "")
         if made is None or turned != FIRST:
             return None
-        return Call(made, [x, *made.input[1:]], inside, {"channels_last": 1}, *levels)
+        return FloatCall(made, [x, *made.input[1:]], inside, {"channels_last": 1}, *levels)
     if made is not None and made.op_type == "Reshape":  # Softmax over several axes
         rows = _softmax_of_rows(of, made, step, inside)
         return None if rows is None else replace(rows, scale=levels[0])
-    return None if made is None else Call(made, list(made.input), inside, {}, *levels)
+    return None if made is None else FloatCall(made, list(made.input), inside, {}, *levels)
 
 
 def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, kind: int) -> bool:
@@ -219,7 +219,7 @@ def _bounds(of: Operands, node: NodeProto) -> tuple[float, float] | None:
     return None if least is None or most is None else (least, most)
 
 
-def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], inside: list[int]) -> Call | None:
+def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], inside: list[int]) -> FloatCall | None:
     """Softmax as it was below opset 13: of a matrix that is shaped as the data were."""
     softmax = step(node.input[0])
     flat = of.made_by(softmax.input[0], "Flatten") if softmax is not None and softmax.op_type == "Softmax" else None
@@ -228,7 +228,7 @@ def _softmax_of_rows(of: Operands, node: NodeProto, step: Callable[[str], Any], 
         return None
     if not _is_shape_of(of, node, flat.input[0], found.values):
         return None
-    return Call(softmax, [flat.input[0]], inside, {"opset": 12, "axis": value_of(flat, "axis", 1)})
+    return FloatCall(softmax, [flat.input[0]], inside, {"opset": 12, "axis": value_of(flat, "axis", 1)})
 
 
 def _is_shape_of(of: Operands, reshape: NodeProto, *names: str) -> bool:

@@ -93,7 +93,7 @@ def sequences_yielded_as_tensors(node: Node) -> Replacement:
         return None
     branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node.proto)}
     insides = {name: sequences.scope_inside(node, graph) for name, graph in branches.items()}
-    layouts: dict[int, sequences.Layout] = {}
+    layouts: dict[int, sequences.SequenceLayout] = {}
     for k in places:
         held = [
             (insides[name], element) for name, graph in branches.items()

@@ -42,7 +42,7 @@ def sequences_carried_as_tensors(node: Node) -> Replacement:
     inner = Builder(sequences.scope_inside(node, body), build.opset, node.proto)
     arriving, leaving = list(body.input)[2:], list(body.output)[1:]
     start: list[str] = []
-    layouts: dict[int, sequences.Layout] = {}
+    layouts: dict[int, sequences.SequenceLayout] = {}
     formals: list[tuple[str, TypeProto]] = []
     results: list[tuple[str, TypeProto]] = []
     for k, name in enumerate(carried):

@@ -25,7 +25,7 @@ def constructed(scope: Scope, name: str) -> list[str] | None:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SequenceLayout:
     """How the elements of a sequence lie in one tensor: one after the other along `axis`, scalars as vectors of one."""
 
     elem_type: int
@@ -63,7 +63,7 @@ def elements_of(node: Node, scope: Scope, name: str) -> list[str]:
     return found
 
 
-def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> Layout:
+def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> SequenceLayout:
     """Along which axis elements can be joined: one whose shape is the same for all but one axis."""
     kinds = [scope.type(element) for scope, element in held]
     shapes = [scope.shape(element) for scope, element in held]
@@ -75,7 +75,7 @@ def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> Layout:
             node, f'the shapes in "{name}" are unknown or of several ranks; one known rank could be expressed'
         )
     if not known[0]:
-        return Layout(elem_types.pop(), 0, (), True)
+        return SequenceLayout(elem_types.pop(), 0, (), True)
     same = [dims[0] if len(set(dims)) == 1 and isinstance(dims[0], int) else None for dims in zip(*known, strict=True)]
     varying = [axis for axis, dim in enumerate(same) if dim is None]
     if len(varying) > 1:
@@ -83,12 +83,12 @@ def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> Layout:
             node, f'the shapes in "{name}" may differ along {len(varying)} axes; along one could be expressed'
         )
     axis = varying[0] if varying else 0
-    return Layout(
+    return SequenceLayout(
         elem_types.pop(), axis, tuple(dim for k, dim in enumerate(same) if k != axis and dim is not None), False
     )
 
 
-def as_one_tensor(build: Builder, layout: Layout, elements: list[str]) -> list[str]:
+def as_one_tensor(build: Builder, layout: SequenceLayout, elements: list[str]) -> list[str]:
     """The elements in one tensor, and how long each is along the axis."""
     if not elements:
         dims = [*layout.others]
@@ -104,7 +104,7 @@ def as_one_tensor(build: Builder, layout: Layout, elements: list[str]) -> list[s
 
 
 def emitted(
-    node: Node, inputs: Sequence[str], graphs: Mapping[str, GraphProto], count: int, layouts: dict[int, Layout]
+    node: Node, inputs: Sequence[str], graphs: Mapping[str, GraphProto], count: int, layouts: dict[int, SequenceLayout]
 ) -> list[str]:
     """The outputs of the node with other graphs, sequences among them put together from their elements and sizes."""
     made = node.build.emit(node.op_type, inputs, dict(graphs), outputs=count)

@@ -59,7 +59,7 @@ def cast_to_the_other_type(node: Node) -> str:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FloatLayout:
     """How many bits of a float are its exponent and its mantissa, and the integer of the same width."""
 
     bits: int
@@ -67,7 +67,7 @@ class Layout:
     mantissa: int
 
 
-FLOATS: dict[int, Layout] = {T.FLOAT: Layout(T.UINT32, 8, 23), T.DOUBLE: Layout(T.UINT64, 11, 52)}
+FLOATS: dict[int, FloatLayout] = {T.FLOAT: FloatLayout(T.UINT32, 8, 23), T.DOUBLE: FloatLayout(T.UINT64, 11, 52)}
 SIGNED: dict[int, int] = {
     T.INT8: T.UINT8,
     T.INT16: T.UINT16,
@@ -105,7 +105,7 @@ def cast_or_looked_up(node: Node) -> str:
     )
 
 
-def _assembled(node: Node, layout: Layout, to: int) -> str:
+def _assembled(node: Node, layout: FloatLayout, to: int) -> str:
     """(1 if exponent, plus mantissa / 2**m) * 2**(exponent - bias), with its sign; no factor is subnormal"""
     import numpy as np
 

@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 from opshift.passes.simplification import dimensions
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.rules import EDITED, Outcome, rule
-from opshift.passes.simplification.workspace import Numbers
+from opshift.passes.simplification.workspace import KnownNumbers
 
 _SIZES_ARE_INPUTS = 13  # the opset from which on Split takes them so
 _COUNT_IS_TOLD = 18  # the opset from which on a Split into equal parts says how many
@@ -154,7 +154,7 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
     if shape is None or not isinstance(size, int) or size < 1:
         return None
-    known = cut.known(1) if cut.input(1) else Numbers(True, (1,))
+    known = cut.known(1) if cut.input(1) else KnownNumbers(True, (1,))
     if known is None or not all(isinstance(number, int) and number > 0 for number in known.values):
         return None
     sizes = [number for number in known.values if isinstance(number, int)]

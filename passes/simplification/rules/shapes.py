@@ -13,7 +13,7 @@ from opshift.passes.rewrite.says import says
 from opshift.passes.simplification import dimensions, shape_values
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.rules import EDITED, Outcome, rule
-from opshift.passes.simplification.workspace import Numbers, Workspace
+from opshift.passes.simplification.workspace import KnownNumbers, Workspace
 
 _SHAPE_OF_PARTS = 15  # the opset from which on Shape takes a start and an end
 _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Greater", "Less", "Where", "Min", "Max")
@@ -119,7 +119,7 @@ def _put_together(call: Call, numbers: Sequence[Number]) -> str | None:
     if len(names) == 1:
         return names[0]
     made = call.emit("Concat", names, axis=0)
-    call.space.learn(made, numbers=Numbers(False, tuple(numbers)), kind=TensorProto.INT64)
+    call.space.learn(made, numbers=KnownNumbers(False, tuple(numbers)), kind=TensorProto.INT64)
     return made
 
 
@@ -133,7 +133,7 @@ def _read_off(call: Call, part: _Part) -> str:
     else:
         held = call.emit("Shape", [part.source])
         made = call.emit("Gather", [held, call.constant(tensors.int64s(list(range(part.start, end))))], axis=0)
-    call.space.learn(made, numbers=Numbers(False, part.numbers), kind=TensorProto.INT64)
+    call.space.learn(made, numbers=KnownNumbers(False, part.numbers), kind=TensorProto.INT64)
     return made
 
 
@@ -153,7 +153,7 @@ def read_off(call: Call) -> Outcome:
     return _put_together(call, known.values)
 
 
-def _noted(call: Call) -> Numbers | None:
+def _noted(call: Call) -> KnownNumbers | None:
     """The numbers that are followed to the node's output."""
     shape_values.follow(call)
     return call.space.known(call.output) if call.output in call.space.numbers else None

@@ -73,12 +73,12 @@ def test_all_bytes_are_written_however_few_are_taken(monkeypatch):
 
 def test_each_file_is_opened_once_and_closed(tmp_path):
     (tmp_path / "w").write_bytes(bytes(10))
-    place = tensor_data.Place("w", 0, 10)
+    place = tensor_data.DataPlace("w", 0, 10)
     with copying.Sources(tmp_path) as sources:
         opened = sources.open(place)
-        assert sources.open(tensor_data.Place("w", 2, 3)) == opened
+        assert sources.open(tensor_data.DataPlace("w", 2, 3)) == opened
         with pytest.raises(InvalidModel, match="end at 10; a tensor lies at 2 to 11"):
-            sources.open(tensor_data.Place("w", 2, 9))
+            sources.open(tensor_data.DataPlace("w", 2, 9))
         (tmp_path / "w").write_bytes(bytes(9))
         with pytest.raises(InvalidModel, match="end at 9"):
             sources.open(place)

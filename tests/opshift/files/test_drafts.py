@@ -278,7 +278,7 @@ def test_kept_data_keep_their_place_in_their_file(here, tmp_path):
     tensor.ClearField("raw_data")
     tensor_data.refer(tensor, "w", (8, 264))
     assert external.arrange(model, here, tmp_path / "out.onnx", "keep", 1) == {}
-    assert tensor_data.place(tensor) == tensor_data.Place("here/w", 8, 256)
+    assert tensor_data.place(tensor) == tensor_data.DataPlace("here/w", 8, 256)
     with pytest.raises(InvalidModel, match="outside the output's folder"):
         external.arrange(model, tmp_path, tmp_path / "elsewhere" / "out.onnx", "keep", 1)
 
@@ -314,7 +314,7 @@ def test_data_in_the_model_file_become_external_data_in_it(here):
     model = lazily(saved(here))
     found = [tensor_data.place(tensor) for tensor in external.tensors(model) if tensor.name == "w"]
     (made,) = [tensor for tensor in external.tensors(external.runnable(model, str(here))) if tensor.name == "w"]
-    assert tensor_data.place(made) == tensor_data.Place("in.onnx", found[0].offset, len(DATA))
+    assert tensor_data.place(made) == tensor_data.DataPlace("in.onnx", found[0].offset, len(DATA))
     assert found[0].offset > 0
 
 

@@ -130,7 +130,7 @@ def test_a_file_goes_through_whatever_stands_behind_its_tensors():
         pieces = skeletons.whole(thin)
         made = b"".join(p if isinstance(p, bytes) else data[p.start : p.end] for p in pieces)
         assert ModelProto.FromString(made) == ModelProto.FromString(data)
-        assert (len(thin), sum(isinstance(p, skeletons.Range) for p in pieces)) != (len(data), 0)
+        assert (len(thin), sum(isinstance(p, skeletons.ByteRange) for p in pieces)) != (len(data), 0)
 
 
 def test_a_text_that_reads_like_a_reference_stays_one():

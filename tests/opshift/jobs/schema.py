@@ -25,7 +25,7 @@ from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
 from opshift.jobs.measuring import Deviation
-from opshift.jobs.outcome import Facts, Outcome, Prospect
+from opshift.jobs.outcome import FileFacts, Outcome, Prospect
 from opshift.jobs.yielding import TakenBack
 from opshift.trying.tried import Tried
 from opshift.verification.verdict import Verification
@@ -59,7 +59,7 @@ def render() -> str:
 def schema() -> Schema:
     """The schema as values that JSON has."""
     made = _Definitions()
-    facts, outcome = made.fields(Facts), made.fields(Outcome)
+    facts, outcome = made.fields(FileFacts), made.fields(Outcome)
     code: Schema = {"enum": sorted(NAMES)}
     why = {"type": "string"}
     unread = {"source": _TEXT, "output": _TEXT, "code": code, "why": why}

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from opshift.passes.backends.backend import Measured, Types
+from opshift.passes.backends.backend import MeasuredCall, Types
 
 from opshift.probing import models, probe
 from opshift.probing.worker import Worker
@@ -38,14 +38,14 @@ def test_each_kind_of_call_is_a_case_with_its_values(folder):
 
 def test_what_agrees_is_added_to_what_is_known(folder):
     worker = Worker(adapters.KNOWN["onnxruntime"])
-    known, nothing = probe.Finding(newest=14, called=Measured((3,), True)), probe.Finding(missing=6)
+    known, nothing = probe.Finding(newest=14, called=MeasuredCall((3,), True)), probe.Finding(missing=6)
     try:
         for case in models.calls(folder):
             probe.add(known if case.op[1] == "Relu" else nothing, case, worker)
     finally:
         worker.stop()
-    assert (known.newest, known.called) == (14, Measured((1, 2, 3), True, FLOATS))
-    assert (nothing.newest, nothing.missing, nothing.called) == (13, 0, Measured((2,), False, FLOATS))
+    assert (known.newest, known.called) == (14, MeasuredCall((1, 2, 3), True, FLOATS))
+    assert (nothing.newest, nothing.missing, nothing.called) == (13, 0, MeasuredCall((2,), False, FLOATS))
 
 
 def test_a_folder_without_models_is_an_error(tmp_path):

@@ -94,7 +94,7 @@ def test_what_is_measured(worker, monkeypatch):
 
 
 def test_what_is_written(worker):
-    found = probe.Measured(13, 7, 0, True, False, True, ["tensor(string)"], {})
+    found = probe.ProbedBackend(13, 7, 0, True, False, True, ["tensor(string)"], {})
     found.findings = {
         ("", "Abs"): probe.Finding(0, 13),
         ("", "Ceil"): probe.Finding(6, 13, Counter(agrees=2)),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from opshift.passes.backends import measurements
-from opshift.passes.backends.backend import Measured, Types
+from opshift.passes.backends.backend import MeasuredCall, Types
 
 from opshift.probing import probe, retyped
 from opshift.probing.samples import Sample
@@ -130,4 +130,6 @@ def test_a_probe_writes_the_types(worker, oracle):
     found = probe.judge(worker, ("", "MatMul"), held, 13, kinds=retyped.Kinds(worker, oracle, (), CASTABLE))
     said = measurements.spelled(found.called)
     assert said.endswith("; T: floats, not int32 int64")
-    assert measurements.read("MatMul", said) == Measured(found.called.ranks, found.called.symbolic, found.called.types)
+    assert measurements.read("MatMul", said) == MeasuredCall(
+        found.called.ranks, found.called.symbolic, found.called.types
+    )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from opshift.passes.backends.backend import Measured
+from opshift.passes.backends.backend import MeasuredCall
 
 from opshift.probing import shapes
 from opshift.probing.samples import Sample
@@ -34,14 +34,14 @@ def ranks(of, agrees, runtime):
 
 def test_ranks_that_both_take_are_measured(runtime):
     relu = case("y = Relu(x)", {"x": X}, "float[2,3] x")
-    assert ranks(relu, lambda made: True, runtime) == Measured((0, 1, 2, 3, 4, 5, 6), True)
+    assert ranks(relu, lambda made: True, runtime) == MeasuredCall((0, 1, 2, 3, 4, 5, 6), True)
     flat = lambda made: made.feeds["x"].ndim < 4 and not is_open(made)  # noqa: E731
-    assert ranks(relu, flat, runtime) == Measured((0, 1, 2, 3), False)
+    assert ranks(relu, flat, runtime) == MeasuredCall((0, 1, 2, 3), False)
 
 
 def test_ranks_that_there_are_not_are_none(runtime):
     gemm = case("y = Gemm(x, w)", {"x": X, "w": X.T.copy()}, "float[2,3] x, float[3,2] w")
-    assert ranks(gemm, lambda made: True, runtime) == Measured((2,), True)
+    assert ranks(gemm, lambda made: True, runtime) == MeasuredCall((2,), True)
 
 
 def test_lists_of_axes_are_left_out_where_they_do_not_fit(runtime):
@@ -63,7 +63,7 @@ def test_what_is_expected_is_what_onnxruntime_makes(runtime):
 
 def test_without_an_array_there_is_nothing_to_measure(runtime):
     empty = replace(case("y = Relu(x)", {"x": X}, "float[2,3] x"), feeds={})
-    assert ranks(empty, lambda made: True, runtime) == Measured((), False)
+    assert ranks(empty, lambda made: True, runtime) == MeasuredCall((), False)
 
 
 def is_open(made):

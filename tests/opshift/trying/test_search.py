@@ -2,7 +2,7 @@
 
 import pytest
 
-from opshift.trying.search import AGREES, DIED, DIFFERS, IMPOSSIBLE, REFUSED, Answer, Bound, Meter, Remedy, Search
+from opshift.trying.search import AGREES, DIED, DIFFERS, IMPOSSIBLE, REFUSED, Answer, Bound, Meter, Remedy, RemedySearch
 
 KINDS = ["Attention", "Conv", "Einsum", "Gelu", "LayerNormalization", "LSTM", "MatMul", "Resize", "Softmax"]
 FIRST = frozenset()
@@ -48,7 +48,7 @@ class Believed:
 
     def search(self, general=(), rest=(), bound=None):
         meter = Meter(bound or Bound())
-        return Search(self.attempt, lambda kind: [expand(kind)], general, self.blame, rest, meter)
+        return RemedySearch(self.attempt, lambda kind: [expand(kind)], general, self.blame, rest, meter)
 
 
 def test_what_runs_is_tried_once():
@@ -99,14 +99,14 @@ def test_two_that_help_together_alone():
     def attempt(plan):
         return Answer(AGREES) if {expand("Gelu"), opset(17)} <= plan else Answer(REFUSED, "Gelu", ("Gelu",))
 
-    found = Search(attempt, lambda kind: [expand(kind)], [opset(17), Remedy(2, "optimize")]).run()
+    found = RemedySearch(attempt, lambda kind: [expand(kind)], [opset(17), Remedy(2, "optimize")]).run()
     assert found.plan == {expand("Gelu"), opset(17)}
 
 
 def test_a_crash_and_other_values_are_answers():
     for status in (DIED, DIFFERS):
         attempt = lambda plan, status=status: Answer(AGREES) if expand("LSTM") in plan else Answer(status)  # noqa: E731
-        found = Search(attempt, lambda kind: [expand(kind)], blame=lambda plan: ["LSTM"]).run()
+        found = RemedySearch(attempt, lambda kind: [expand(kind)], blame=lambda plan: ["LSTM"]).run()
         assert (found.plan, found.reasons[expand("LSTM")].status) == ({expand("LSTM")}, status)
 
 
@@ -119,9 +119,9 @@ def test_what_nothing_helps_ends_with_the_words_of_the_first_attempt():
 def test_a_second_start_is_taken_where_it_runs_and_where_there_is_no_first():
     fitted, plain = FIRST, frozenset({Remedy(0, "as it is")})
     runs = {plain}
-    search = Search(lambda plan: Answer(AGREES) if plan in runs else Answer(REFUSED), lambda kind: [])
+    search = RemedySearch(lambda plan: Answer(AGREES) if plan in runs else Answer(REFUSED), lambda kind: [])
     assert search.run([fitted, plain]).plan == plain
-    search = Search(lambda plan: Answer(IMPOSSIBLE) if plan == fitted else Answer(REFUSED, "no"), lambda kind: [])
+    search = RemedySearch(lambda plan: Answer(IMPOSSIBLE) if plan == fitted else Answer(REFUSED, "no"), lambda kind: [])
     assert (search.run([fitted, plain]).plan, search.run([fitted, plain]).answer.why) == (plain, "no")
 
 
@@ -161,7 +161,7 @@ def test_whether_something_helps_is_asked_of_the_part_that_shows_it():
         mended.append(remedy)
         return remedy.what in blame(plan)
 
-    found = Search(attempt, lambda kind: [opset(17), expand(kind)], blame=blame, mends=mends).run()
+    found = RemedySearch(attempt, lambda kind: [opset(17), expand(kind)], blame=blame, mends=mends).run()
     assert found.plan == {expand("Gelu"), expand("Resize")}
     assert mended == [opset(17), expand("Gelu"), opset(17)] or mended == [expand("Gelu")]
 
@@ -173,7 +173,7 @@ def test_plans_that_make_the_same_model_are_tried_once():
         asked.append(plan)
         return Answer(REFUSED, "no", ("Gelu",))
 
-    found = Search(attempt, lambda kind: [opset(17), expand(kind)], [opset(15)], key=lambda plan: "same").run()
+    found = RemedySearch(attempt, lambda kind: [opset(17), expand(kind)], [opset(15)], key=lambda plan: "same").run()
     assert (len(asked), found.tries, found.plan) == (1, 1, FIRST)
 
 
@@ -185,7 +185,7 @@ def test_another_start_is_for_the_end_and_is_taken_in_parts():
         held = {*plan, *(sizes if whole in plan else ())}
         return Answer(AGREES) if {sizes[1], expand("Gelu")} <= held else Answer(REFUSED, "no", ("Gelu",))
 
-    search = Search(
+    search = RemedySearch(
         attempt,
         lambda kind: [expand(kind)],
         [opset(17)],
@@ -197,7 +197,7 @@ def test_another_start_is_for_the_end_and_is_taken_in_parts():
 
 
 def test_of_two_searches_that_find_nothing_the_first_one_counts():
-    search = Search(lambda plan: Answer(REFUSED, f"no {len(plan)}"), lambda kind: [], [opset(17)])
+    search = RemedySearch(lambda plan: Answer(REFUSED, f"no {len(plan)}"), lambda kind: [], [opset(17)])
     found = search.run([FIRST], Remedy(5, "fix"))
     assert (found.plan, found.answer.why) == (FIRST, "no 0")
 
@@ -205,7 +205,7 @@ def test_of_two_searches_that_find_nothing_the_first_one_counts():
 def test_the_first_search_leaves_something_for_the_second_one():
     whole = Remedy(5, "fix")
     endless = [opset(number) for number in range(1, 100)]
-    search = Search(
+    search = RemedySearch(
         lambda plan: Answer(AGREES) if whole in plan else Answer(REFUSED, "no"),
         lambda kind: [],
         endless,
@@ -219,7 +219,7 @@ def test_remedies_that_lead_to_each_other_come_to_an_end():
     """At each of two opsets something else is at fault, and the other opset is what helps there."""
     faults = {FIRST: "Gelu", frozenset({opset(17)}): "Relu", frozenset({opset(13)}): "Gelu"}
     helping = {"Gelu": [opset(17)], "Relu": [opset(13)]}
-    search = Search(lambda plan: Answer(REFUSED, "", (faults[plan],)), lambda kind: helping[kind])
+    search = RemedySearch(lambda plan: Answer(REFUSED, "", (faults[plan],)), lambda kind: helping[kind])
     assert not search.run().answer.agrees
 
 
@@ -245,6 +245,6 @@ def test_what_is_not_tried_any_more_is_not_made_either():
         return plan
 
     general = [Remedy(1, "claims"), Remedy(2, "optimize"), *(opset(number) for number in (18, 17, 15))]
-    search = Search(backend.attempt, lambda kind: [expand(kind)], general, meter=Meter(Bound(2)), key=key)
+    search = RemedySearch(backend.attempt, lambda kind: [expand(kind)], general, meter=Meter(Bound(2)), key=key)
     assert search.run().bounded
     assert len(set(made)) <= 4  # the two that were tried, what cannot be made, and the one after

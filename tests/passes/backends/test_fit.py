@@ -3,7 +3,7 @@
 import onnx
 import pytest
 from opshift.passes.backends import fit, measurements
-from opshift.passes.backends.backend import Backend, Limit, Measured
+from opshift.passes.backends.backend import Backend, Limit, MeasuredCall
 from opshift.passes.conversion import convert
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.traversal import bodies
@@ -164,7 +164,7 @@ def test_what_neither_goes_nor_is_read_below_is_refused_or_left_where_only_tests
     assert [str(refusal).partition(" it, and ")[0] for refusal in refused.refusals] == [
         'MatMul "y": npu-1 does not read'
     ]
-    assert operators(at(source, 22, lacks=lacks, measured={("", "Abs"): Measured()})) == {"MatMul"}
+    assert operators(at(source, 22, lacks=lacks, measured={("", "Abs"): MeasuredCall()})) == {"MatMul"}
 
 
 def seen(**said):

@@ -3,7 +3,7 @@
 import pytest
 from onnx import TensorProto
 from opshift.passes.backends import measurements
-from opshift.passes.backends.backend import Backend, Measured, Types
+from opshift.passes.backends.backend import Backend, MeasuredCall, Types
 from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, known
 
 from tests.support import model
@@ -24,7 +24,7 @@ def found(body, shape="2,3", obstacles=(), opset=13, domains="", **facts):
 
 def measured(ranks, symbolic=False):
     types = {"T": Types(frozenset({"tensor(float)"}))}
-    return {"measured": {RELU: Measured(ranks, symbolic, types)}}
+    return {"measured": {RELU: MeasuredCall(ranks, symbolic, types)}}
 
 
 def test_what_was_measured_is_read():
@@ -76,7 +76,7 @@ def test_types_that_were_not_measured_are_unknown():
     assert list(known(model("y = Relu(x)", 14, inputs="double[2,3] x", outputs="double[2,3] y"), backend)) == [
         ("Relu", READ, "")
     ]
-    none = Backend("npu-1", opset=14, measured={RELU: Measured((2,))})
+    none = Backend("npu-1", opset=14, measured={RELU: MeasuredCall((2,))})
     assert list(known(of, none)) == [("Relu", UNKNOWN, "int32 was not measured")]
 
 

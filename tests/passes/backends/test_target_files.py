@@ -5,7 +5,7 @@ from importlib.resources import files
 import onnx.defs
 import pytest
 from opshift.passes.backends import measurements
-from opshift.passes.backends.backend import Measured, Types
+from opshift.passes.backends.backend import MeasuredCall, Types
 from opshift.passes.backends.target_files import find, loads, parse, read, targets, write
 from opshift.passes.model import schemas
 
@@ -186,9 +186,9 @@ def test_a_file_can_build_on_a_known_target(tmp_path):
     assert set(held.lacks) == {*base.lacks, ("", "Gelu")}
     assert held.limits[:-1] == base.limits
     assert (held.limits[-1].numbers, held.limits[-1].source) == (True, "tried with 0.23.9")
-    assert held.measured["", "Relu"] == Measured((1, 2, 3, 4, 5, 6), True)
-    assert held.measured["", "Conv"] == Measured((1, 3, 4), False)
-    assert held.measured["", "LSTM"] == Measured((), False)
+    assert held.measured["", "Relu"] == MeasuredCall((1, 2, 3, 4, 5, 6), True)
+    assert held.measured["", "Conv"] == MeasuredCall((1, 3, 4), False)
+    assert held.measured["", "LSTM"] == MeasuredCall((), False)
     ints = frozenset(f"tensor(int{bits})" for bits in (8, 16, 32, 64))
     assert held.measured["", "Pad"].types == {
         "T": Types(frozenset({"tensor(float)", "tensor(bool)"}), ints),

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.fusion import emission
 from opshift.passes.fusion.emission import Emission, canonicalize
-from opshift.passes.fusion.patterns import Call, Splat, Tensor
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.rewrite.builder import Builder
 
 from tests.support import model
@@ -28,14 +28,14 @@ def build():
 def written(build, op, shapes, inputs=None, given=None, **attributes):
     """What becomes of a call: its inputs, its attributes, and the nodes that were made for it."""
     inputs = inputs or ["q", "k", "v", "m"][: len(shapes)]
-    given = given or [Tensor(T.FLOAT, None if shape is None else tuple(shape)) for shape in shapes]
+    given = given or [PatternTensor(T.FLOAT, None if shape is None else tuple(shape)) for shape in shapes]
     beside = {}
 
     def once(name, key, make):
         beside[name, key] = make(build)
         return beside[name, key]
 
-    made = Emission(build, Call(("", op), 23, tuple(given)), list(inputs), attributes, shapes, once)
+    made = Emission(build, PatternCall(("", op), 23, tuple(given)), list(inputs), attributes, shapes, once)
     canonicalize(("", op), made)
     return made, [node.op_type for node in build.nodes], [*beside]
 
@@ -58,7 +58,7 @@ def test_which_operators_have_a_form_that_hangs_on_shapes():
 )  # fmt: skip
 def test_the_scale_that_the_size_of_the_heads_gives_is_left_out(build, kind, size, scale, left):
     shapes = [[2, 4, 5, size], [2, 4, 6, size], [2, 4, 6, 8]]
-    made, nodes, _ = written(build, "Attention", shapes, given=[Tensor(kind, None)] * 3, scale=scale)
+    made, nodes, _ = written(build, "Attention", shapes, given=[PatternTensor(kind, None)] * 3, scale=scale)
     assert (made.attributes["scale"], nodes, made.kind) == (left, [], kind)
 
 
@@ -86,7 +86,7 @@ def test_a_mask_has_a_row_for_each_query(build, rows, mask, nodes, beside):
 
 @pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
 def test_scales_have_the_shape_of_the_axes(build, op):
-    given = [Tensor(T.FLOAT, None), Splat(T.FLOAT, None, 1.0), Tensor(T.FLOAT, None)]
+    given = [PatternTensor(T.FLOAT, None), Splat(T.FLOAT, None, 1.0), PatternTensor(T.FLOAT, None)]
     made, nodes, _ = written(build, op, [[7, 2, 6], None, [1, 6]], ["x", "one", "w"], given, axis=-1)
     one, w = (build.scope.array(name) for name in made.inputs[1:])
     assert (one.tolist(), one.dtype, w.tolist(), nodes) == ([1.0] * 6, np.float32, [0, 1, 2, 3, 4, 5], [])

@@ -5,7 +5,7 @@ from onnx import AttributeProto, TensorProto
 from opshift.functions import OPENVINO
 from opshift.passes.fusion import families
 from opshift.passes.fusion.families import BY_NAME, FAMILIES, Clues, family
-from opshift.passes.fusion.patterns import ROTARY, Splat, Tensor
+from opshift.passes.fusion.patterns import ROTARY, PatternTensor, Splat
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.schemas import MICROSOFT
@@ -81,7 +81,7 @@ def test_calls_are_those_that_schemas_take(op, dims, opset):
             assert make_attribute(name, list(value) if isinstance(value, tuple) else value, held.type).type == held.type
         assert all(schema.attributes[name].type == AttributeProto.FLOAT for name in call.marks)
         for given in call.inputs:
-            assert not isinstance(given, (Tensor, Splat)) or given.kind in (TensorProto.FLOAT, TensorProto.BOOL)
+            assert not isinstance(given, (PatternTensor, Splat)) or given.kind in (TensorProto.FLOAT, TensorProto.BOOL)
 
 
 def suggested(op, of):

@@ -163,7 +163,7 @@ def test_what_a_caller_fills_a_mask_with_is_not_known():
     text += "{ low = ConstantOfShape<value: tensor = @fill>(to) l = Constant<value = float {LOWEST}>() n = Where(m, low, l) }"
     source = onnx.parser.parse_model(text.replace("LOWEST", repr(LOWEST)))
     scope = Scope(source.functions[0], Context(source, source), 23, path=None)
-    assert masks.remedy(scope, ["n"], onnx.TensorProto.FLOAT) is masks.Remedy.NO
+    assert masks.remedy(scope, ["n"], onnx.TensorProto.FLOAT) is masks.MaskRemedy.NO
 
 
 @pytest.mark.parametrize("row", [[LOWEST] * 5, [LOWEST] * 4 + [0.0], [LOWEST] * 4 + [-np.inf]])

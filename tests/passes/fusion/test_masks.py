@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.fusion import masks
-from opshift.passes.fusion.masks import Element, Remedy
+from opshift.passes.fusion.masks import Element, MaskRemedy
 from opshift.passes.rewrite.builder import Builder
 
 from tests.support import model
@@ -107,26 +107,26 @@ def test_a_value_is_followed_to_its_constants(body, name, elements):
     for node in scope.body.node:
         if "ConstantOfShape<" in body:
             node.attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(np.array([-np.inf], np.float32)))
-    assert masks._Walk(TensorProto.FLOAT).elements(scope, name, masks._FAR) == elements
+    assert masks._ConstantWalk(TensorProto.FLOAT).elements(scope, name, masks._FAR) == elements
 
 
 def test_a_value_is_not_followed_for_ever():
     body = (
         " ".join(f"a{k} = Where(c, a{k - 1}, zero)" for k in range(1, 40)).replace("a0", "low") + " q = Identity(a39)"
     )
-    walk = masks._Walk(TensorProto.FLOAT)
+    walk = masks._ConstantWalk(TensorProto.FLOAT)
     assert walk.elements(scope_of(body), "a20", masks._FAR) == {TAME, LOWEST}
-    assert WILD in masks._Walk(TensorProto.FLOAT).elements(scope_of(body), "a39", masks._FAR)
+    assert WILD in masks._ConstantWalk(TensorProto.FLOAT).elements(scope_of(body), "a39", masks._FAR)
     assert walk.elements(scope_of(body), "a24", 24) == {TAME, LOWEST}
-    assert WILD in masks._Walk(TensorProto.FLOAT).elements(scope_of(body), "a25", 24)
+    assert WILD in masks._ConstantWalk(TensorProto.FLOAT).elements(scope_of(body), "a25", 24)
 
 
 @pytest.mark.parametrize(
     ("body", "parts", "needed"),
     [
-        ("", ["zero"], Remedy.NONE), ("", ["inf"], Remedy.NONE), ("", ["x"], Remedy.NONE), ("", ["low"], Remedy.NONE), ("", ["all"], Remedy.RAISED), ("", ["both"], Remedy.NO),
-        ("", ["lone"], Remedy.RAISED), ("", ["low", "zero"], Remedy.RAISED), ("", ["low", "inf"], Remedy.NO), ("", ["low", "x"], Remedy.NO), ("", ["low", "low"], Remedy.NO),
-        ("q = Where(c, low, zero)", ["q"], Remedy.RAISED), ("", ["zero", "inf"], Remedy.NONE),
+        ("", ["zero"], MaskRemedy.NONE), ("", ["inf"], MaskRemedy.NONE), ("", ["x"], MaskRemedy.NONE), ("", ["low"], MaskRemedy.NONE), ("", ["all"], MaskRemedy.RAISED), ("", ["both"], MaskRemedy.NO),
+        ("", ["lone"], MaskRemedy.RAISED), ("", ["low", "zero"], MaskRemedy.RAISED), ("", ["low", "inf"], MaskRemedy.NO), ("", ["low", "x"], MaskRemedy.NO), ("", ["low", "low"], MaskRemedy.NO),
+        ("q = Where(c, low, zero)", ["q"], MaskRemedy.RAISED), ("", ["zero", "inf"], MaskRemedy.NONE),
     ],
 )  # fmt: skip
 def test_what_a_mask_needs(body, parts, needed):

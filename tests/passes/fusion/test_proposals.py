@@ -5,7 +5,7 @@ from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.fusion import patterns, proposals
 from opshift.passes.fusion.families import BY_NAME, FAMILIES
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.proposals import Known, Proposals
+from opshift.passes.fusion.proposals import Proposals, RegionKnowledge
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.terms import Terms
@@ -24,7 +24,7 @@ def read(body, op, permits=lambda index, proposal: True):
     reader = Reader(Terms(), Scope(source.graph, Context(source, source), 20, path=()), RULES)
     for node in source.graph.node:
         reader.read(node)
-    of = Proposals(reader, Uses(source.graph), FAMILIES | BY_NAME, 1, Known(), permits)
+    of = Proposals(reader, Uses(source.graph), FAMILIES | BY_NAME, 1, RegionKnowledge(), permits)
     return of._read(len(source.graph.node) - 1, 1, ("", op), of._whole, ())
 
 

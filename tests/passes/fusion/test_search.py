@@ -2,12 +2,12 @@
 
 import pytest
 from opshift.passes.fusion import fold, masks, search
-from opshift.passes.fusion.patterns import Call, Tensor
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor
 
 from tests.passes.fusion.folding import GELU, GELU_CONSTANTS
 from tests.support import model
 
-X = Tensor(1, (2,))
+X = PatternTensor(1, (2,))
 
 
 def gelu():
@@ -54,12 +54,12 @@ def test_shapes_of_numbers_above_0(shapes, numbers):
 @pytest.mark.parametrize(
     ("op", "inputs", "remedy", "remark"),
     [
-        ("Gelu", 1, masks.Remedy.NONE, "the operator may round otherwise than its definition"),
-        ("Attention", 3, masks.Remedy.NONE, "the operator may round otherwise than its definition"),
-        ("Attention", 4, masks.Remedy.NONE, "the operator may round otherwise; a query that may attend no key yields 0, where Softmax yields NaN, "
+        ("Gelu", 1, masks.MaskRemedy.NONE, "the operator may round otherwise than its definition"),
+        ("Attention", 3, masks.MaskRemedy.NONE, "the operator may round otherwise than its definition"),
+        ("Attention", 4, masks.MaskRemedy.NONE, "the operator may round otherwise; a query that may attend no key yields 0, where Softmax yields NaN, "
          "or the mean of all values if the mask holds the lowest number there"),
-        ("Attention", 4, masks.Remedy.RAISED, "the operator may round otherwise; the lowest number in the mask, which some take for -inf, is raised"),
+        ("Attention", 4, masks.MaskRemedy.RAISED, "the operator may round otherwise; the lowest number in the mask, which some take for -inf, is raised"),
     ],
 )  # fmt: skip
 def test_what_is_remarked(op, inputs, remedy, remark):
-    assert search._remark(Call(("", op), 23, (X,) * inputs), remedy) == remark
+    assert search._remark(PatternCall(("", op), 23, (X,) * inputs), remedy) == remark

@@ -1,15 +1,15 @@
 """Whether an operator gives the shape that its definition gave, by what is known of the shapes of its inputs."""
 
 import pytest
-from opshift.passes.fusion.patterns import Call, Splat, Tensor
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.fusion.shape_rules import fits, has_rule, without_ones
 
-X, ROW, ONE = Tensor(1, (2, 3)), Tensor(1, (3,)), Splat(1, (3,), 1.0)
+X, ROW, ONE = PatternTensor(1, (2, 3)), PatternTensor(1, (3,)), Splat(1, (3,), 1.0)
 
 
 def fit(op, shapes, result=None, inputs=None, **attributes):
-    inputs = tuple(inputs or [Tensor(1, None if shape is None else tuple(shape)) for shape in shapes])
-    return fits(Call(("", op), 20, inputs, tuple(attributes.items())), shapes, result)
+    inputs = tuple(inputs or [PatternTensor(1, None if shape is None else tuple(shape)) for shape in shapes])
+    return fits(PatternCall(("", op), 20, inputs, tuple(attributes.items())), shapes, result)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def fit(op, shapes, result=None, inputs=None, **attributes):
     ],
 )  # fmt: skip
 def test_what_has_no_rule_of_its_own(op, shapes, result, same):
-    assert not has_rule(Call(("", op), 20, ()))
+    assert not has_rule(PatternCall(("", op), 20, ()))
     assert fit(op, shapes, result) is same
 
 
@@ -132,7 +132,7 @@ def test_angles_are_those_of_positions(x, angles, same):
         ([2, 3], [[2, 3], [3]], [X, ROW], True, True), ([2, 3], [[2, 3], [2, 3], [3]], [X, X, ROW], True, True),
         ([2, 3], [[2, 3], [2, 1]], [X, X], False, False), ([2, 3], [[2, 3], [2]], [X, ROW], False, False), ([2, 3], [[2, 3], None], [X, None], True, True),
         ([2, 3], [None, [3]], [X, ROW], False, False), ([3], [[3]], [ROW], True, False), ([1, 2, 2, 3], [[1, 2, 2, 3], [3]], [X, ROW], True, False),
-        ([1, 2, 3], [[1, 2, 3], [3]], [X, ROW], True, True), (None, [[2, 3], [3]], [X, ROW], False, False), ([], [[]], [Tensor(1, ())], False, False),
+        ([1, 2, 3], [[1, 2, 3], [3]], [X, ROW], True, True), (None, [[2, 3], [3]], [X, ROW], False, False), ([], [[]], [PatternTensor(1, ())], False, False),
     ],
 )  # fmt: skip
 def test_vectors_go_along_the_last_axis(result, shapes, inputs, vectors, rows):

@@ -152,7 +152,7 @@ VALUES = {
 
 @pytest.fixture
 def walk():
-    return validity.Walk(8, {"": 17, "own": 1}, "function F")
+    return validity.ValidityWalk(8, {"": 17, "own": 1}, "function F")
 
 
 @pytest.mark.parametrize("field", VALUES)
@@ -214,7 +214,7 @@ def test_what_is_wrong_with_a_call_names_it(walk, node, why):
 
 @pytest.mark.parametrize("ir", [1, 2])
 def test_types_of_attributes_came_with_ir_2(ir):
-    walk = validity.Walk(ir, {"own": 1})
+    walk = validity.ValidityWalk(ir, {"own": 1})
     assert walk.passes(held(i=1)) is (ir < 2)
 
 
@@ -351,11 +351,11 @@ def test_what_is_wrong_with_a_function(change, why):
 
 
 def test_whether_a_domain_takes_all():
-    walk = validity.Walk(8, {"": 17, "own": 1, "ai.onnx.training": 1, "ai.onnx.ml": 3})
+    walk = validity.ValidityWalk(8, {"": 17, "own": 1, "ai.onnx.training": 1, "ai.onnx.ml": 3})
     domains = ("own", "there", "", "ai.onnx", "ai.onnx.training", "ai.onnx.ml")
     assert [walk.takes_all_of(domain) for domain in domains] == [True, False, False, False, False, False]
-    assert (walk.has_operators, validity.Walk(8, {"own": 1}).has_operators) == (True, False)
-    assert [validity.Walk(ir, {}).is_early for ir in (3, 4)] == [True, False]
+    assert (walk.has_operators, validity.ValidityWalk(8, {"own": 1}).has_operators) == (True, False)
+    assert [validity.ValidityWalk(ir, {}).is_early for ir in (3, 4)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def node(text):
 )
 def test_why_a_call_is_not_legal(text, opset, why):
     given = node(text)
-    judge = legality.Judge()
+    judge = legality.LegalityJudge()
     for _ in range(2):
         assert judge.why_not(given, opset) == why
     assert judge.why_not(node("y = Relu(x)"), 14) == ""
@@ -56,10 +56,10 @@ def test_why_a_call_is_not_legal(text, opset, why):
 def test_a_type_that_an_attribute_leaves_out_is_that_of_its_value():
     given = node("y = Softmax<axis=1>(x)")
     given.attribute[0].ClearField("type")
-    assert legality.Judge().why_not(given, 13) == ""
+    assert legality.LegalityJudge().why_not(given, 13) == ""
     given.attribute[0].ClearField("i")
     given.attribute[0].f = 1.0
-    assert legality.Judge().why_not(given, 13) == "attribute axis has the wrong type"
+    assert legality.LegalityJudge().why_not(given, 13) == "attribute axis has the wrong type"
 
 
 @pytest.mark.parametrize(

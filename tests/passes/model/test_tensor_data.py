@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
-from opshift.passes.model.tensor_data import Place
+from opshift.passes.model.tensor_data import DataPlace
 
 
 def stored(dims=(2,), kind=TensorProto.FLOAT, **entries):
@@ -23,12 +23,12 @@ def stored(dims=(2,), kind=TensorProto.FLOAT, **entries):
 @pytest.mark.parametrize(
     ("entries", "found"),
     [
-        ({}, Place("")),
-        ({"location": "f"}, Place("f", 0, None)),
-        ({"location": "f", "offset": "", "length": 0}, Place("f", 0, 0)),
-        ({"location": "f", "offset": 0, "length": 1}, Place("f", 0, 1)),
-        ({"location": "f", "offset": 8, "length": 16}, Place("f", 8, 16)),
-        ({"location": "f", tensor_data.FIELDS: "9.7 1-3 5-9"}, Place("f", 0, None, ((1, 3), (5, 9)), "9.7")),
+        ({}, DataPlace("")),
+        ({"location": "f"}, DataPlace("f", 0, None)),
+        ({"location": "f", "offset": "", "length": 0}, DataPlace("f", 0, 0)),
+        ({"location": "f", "offset": 0, "length": 1}, DataPlace("f", 0, 1)),
+        ({"location": "f", "offset": 8, "length": 16}, DataPlace("f", 8, 16)),
+        ({"location": "f", tensor_data.FIELDS: "9.7 1-3 5-9"}, DataPlace("f", 0, None, ((1, 3), (5, 9)), "9.7")),
     ],
 )
 def test_a_tensor_says_where_it_lies(entries, found):
@@ -50,18 +50,18 @@ def test_a_tensor_refers_to_what_it_is_told():
     assert not tensor_data.is_embedded(tensor)
     tensor_data.refer(tensor, "f", None)
     assert tensor_data.is_stored(tensor)
-    assert tensor_data.place(tensor) == Place("f")
+    assert tensor_data.place(tensor) == DataPlace("f")
     tensor_data.refer(tensor, "g", (4, 12))
-    assert tensor_data.place(tensor) == Place("g", 4, 8)
+    assert tensor_data.place(tensor) == DataPlace("g", 4, 8)
     tensor_data.mark(tensor, "h", "9.7", [(1, 3), (5, 9)], (6, 8))
-    assert tensor_data.place(tensor) == Place("h", 6, 2, ((1, 3), (5, 9)), "9.7")
+    assert tensor_data.place(tensor) == DataPlace("h", 6, 2, ((1, 3), (5, 9)), "9.7")
 
 
 @pytest.mark.parametrize(("length", "expected"), [(None, 8), (5, 5), (0, 0)])
 def test_what_is_embedded_has_a_length(length, expected):
     tensor = stored(location="f", offset=3, **({} if length is None else {"length": length}))
     tensor_data.embed(tensor)
-    assert tensor_data.place(tensor) == Place("f", 3, expected)
+    assert tensor_data.place(tensor) == DataPlace("f", 3, expected)
     assert tensor_data.is_embedded(tensor)
 
 
@@ -133,21 +133,26 @@ def test_links_are_not_followed(tmp_path):
 def test_a_pipe_is_no_file_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InvalidModel, match="external data 'pipe': no regular file"):
-        tensor_data.opened(tmp_path, Place("pipe"))
+        tensor_data.opened(tmp_path, DataPlace("pipe"))
 
 
 def test_a_file_that_cannot_hold_it_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(bytes(8))
     status = os.stat(tmp_path / "f")
     assert tensor_data.stamp_of(status) == f"8.{status.st_mtime_ns}"
-    for found in (Place("f"), Place("f", 8), Place("f", 2, 6), Place("f", stamp=tensor_data.stamp_of(status))):
+    for found in (
+        DataPlace("f"),
+        DataPlace("f", 8),
+        DataPlace("f", 2, 6),
+        DataPlace("f", stamp=tensor_data.stamp_of(status)),
+    ):
         assert tensor_data.misfit(found, status) == ""
         tensor_data.opened(tmp_path, found).close()
     for found, why in (
-        (Place("f", 9), "external data 'f' end at 8; a tensor lies at 9 to 9"),
-        (Place("f", 2, 7), "external data 'f' end at 8; a tensor lies at 2 to 9"),
-        (Place("f", stamp="7.1"), "f: the file changed while it was read"),
-        (Place("g"), "external data 'g': No such file or directory"),
+        (DataPlace("f", 9), "external data 'f' end at 8; a tensor lies at 9 to 9"),
+        (DataPlace("f", 2, 7), "external data 'f' end at 8; a tensor lies at 2 to 9"),
+        (DataPlace("f", stamp="7.1"), "f: the file changed while it was read"),
+        (DataPlace("g"), "external data 'g': No such file or directory"),
     ):
         with pytest.raises(InvalidModel, match=why):
             tensor_data.opened(tmp_path, found)

@@ -271,7 +271,7 @@ def test_of_functions_that_differ_in_their_names_alone_each_has_one():
 def test_onnx_is_not_imported_for_it():
     code = (
         "import sys; from opshift.passes.conversion import convert; from opshift.passes.model.messages import ModelProto;"
-        "convert.checked(ModelProto.FromString(sys.stdin.buffer.read())); assert 'onnx' not in sys.modules"
+        "convert.check_model(ModelProto.FromString(sys.stdin.buffer.read())); assert 'onnx' not in sys.modules"
     )
     given = model("y = Relu(x)", 13, inputs="float[2] x", outputs="float[2] y").SerializeToString()
     subprocess.run([sys.executable, "-c", code], input=given, check=True)

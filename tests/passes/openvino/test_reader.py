@@ -48,7 +48,7 @@ def test_weights_stay_in_their_file(tmp_path):
     path = add(tmp_path, weights=range(1000))
     (held,) = model_file.read(path).graph.initializer
     assert tensor_data.is_stored(held)
-    assert tensor_data.place(held) == tensor_data.Place("net.bin", 0, 4000)
+    assert tensor_data.place(held) == tensor_data.DataPlace("net.bin", 0, 4000)
     path.with_suffix(".bin").write_bytes(bytes(4000))  # nobody has read them
     assert main(["convert", str(path), str(tmp_path / "out.onnx"), "--opset", "17", "--no-verify"]) == 0
     model = onnx.load(tmp_path / "out.onnx")
@@ -213,7 +213,7 @@ def test_a_network_and_its_weights_may_both_be_links_into_one_folder(tmp_path):
     link = tmp_path / "links" / "net.xml"
     link.symlink_to("../a1")
     link.with_suffix(".bin").symlink_to("../b2")
-    assert tensor_data.place(model_file.read(link).graph.initializer[0]) == tensor_data.Place("b2", 0, 4000)
+    assert tensor_data.place(model_file.read(link).graph.initializer[0]) == tensor_data.DataPlace("b2", 0, 4000)
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path):

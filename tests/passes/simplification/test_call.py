@@ -10,7 +10,7 @@ from opshift.passes.model import tensors
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.rules import parts
 from opshift.passes.simplification.whole import Whole
-from opshift.passes.simplification.workspace import Numbers, Workspace
+from opshift.passes.simplification.workspace import KnownNumbers, Workspace
 
 from tests.support import model
 
@@ -47,7 +47,7 @@ def test_what_a_rule_asks(space):
         [1],
         None,
         None,
-        Numbers(False, (1,)),
+        KnownNumbers(False, (1,)),
         None,
     )
     assert (top.array(1).tolist(), top.array(1, 7), top.array(7), cut.array(3)) == ([1], None, None, None)

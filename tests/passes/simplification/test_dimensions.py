@@ -7,7 +7,7 @@ from onnx import helper
 from opshift.passes.analysis.polynomial import add, multiply, symbol
 from opshift.passes.simplification import dimensions
 from opshift.passes.simplification.dimensions import SHAPED, broadcast, parts, product, quotient_of, stated
-from opshift.passes.simplification.workspace import Numbers
+from opshift.passes.simplification.workspace import KnownNumbers
 
 N, M = symbol("n"), symbol("m")
 NM, TWO_N, N_AND_1 = multiply(N, M), multiply(N, 2), add(N, 1)
@@ -104,9 +104,9 @@ def test_shapes_together(shapes, together):
         ("Gather", [(2, N, 4), (3,)], {"axis": -1}, (2, N, 3)), ("Gather", [None, (3,)], {}, None), ("Gather", [(3,), None], {}, None),
         ("Concat", [(2, 3), (2, N)], {}, (2, add(N, 3))), ("Concat", [(2, 3), (4, 3)], {"axis": -2}, (6, 3)),
         ("Concat", [(2, 3), None], {}, None), ("Concat", [(2, 3), (2,)], {}, None), ("Concat", [()], {}, None),
-        ("Expand", [(2, 1)], {"known": Numbers(False, (3, 1, N))}, (3, 2, N)),
-        ("Expand", [(2, 1)], {"known": Numbers(True, (3,))}, None), ("Expand", [(2, 1)], {}, None),
-        ("Expand", [None], {"known": Numbers(False, (3,))}, None),
+        ("Expand", [(2, 1)], {"known": KnownNumbers(False, (3, 1, N))}, (3, 2, N)),
+        ("Expand", [(2, 1)], {"known": KnownNumbers(True, (3,))}, None), ("Expand", [(2, 1)], {}, None),
+        ("Expand", [None], {"known": KnownNumbers(False, (3,))}, None),
     ],
 )  # fmt: skip
 def test_what_operators_make(op, shapes, named, made):
@@ -139,13 +139,13 @@ def test_what_operators_make(op, shapes, named, made):
     ],
 )
 def test_what_reshape_makes(given, wanted, named, made, granted):
-    call = Call(given, known=Numbers(False, wanted), **named)
+    call = Call(given, known=KnownNumbers(False, wanted), **named)
     assert (SHAPED["Reshape"](call), call.granted) == (made, granted)
 
 
 def test_what_nobody_knows_of_a_reshape():
     assert shaped("Reshape", (2,)) is None
-    assert shaped("Reshape", (2,), known=Numbers(True, (2,))) is None
+    assert shaped("Reshape", (2,), known=KnownNumbers(True, (2,))) is None
 
 
 @pytest.mark.parametrize(

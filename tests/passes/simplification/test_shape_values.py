@@ -12,17 +12,17 @@ from opshift.passes.analysis import polynomial
 from opshift.passes.analysis.polynomial import Poly
 from opshift.passes.simplification import dimensions, shape_values
 from opshift.passes.simplification.call import Call
-from opshift.passes.simplification.workspace import FEW, Numbers
+from opshift.passes.simplification.workspace import FEW, KnownNumbers
 
 N, M = polynomial.symbol("N"), polynomial.symbol("M")
 
 
 def vector(*numbers):
-    return Numbers(False, numbers)
+    return KnownNumbers(False, numbers)
 
 
 def scalar(number):
-    return Numbers(True, (number,))
+    return KnownNumbers(True, (number,))
 
 
 def plus(a, *others):

@@ -12,7 +12,7 @@ from opshift.passes.analysis.polynomial import symbol
 from opshift.passes.model import tensors
 from opshift.passes.model.types import tensor_type
 from opshift.passes.simplification.whole import Whole
-from opshift.passes.simplification.workspace import FEW, Numbers, Workspace
+from opshift.passes.simplification.workspace import FEW, KnownNumbers, Workspace
 
 from tests.support import model
 
@@ -82,8 +82,8 @@ def test_arrays_are_read_once_and_up_to_a_size(space):
 @pytest.mark.parametrize(
     ("name", "numbers"),
     [
-        ("two", Numbers(False, (1, -2))), ("lone", Numbers(True, (3,))), ("small", Numbers(False, (4,))), ("flags", Numbers(False, (1, 0))), ("real", None),
-        ("wide", None), ("few", Numbers(False, (0,) * FEW)), ("many", None), ("a", None), ("lost", None),
+        ("two", KnownNumbers(False, (1, -2))), ("lone", KnownNumbers(True, (3,))), ("small", KnownNumbers(False, (4,))), ("flags", KnownNumbers(False, (1, 0))), ("real", None),
+        ("wide", None), ("few", KnownNumbers(False, (0,) * FEW)), ("many", None), ("a", None), ("lost", None),
     ],
 )  # fmt: skip
 def test_numbers_of_small_constants_are_known(space, inside, name, numbers):
@@ -92,9 +92,9 @@ def test_numbers_of_small_constants_are_known(space, inside, name, numbers):
 
 
 def test_what_is_learned_holds_here_and_inside(space, inside):
-    space.learn("a", (2, 5), Numbers(True, (9,)), 7)
+    space.learn("a", (2, 5), KnownNumbers(True, (9,)), 7)
     for each in (space, inside):
-        assert (each.shape("a"), each.known("a"), each.elem_type("a")) == ((2, 5), Numbers(True, (9,)), 7)
+        assert (each.shape("a"), each.known("a"), each.elem_type("a")) == ((2, 5), KnownNumbers(True, (9,)), 7)
     assert not space.whole.leans
     inside.learn("k", [3])
     assert (inside.shape("k"), space.shapes.get("k"), space.granted) == ((3,), None, set())
@@ -149,11 +149,11 @@ def test_a_value_takes_the_place_of_another(space):
 def test_what_makes_a_result_makes_it_under_its_name(space):
     made = NodeProto(op_type="Neg", input=["x"], output=["n"])
     space.register(made)
-    space.learn("n", (2, 5), Numbers(True, (9,)), 7)
+    space.learn("n", (2, 5), KnownNumbers(True, (9,)), 7)
     space.granted.add("n")
     space.alias["m"] = "n"
     assert space.stand_for("y", "n")
-    assert (space.makers["y"], space.shape("y"), space.known("y")) == (made, (2, 5), Numbers(True, (9,)))
+    assert (space.makers["y"], space.shape("y"), space.known("y")) == (made, (2, 5), KnownNumbers(True, (9,)))
     assert (space.resolve("n"), space.resolve("m"), "y" in space.granted) == ("y", "y", True)
     assert not space.stand_for("y", "n"), "once"
     assert not space.stand_for("y", "x"), "nobody makes it here"

@@ -8,7 +8,7 @@ import pytest
 from onnx import NodeProto, TensorProto
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.conversion.replay import recording
-from opshift.passes.conversion.replay.recording import INPUTS, NAME, OUTPUTS, Event, Stage, Unasked, Unrepeatable
+from opshift.passes.conversion.replay.recording import INPUTS, NAME, OUTPUTS, Event, StandInScope, Unasked, Unrepeatable
 from opshift.passes.model import tensors
 from opshift.passes.model.types import tensor_type
 
@@ -29,7 +29,7 @@ def real():
 
 def stage(real, *names, op="Relu", outputs=("b",), domain=""):
     stand_in = NodeProto(op_type=op, domain=domain, input=X[: len(names)], output=OUTPUTS[: len(outputs)])
-    return Stage(
+    return StandInScope(
         real, {**dict(zip(X, names, strict=False)), **dict(zip(OUTPUTS, outputs, strict=False)), NAME: "n"}, stand_in
     )
 

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.fusion.group import Uses
 from opshift.passes.fusion.quantization import biases, calls, requantized
-from opshift.passes.fusion.quantization.calls import Call
+from opshift.passes.fusion.quantization.calls import FloatCall
 from opshift.passes.fusion.quantization.operands import Dequantized, Operands, Stays
 from opshift.passes.rewrite.builder import Builder
 
@@ -170,7 +170,7 @@ def test_the_type_that_is_quantized_to(node, kind):
 
 def test_a_call_and_what_stands_around_it():
     of, _ = operands("q = Conv<group = 2, pads = [1, 1]>(fk, s)")
-    call = Call(of.scope.body.node[0], ["fk", "s"], [], {"pads": [0, 0]})
+    call = FloatCall(of.scope.body.node[0], ["fk", "s"], [], {"pads": [0, 0]})
     assert [call.value(name, 7) for name in ("group", "pads", "strides")] == [2, [0, 0], 7]
     assert [call.input(index) for index in (0, 1, 2)] == ["fk", "s", ""]
     assert calls.attributes_of(call, "pads") == {"group": 2}
@@ -198,7 +198,7 @@ def test_types_that_there_are_kernels_of():
 
 def stays(make, body, inputs, kind=T.UINT8, attributes=None, **named):
     of, build = operands(body, **named)
-    call = Call(of.scope.body.node[-2], inputs, [], attributes or {}, "s", "z")
+    call = FloatCall(of.scope.body.node[-2], inputs, [], attributes or {}, "s", "z")
     assert calls.tried(make, of, build, call, kind) is None
     with pytest.raises(Stays) as found:
         make(of, build, call, kind)
@@ -255,7 +255,7 @@ def test_products_are_of_types_that_there_are_kernels_of(make, op, axis):
     why = stays(make, body, ["a", "b"], T.INT8, **weights)
     assert why.startswith("int8 times uint8 becomes int8; ")
     of, build = operands(body, **weights)
-    call = Call(of.scope.body.node[-2], ["b", "a"], [], {}, "s", "z")
+    call = FloatCall(of.scope.body.node[-2], ["b", "a"], [], {}, "s", "z")
     assert make(of, build, call, T.UINT8).inputs[::3] == ["v", "w"] + [""] * (op != "MatMul")
 
 
