@@ -65,7 +65,7 @@ def measured(files: list[Path], runs: int) -> Iterator[str]:
     ratios: list[tuple[float, float]] = []
     for name, held, feeds in models(files):
         goal = Goal(portable=True, zipmap=True)
-        source, made = goal.make_tensors(held), goal.run(held).model
+        source, made = goal.with_ends(held), goal.run(held).model
         assert made is not None, name
         (given, x), rng, seconds = next(iter(feeds.items())), np.random.default_rng(1), []
         for count in (1, MANY):

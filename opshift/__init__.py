@@ -1,4 +1,4 @@
-"""Move ONNX models between opset versions, up and down, and prove that the result computes the same."""
+"""Convert ONNX models between opset versions, up and down, and prove that the result computes the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ import os
 TYPE_CHECKING = False  # an import of typing would be the longest part of this one, in which an interrupt is not quiet
 
 if TYPE_CHECKING:
-    from opshift.api import Plan, convert_version, fold, inline, optimize, plan, verify
+    from opshift.api import (
+        Plan,
+        convert_version,
+        diff,
+        extract,
+        fill,
+        fold,
+        inline,
+        merge,
+        optimize,
+        plan,
+        strip,
+        verify,
+    )
     from opshift.jobs.batch import FileResult, convert_files
     from opshift.passes.changes import Change
     from opshift.passes.errors import InvalidModel, Refusal, Refused
@@ -29,10 +42,15 @@ __all__ = [
     "Verification",
     "convert_files",
     "convert_version",
+    "diff",
+    "extract",
+    "fill",
     "fold",
     "inline",
+    "merge",
     "optimize",
     "plan",
+    "strip",
     "try_in",
     "verify",
 ]

@@ -7,17 +7,22 @@ is told once, by `convert_version` and `verify`.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from opshift.files import formats
-from opshift.files.lending import lent, load_model, rewriting
+from opshift.files import formats, model_file
+from opshift.files.lending import as_given, lent, load_model, rewriting, within
 from opshift.passes import goals
 from opshift.passes.changes import Change, worst
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal, Refinement
+from opshift.passes.inputs.ends import Ends, Names, ends_of
+from opshift.passes.inputs.matching import CONNECT, pairs
+from opshift.passes.inputs.parts import part_of
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.sizes import batch as rebatched
 from opshift.passes.inputs.wanted import Values
@@ -28,14 +33,19 @@ from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
-from opshift.verification.verdict import Verification
+from opshift.verification.verdict import Verification, escape, html_table, several
 from opshift.verification.verify import compare_models
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
 
+    from opshift.jobs.difference import Difference
+
     Model: TypeAlias = onnx.ModelProto | onnx_ir.Model | str | os.PathLike[str]
+
+
+_SHOWN = 3  # kinds of changes that a plan prints
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,31 @@ class Plan:
         """`exact`: the same values for every input. `close`: the same real-number function, other rounding."""
         return worst(change.grade for change in self.changes)
 
+    def __str__(self) -> str:
+        rows = self._rows()
+        lines = [self._head(), *(f"{count} x {op} {what}: {how}" for count, op, what, how in rows[:_SHOWN])]
+        return "\n".join([*lines, *([f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else [])])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = [(str(count), *kind) for count, *kind in self._rows()]
+        return f"<p>{escape(self._head())}</p>{html_table(('', 'operator', '', 'what is done'), rows) if rows else ''}"
+
+    def _head(self) -> str:
+        if self.refusals:
+            nearest = f"; nearest opset that works: {self.nearest}" if self.nearest is not None else ""
+            return f"refused: {several(len(self.refusals), 'reason')}{nearest}"
+        needs = f"; you have to fix: {self.needs[0]}" if self.needs else ""
+        return f"{several(len(self.changes), 'change')}, {self.grade}{needs}"
+
+    def _rows(self) -> list[tuple[int, str, str, str]]:
+        """How often what is done to which operator, or why it cannot be done."""
+        if self.refusals:
+            kinds = Counter((refusal.operator, refusal.boundary, refusal.why) for refusal in self.refusals)
+        else:
+            kinds = Counter((change.op, change.rung, change.how) for change in self.changes)
+        return [(count, *kind) for kind, count in kinds.most_common()]
+
 
 @rewriting
 def convert_version(
@@ -72,6 +107,9 @@ def convert_version(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     quantization: str | None = None,
     zipmap: str | None = None,
     map: str | None = None,
@@ -102,6 +140,10 @@ def convert_version(
             numbers, texts and lists of these, or paths of `.npy` files.
         rebatch: how many samples the model is to take at once, or `"dynamic"` for any number.
         annotate: declare types and sizes of the values between, as far as they follow.
+        rename: new names of inputs, outputs and symbolic dimensions: `{"images": "x"}`, or as `--rename` takes them;
+            the other arguments speak of the new ones.
+        add_output: values that become outputs, or nodes whose values do, by name or a pattern with `*`.
+        drop_output: outputs that go, with the nodes that only they need.
         quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
             QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
             It can be asked for alone.
@@ -134,6 +176,7 @@ def convert_version(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=goals.check_quantization(quantization))
     held = fixed(fix_shape, set)
+    ends = ends_of(rename, add_output, drop_output)
     goal = goals.versions(
         target_version,
         ir_version,
@@ -141,6 +184,7 @@ def convert_version(
         held,
         rebatch,
         annotate=annotate,
+        ends=ends,
         zipmap=zipmap,
         maps=map,
         interface=interface,
@@ -167,6 +211,9 @@ def inline(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     zipmap: str | None = None,
     map: str | None = None,
     interface: Iterable[str] | str | None = None,
@@ -190,6 +237,9 @@ def inline(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
         interface: as for `convert_version`.
@@ -204,12 +254,12 @@ def inline(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
-    ops = as_names(ops)
+    ops, ends = as_names(ops), ends_of(rename, add_output, drop_output)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
-    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends), zipmap, map)
     goal = goals.with_carriers(goal, interface)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
-        raise ValueError("name operators, a domain or a target, ask for what is portable, or say what to fix")
+        raise ValueError("nothing to do: give operators, a domain, a target, portable=True or sizes to fix")
     return _reached(model, goal, progress)
 
 
@@ -225,6 +275,9 @@ def fold(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Put operators in the place of the nodes that compute them: `inline` run backwards.
@@ -243,6 +296,9 @@ def fold(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -254,8 +310,9 @@ def fold(
         ValueError: as for `convert_version`; or an operator is not known, has no definition to recognise it by, came
             after the model's opset, or is lacked by the target; or `ops` names none.
     """
+    ends = ends_of(rename, add_output, drop_output)
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate), progress)
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
 
 
 @rewriting
@@ -266,6 +323,9 @@ def optimize(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Compute no more what is constant, computed already, or of no effect, and join what one operator can do.
@@ -276,6 +336,9 @@ def optimize(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -285,8 +348,134 @@ def optimize(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`.
     """
+    ends = ends_of(rename, add_output, drop_output)
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate), progress)
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
+
+
+@rewriting
+def extract(
+    model: Model,
+    to: str | Iterable[str] | None = None,
+    start: str | Iterable[str] | None = None,
+    *,
+    around: str | None = None,
+    depth: int | None = None,
+    progress: Heard | None = None,
+) -> Model:
+    """Cut a part out of a model: the nodes between some values, or those around a node.
+
+    Args:
+        model: as for `convert_version`.
+        to: the values that the part yields, or nodes for what these make, by name or a pattern with `*`; without any,
+            the outputs of the model.
+        start: values that the part is given, named in the same way; without any, the inputs of the model. Those of
+            its inputs that the part reads remain.
+        around: a node, whose neighbours make the part, in the place of `to` and `start`.
+        depth: how many nodes away these may be; without it, 2.
+        progress: as for `convert_version`.
+
+    Returns:
+        The part, of the same kind; see `convert_version`. Of weights it has those that it reads.
+
+    Raises:
+        Refused: the type of a value that the part is to be given does not follow from the inputs, and no run tells it.
+        InvalidModel: as for `convert_version`.
+        ValueError: the model has no such value or node, or nothing is named.
+    """
+    from opshift.jobs.preparing import extracted
+
+    asked = part_of(to, start, around, depth)
+    with heard(progress), lent(model) as (proto, folder, back):
+        convert.check_model(proto)
+        made: Model = back(extracted(Side(proto, folder), asked).model)
+        return made
+
+
+def merge(
+    first: Model,
+    second: Model,
+    connect: Names | None = None,
+    *,
+    progress: Heard | None = None,
+) -> Model:
+    """Join two models: outputs of the first become inputs of the second.
+
+    Both come to the newer of their opsets, or to the older one where that cannot be reached. Where both have a name, it
+    is the second model's that changes, but for names of its inputs and outputs that the first has for a value between.
+
+    Args:
+        first: as for `convert_version`.
+        second: the second model, which reads outputs of the first.
+        connect: outputs of the first with the inputs of the second that they become: `{"y": "x"}`; without it, those
+            of one name, or the only output and the only input.
+        progress: as for `convert_version`.
+
+    Returns:
+        The joined model, an `onnx_ir.Model` where both are, else an `onnx.ModelProto`. External data of models in two
+        folders are read into it.
+
+    Raises:
+        Refused: neither can be converted to the opset of the other.
+        InvalidModel: as for `convert_version`.
+        ValueError: a model has no such output or input, or it is of another type.
+    """
+    from opshift.jobs.preparing import merged
+
+    with heard(progress):
+        one, other = Side(*load_model(first)), Side(*load_model(second))
+        for side in (one, other):
+            convert.check_model(side.model)
+        if one.folder != other.folder:
+            one, other = (Side(within(side.model, side.folder)) for side in (one, other))
+        made = merged(one, other, pairs(connect, CONNECT)).model
+        made = model_file.embed_data(made, one.folder) if one.folder is not None else made
+        return as_given(made, first, second)
+
+
+@rewriting
+def strip(model: Model, *, progress: Heard | None = None) -> Model:
+    """Take the weights out of a model, so that one that fails can be shared.
+
+    Args:
+        model: as for `convert_version`.
+        progress: as for `convert_version`.
+
+    Returns:
+        A copy of the same kind. Its large tensors refer to data that are not there, with a note of how to draw numbers
+        like theirs. Doc strings and metadata of nodes, which may hold stack traces, are gone.
+
+    Raises:
+        InvalidModel: as for `convert_version`, or data are not there.
+    """
+    from opshift.files import stripping
+
+    with heard(progress), lent(model) as (proto, folder, back):
+        made: Model = back(stripping.strip(proto, folder).model)
+        return made
+
+
+@rewriting
+def fill(model: Model, *, progress: Heard | None = None) -> Model:
+    """Draw weights like those that `strip` took out.
+
+    Args:
+        model: as for `convert_version`.
+        progress: as for `convert_version`.
+
+    Returns:
+        A copy of the same kind with all weights. They are the same each time.
+
+    Raises:
+        InvalidModel: as for `convert_version`, or it cannot be read how to draw them.
+    """
+    from opshift.files import stripping
+    from opshift.files.writing import scratch
+
+    with heard(progress), lent(model) as (proto, _, back), scratch() as folder:
+        made, _ = stripping.fill(proto, Path(folder))
+        found: Model = back(within(made, folder))
+        return found
 
 
 def plan(
@@ -301,6 +490,9 @@ def plan(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     zipmap: str | None = None,
     map: str | None = None,
     interface: Iterable[str] | str | None = None,
@@ -320,6 +512,9 @@ def plan(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
         interface: as for `convert_version`.
@@ -332,9 +527,9 @@ def plan(
         InvalidModel: as for `convert_version`.
         ValueError: as for `inline`.
     """
-    wanted = Refinement(modernize, optimize=optimize)
+    wanted, ends = Refinement(modernize, optimize=optimize), ends_of(rename, add_output, drop_output)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate), zipmap, map)
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends), zipmap, map)
     goal = goals.with_carriers(goal, interface)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
@@ -415,16 +610,45 @@ def verify(
         return compare_models(one, other, checked(wanted, one.model), exact=exact)
 
 
+def diff(before: Model, after: Model, *, progress: Heard | None = None) -> Difference:
+    """Compare two models node by node: operators, attributes, weights, types and sizes; nothing is run.
+
+    Args:
+        before: as for `convert_version`.
+        after: the model to compare with it.
+        progress: as for `convert_version`.
+
+    Returns:
+        How they differ, which is false where they do not, and prints as `opshift diff` does.
+
+    Raises:
+        InvalidModel: as for `convert_version`.
+    """
+    from opshift.jobs.difference import difference
+
+    with heard(progress):
+        one, other = Side(*load_model(before)), Side(*load_model(after))
+        for side in (one, other):
+            convert.check_model(side.model)
+        names = [os.fspath(m) if isinstance(m, (str, os.PathLike)) else "" for m in (before, after)]
+        return difference(one, other, (names[0] or "the first", names[1] or "the second"))
+
+
 def _network(model: Any) -> str | None:
     """The path of OpenVINO IR, which runs in OpenVINO."""
     return os.fspath(model) if isinstance(model, (str, os.PathLike)) and formats.is_foreign(model) else None
 
 
 def _besides(
-    goal: Goal, fix_shape: Sizes | None, values: Values | None, rebatch: int | str | None, annotate: bool
+    goal: Goal,
+    fix_shape: Sizes | None,
+    values: Values | None,
+    rebatch: int | str | None,
+    annotate: bool,
+    ends: Ends,
 ) -> Goal:
     """The goal with what every verb does besides."""
-    return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate)
+    return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate, ends=ends)
 
 
 def _reached(model: Model, goal: Goal, progress: Heard | None, inputs: Inputs | None = None) -> Model:

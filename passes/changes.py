@@ -1,4 +1,4 @@
-"""What a conversion did, node by node, and what it could not do."""
+"""Records of what a conversion changed, and what it refused."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Calls, Op
 from opshift.passes.records import dataclass, field, replace
 
-CONTRADICTED = "A shape is declared that the value does not have; the one that follows from the inputs counts"
+CONTRADICTED = "Ignored a declared shape that contradicts the inferred one"
 """What is said of a declaration that is wrong."""
 RETYPED = "Changed its element type"
 """What is said of a node that reads or makes another type; a report tells of all of them at once."""
-GRANTED = "sizes that only the run tells are taken to be 1 or more"
+GRANTED = "assuming that dynamic sizes are 1 or more"
 """The remark on what holds of no others, which is never `exact`."""
 
 
 class Change(NamedTuple):
-    """What was done to one node, in a sentence, and how faithful it is.
+    """A change of one node, in a sentence, and its grade.
 
     Attributes:
         node: the node's name in the model that was given.
@@ -27,7 +27,7 @@ class Change(NamedTuple):
         domain: the operator's domain; empty for the default one.
         source: the version that the node was at.
         target: the version that it is at now.
-        how: what was true before, and what is true after.
+        how: what was done, such as `Moved axes from input to attribute`.
         grade: `exact`: the same values for every input; `close`: the same real-number function, other rounding.
         remark: why it is `close`, where there is more to say.
     """
@@ -71,11 +71,11 @@ class Allowance:
         self.made: list[Change] = []
 
     def keeping_out(self, ops: frozenset[Op]) -> Allowance:
-        """A fresh allowance, under which these operators do not come in either."""
+        """Copy the allowance so that these operators may not come in either."""
         return Allowance(self._withheld, self._most, self.kept_out | ops)
 
     def withhold(self, withheld: Withheld, earlier: int) -> None:
-        """Withhold more changes, and forget those that were made after the first `earlier` ones."""
+        """Withhold more changes, and forget those made after the first `earlier` ones."""
         self._withheld |= withheld
         del self.made[earlier:]
 
@@ -93,7 +93,7 @@ class Allowance:
 
 @dataclass
 class Ledger:
-    """What a conversion did, and what it could not do."""
+    """The changes and refusals of a conversion."""
 
     changes: list[Change] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -102,9 +102,9 @@ class Ledger:
 
 
 class Batch(NamedTuple):
-    """Where the samples lie that a source takes: how many at once, and the axes of inputs and outputs by name.
+    """The batch size of the source, and the batch axes of its inputs and outputs.
 
-    An output without an axis is the same whatever the samples are.
+    An output without a batch axis does not depend on the samples.
     """
 
     size: int
@@ -137,6 +137,7 @@ class TypesReport:
         lost: how many numbers of a constant became 0, by its name.
         ranges: where the ranges of values come from: `given` or `drawn` inputs; empty where the model was not run.
         share: of the weights, in bytes, that have another type.
+        assumed: what was taken for granted of the numbers of integers.
     """
 
     types: str
@@ -149,17 +150,18 @@ class TypesReport:
     lost: Mapping[str, int] = field(default_factory=dict)
     ranges: str = ""
     share: float = 1.0
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class StageReport:
-    """What one stage did.
+    """What one stage changed.
 
     Attributes:
         name: what the stage is for, such as `convert to opset 13`.
         changes: how many changes it made.
         seconds: how long it took.
-        attempt: how a conversion was done that did not succeed at once, such as `at opset 12`; else empty.
+        attempt: how it succeeded, if not at the first attempt, such as `at opset 12`.
     """
 
     name: str
@@ -175,7 +177,7 @@ class StageReport:
 
 @dataclass(frozen=True)
 class Result:
-    """A converted copy with what was done to it, or the reasons why there is none (`model` is None)."""
+    """A converted copy and its changes, or refusals (`model` is None)."""
 
     model: ModelProto | None
     changes: tuple[Change, ...]
@@ -202,8 +204,11 @@ class Result:
     retyped: tuple[str, ...] = ()
     """The inputs and outputs of the model that have another type than in its source, as that was asked for."""
 
+    computed_in: int = 0
+    """The type in which the source computes, and that a wider one carries, where other roundings make a difference."""
+
     def followed_by(self, later: Result) -> Result:
-        """The result of both, where `later` was made of this model. A wrong declaration is reported once."""
+        """Join with the result of a later stage. A wrong declaration is reported once."""
         said = {change.remark for change in self.changes if change.how == CONTRADICTED}
         more = (change for change in later.changes if change.how != CONTRADICTED or change.remark not in said)
         folded = [result.folded for result in (self, later) if result.folded is not None]
@@ -219,6 +224,7 @@ class Result:
             types=later.types or self.types,
             stages=(*self.stages, *later.stages),
             retyped=(*self.retyped, *later.retyped),
+            computed_in=later.computed_in or self.computed_in,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""How a rewrite says no."""
+"""Refusals: the reasons why a model is not converted, and the one place that words them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ T = TypeVar("T")
 
 _LONGEST = 2000  # characters of a line: names in a model may have millions
 _NAMED = 3  # nodes of a line, and reasons of an operator, before the rest is counted
-_OWN = r"""'[^']*'|"[^"]*\""""  # names, which make a reason that of one node
+_LINES = 5  # of a report
+_NAMES = r"""'[^']*'|"[^"]*\""""
+_REPLACEMENT = r"\bits replacement needs \w+"
 
 
 def brief(line: str) -> str:
-    """A line that a reader can take in: what is longer lacks its middle."""
+    """Cut the middle out of a line that is too long to read."""
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
 
 
 def function_place(domain: str, name: str) -> str:
-    """How refusals name the function that holds a node."""
+    """Name the function that holds a node."""
     return f"function {domain}::{name}" if domain else f"function {name}"
 
 
 class BlamedCall(Protocol):
-    """A node, as far as a refusal tells of it."""
+    """What a refusal reads of a node."""
 
     @property
     def name(self) -> str: ...
@@ -37,16 +39,26 @@ class BlamedCall(Protocol):
     def domain(self) -> str: ...
 
 
-class CannotConvert(Exception):
-    """Raised by a step for a node that has no form on the other side.
+_SUPPORTED = "; supported: "
+_FIX = "; try "
 
-    `why` says what was found and what could be expressed: `left_window_size=3; only -1 can be expressed`.
+
+def reason(found: str, supported: str = "", fix: str = "") -> str:
+    """Why a node is refused: what it has, what could stand there instead, and what a user can do about it."""
+    return found + (_SUPPORTED + supported if supported else "") + (_FIX + fix if fix else "")
+
+
+class CannotConvert(Exception):
+    """Raised by a step for a node that has no form on the other side of a boundary.
+
+    Attributes:
+        why: the reason as users read it, such as `left_window_size=3; supported: -1`.
     """
 
-    def __init__(self, node: BlamedCall, why: str):
-        super().__init__(why)
+    def __init__(self, node: BlamedCall, found: str, supported: str = "", fix: str = ""):
+        self.why = reason(found, supported, fix)
+        super().__init__(self.why)
         self.node = node
-        self.why = why
         self.edge = 0
         self.up = True
 
@@ -66,7 +78,7 @@ class Refusal:
         domain: the operator's domain; empty for the default one.
         since: the version at the newer side of the boundary that could not be crossed; 0 where there is none.
         up: the direction, up or down.
-        why: what was found, and what could be expressed.
+        why: the reason, as `reason` words it.
         where: the model-local function that holds the node; empty for the graph of the model.
     """
 
@@ -85,14 +97,18 @@ class Refusal:
 
     @property
     def found(self) -> str:
-        """What stands in the way: the part of `why` in front of what could be expressed."""
-        return self.why.partition("; ")[0] if self.possible else self.why
+        """What stands in the way."""
+        return self.why.partition(_FIX)[0].partition(_SUPPORTED)[0]
 
     @property
-    def possible(self) -> str:
-        """What could be expressed instead; empty where `why` does not tell."""
-        told = self.why.partition("; ")[2]
-        return told if told.endswith("could be expressed") or told.endswith("can be expressed") else ""
+    def supported(self) -> str:
+        """What could stand there instead; empty if nothing is named."""
+        return self.why.partition(_FIX)[0].partition(_SUPPORTED)[2]
+
+    @property
+    def fix(self) -> str:
+        """What a user can try; empty if nothing is known to help."""
+        return self.why.partition(_FIX)[2]
 
     @property
     def boundary(self) -> str:
@@ -103,50 +119,60 @@ class Refusal:
         return f"opset {older} -> {newer}" if self.up else f"opset {newer} -> {older}"
 
     def __str__(self) -> str:
-        subject = " ".join(filter(None, [self.operator, f'"{self.node}"' if self.node else ""]))
-        place = ", ".join(filter(None, [self.where, self.boundary]))
-        return brief(": ".join(filter(None, [f"{subject} ({place})" if place else subject, self.why])))
+        return sentence(self, [self.node] if self.node else [])
 
 
-def grouped(refusals: Iterable[Refusal], most: int = _NAMED) -> list[str]:
-    """One line for each operator, place and kind of reason; of one operator no more than `most`, and how many more."""
+def sentence(refusal: Refusal, nodes: Sequence[str], like: int = 0) -> str:
+    """Write a refusal as users read it; `nodes` are all that it holds for, `like` counts reasons that are much like it.
+
+    `2 x Sub "a" "b" (opset 7 -> 6): "x" is int64; supported: double, float (and 3 more like it)`
+    """
+    count = f"{len(nodes)} x " if len(nodes) > 1 else ""
+    names = [f'"{name}"' for name in nodes[:_NAMED]]
+    names += [f"and {len(nodes) - _NAMED} more"] if len(nodes) > _NAMED else []
+    place = ", ".join(filter(None, [refusal.where, refusal.boundary]))
+    subject = " ".join([count + refusal.operator, *names, *([f"({place})"] if place else [])])
+    why = refusal.why.replace(f'"{refusal.node}"', "it") if refusal.op == "value" and len(nodes) > 1 else refusal.why
+    end = f" (and {like} more like it)" if like else ""
+    return brief(f"{subject}: {why}{end}" if why else subject)
+
+
+def grouped(refusals: Iterable[Refusal], most: int = _LINES) -> list[str]:
+    """Write refusals in at most `most` lines, and a last one that counts the rest.
+
+    Nodes of one operator with one reason share a line; an operator has at most three lines.
+    """
+    every = list(refusals)
     lines: list[str] = []
-    for kinds in _by(refusals, lambda r: (r.domain, r.op, r.where)):
-        reasons = _by(kinds, lambda r: (r.boundary, _kind(r)))
-        lines += map(_line, reasons[:most])
-        if more := sum(len(alike) for alike in reasons[most:]):
-            lines.append(f"{kinds[0].operator}: and {more} more reasons")
+    shown = 0
+    for kinds in _by(every, lambda r: (r.domain, r.op, r.where)):
+        for alike in _by(kinds, lambda r: (r.boundary, _kind(r)))[:_NAMED]:
+            if len(lines) < most:
+                first = alike[0]
+                nodes = list(dict.fromkeys(r.node for r in alike if r.node))
+                lines.append(sentence(first, nodes, len({r.why for r in alike if r.node == first.node}) - 1))
+                shown += len(alike)
+    if shown < len(every):
+        lines.append(f"and {len(every) - shown} more")
     return lines
 
 
-def _by(held: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
-    found: dict[Hashable, list[T]] = {}
-    for each in held:
-        found.setdefault(key(each), []).append(each)
-    return list(found.values())
+def _by(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
 
 
 def _kind(refusal: Refusal) -> str:
-    """A reason without the names that make it that of one node."""
-    return re.sub(_OWN, "_", refusal.why)
-
-
-def _line(alike: Sequence[Refusal]) -> str:
-    first = alike[0]
-    names = list(dict.fromkeys(f'"{r.node}"' for r in alike if r.node))
-    why = first.why.replace(f'"{first.node}"', "it") if first.op == "value" else first.why
-    others = len({r.why for r in alike if r.node == first.node}) - 1
-    place = ", ".join(filter(None, [first.where, first.boundary]))
-    count = f"{len(names)} x " if len(names) > 1 else ""
-    told = " ".join([*names[:_NAMED], *([f"and {len(names) - _NAMED} more"] if len(names) > _NAMED else [])])
-    like = f" (and {others} more like it)" if others > 0 else ""
-    return brief(f"{count}{first.operator}{f' {told}' if told else ''}{f' ({place})' if place else ''}: {why}{like}")
+    """A reason without the names that only one node has."""
+    return re.sub(_NAMES, "_", re.sub(_REPLACEMENT, "", refusal.why))
 
 
 class Refused(ValueError):
     """The model cannot be converted; nothing was written and the caller's model is unchanged.
 
-    The text groups the reasons by operator and kind.
+    The text has one line for each operator and kind of reason, at most five.
 
     Attributes:
         refusals: every reason.
@@ -165,7 +191,7 @@ class Refused(ValueError):
         super().__init__(self._text())
 
     def __reduce__(self) -> tuple[partial[Refused], tuple[Sequence[Refusal]]]:
-        """For other processes: the arguments of an exception are its text."""
+        """Keep the refusals when the error is sent to another process."""
         return partial(type(self), target=self.target, nearest=self.nearest), (self.refusals,)
 
     def _text(self) -> str:
@@ -174,7 +200,7 @@ class Refused(ValueError):
         )
         lines = [f"the model cannot be converted{goal}:", *(f"  {line}" for line in grouped(self.refusals))]
         if self.nearest is not None:
-            lines.append(f"  nearest opset that can be reached: {self.nearest}")
+            lines.append(f"  nearest opset that works: {self.nearest}")
         return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""What a model is to become, and the stages that make it so."""
+"""Goals: what a user asked for, and the list of stages that does it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.inputs import sizes
+from opshift.passes.inputs.ends import AS_IT_IS, Ends
 from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Refinement:
-    """What is asked for beyond a conversion.
+    """What is asked for beyond a conversion: folding, optimizing, a form of quantized operators.
 
     Attributes:
-        fold: put operators in the place of the nodes that compute them.
-        ops: these alone; None for all that exporters write.
-        optimize: compute no more what is constant, computed already, or of no effect.
-        quantization: how quantized operators are written, `qdq` or `qoperator`; empty where they stay as they are.
-        backend: what has to read the result; nothing is done that it would not read.
+        fold: fold nodes into the operators that they compute.
+        ops: only these; None for all that exporters write.
+        optimize: fold constants, and remove nodes that are unused, repeated or without effect.
+        quantization: the form of quantized operators, `qdq` or `qoperator`; empty to keep it.
+        backend: the backend that has to support the result.
     """
 
     fold: bool = False
@@ -46,12 +47,12 @@ class Refinement:
 
     @property
     def dequantizes(self) -> bool:
-        """Whether no operator is to be left that computes in integers between scales."""
+        """Whether quantized operators become float operators (`qdq`)."""
         return self.quantization == "qdq"
 
     @property
     def demanded(self) -> Refinement:
-        """What of it is not optional: the proof does not take it back."""
+        """The part that the user demands, which the proof does not take back."""
         return Refinement(backend=self.backend, quantization="qdq" if self.dequantizes else "")
 
 
@@ -64,26 +65,27 @@ QUANTIZATIONS = ("qdq", "qoperator")
 def check_quantization(form: str | None) -> str:
     """The form of quantized operators that a user names, empty for none; raises `ValueError` for an unknown one."""
     if form is not None and form not in QUANTIZATIONS:
-        likely = hint(form, QUANTIZATIONS) or f"; {' and '.join(QUANTIZATIONS)} are known"
+        likely = hint(form, QUANTIZATIONS) or f"; supported: {' and '.join(QUANTIZATIONS)}"
         raise ValueError(f"unknown quantization {form!r}{likely}")
     return form or ""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a model is to become.
+    """What a user asked for. `stages` is the list that does it.
 
     Attributes:
         targets: the opsets to reach, by domain; without any, the model keeps its own.
         ir_version: the IR version to write.
         names, domain: operators to replace by their definitions, one by one and by their domain.
-        backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
-        portable: leave operators of the default domain alone, and functions of the model that call nothing else.
-        refinement: what is done then.
-        fixed: sizes and inputs that are fixed before anything else.
-        annotate: declare what follows of types of the values between, at last.
-        rebatch: how many samples the result takes, or `dynamic` for any number.
-        zipmap, maps: make tensors of the maps that ZipMap yields, and of those that CastMap and DictVectorizer read.
+        backend: the backend to convert for: an opset that it reads, without operators that it lacks.
+        portable: replace all operators outside the default domain.
+        refinement: what to do after the conversion.
+        fixed: sizes and inputs to fix first.
+        annotate: write inferred types into the model, at the end.
+        rebatch: the batch size of the result, or `dynamic`.
+        ends: outputs to add and drop, and other names, before anything else.
+        zipmap, maps: replace maps by tensors: those of ZipMap, and those of CastMap and DictVectorizer.
         types: which element types become which.
         carriers: the types whose values are carried in other ones, by the numbers of both.
     """
@@ -100,25 +102,30 @@ class Goal:
     rebatch: sizes.BatchSize | None = None
     zipmap: bool = False
     maps: bool = False
+    ends: Ends = AS_IT_IS
     types: Types | None = None
     carriers: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
-            raise ValueError(f"{self.reader.name} has operators of its own; give it, or --portable")
+            raise ValueError(f"give --target or --portable, not both: {self.reader.name} has its own operators")
 
     @property
     def reader(self) -> Backend | None:
-        """The backend that has to read the result: one to convert for, or one that is named for its opset."""
+        """The backend that has to read the result: the target, or the one that names the opset."""
         return self.backend or self.refinement.backend
 
     def stages(self) -> list[Stage]:
-        """The stages that make a model what is asked, in order.
+        """List the stages that do what is asked, in order.
 
         A new stage is a file in `passes/stages` and an entry here. The file is imported only where the stage is asked
         for, so that other commands do not wait for it.
         """
         asked, stages = self.refinement, list[Stage]()
+        if self.ends:
+            from opshift.passes.stages.set_ends import SetEnds
+
+            stages.append(SetEnds(self.ends))
         if self.zipmap or self.maps:
             from opshift.passes.stages.make_tensors import MakeTensors
 
@@ -175,7 +182,7 @@ class Goal:
         return stages
 
     def _optional_stages(self, *, optimize: bool) -> list[Stage]:
-        """Fold, optimize, fold, optimize: what is optimized may be an operator that was hidden before."""
+        """List the optional stages: fold, optimize, fold, optimize, as each finds more after the other."""
         asked, stages = self.refinement, list[Stage]()
         avoided: frozenset[Op] = frozenset()
         if asked.fold or asked.quantization == "qoperator":
@@ -199,12 +206,12 @@ class Goal:
 
     @property
     def _reaches(self) -> bool:
-        """Whether an opset, an IR version or a backend is asked for, or operators are to be replaced."""
+        """Whether a `Reach` stage is needed: an opset, an IR version, a backend, or operators to replace."""
         named = bool(self.names) or self.domain is not None or self.portable or self.refinement.dequantizes
         return named or bool(self.targets) or self.ir_version is not None or self.reader is not None
 
     def run(self, source: ModelProto, folder: str | None = None, allowance: Allowance | None = None) -> Result:
-        """Apply the stages to a copy of `source`; the result holds the model, or the reasons why there is none.
+        """Apply the stages to a copy of the model; the result holds the new model, or the refusals.
 
         `folder` is where external data lie. Optional stages make no change that `allowance` withholds.
 
@@ -225,7 +232,7 @@ class Goal:
         if any("unknown" in refusal.why for refusal in result.refusals) and (doubt := installed.doubt()) is not None:
             result = replace(result, refusals=(*result.refusals, doubt))
         idle = self.refinement.dequantizes and not result.refusals and not result.changes
-        absent = (*result.absent, "operator on integers") if idle else result.absent
+        absent = (*result.absent, "QLinear operator") if idle else result.absent
         return replace(result, optional=tuple(allowance.made), absent=absent)
 
     def put_in_order(self, source: ModelProto) -> ModelProto:
@@ -238,14 +245,9 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether anything is to be fixed, annotated, carried or to have another type, which is a goal by itself."""
-        return (
-            bool(self.fixed)
-            or self.rebatch is not None
-            or self.annotate
-            or bool(self.carriers)
-            or self.types is not None
-        )
+        """Whether sizes, inputs, names or types are fixed, which is a goal by itself."""
+        done = bool(self.fixed) or self.rebatch is not None or self.annotate
+        return done or bool(self.carriers) or bool(self.ends) or self.types is not None
 
     @property
     def plain(self) -> Goal:
@@ -254,7 +256,7 @@ class Goal:
 
     @property
     def label(self) -> str:
-        """What the name of an output file says of the goal: `opset13`, `for-rknn-2.1`, `optimized`."""
+        """Name the goal for an output file: `opset13`, `for-rknn-2.1`, `optimized`."""
         if self.backend is not None:
             return f"for-{self.backend.name}"
         if self.portable:
@@ -272,13 +274,15 @@ class Goal:
             reached.append(f"batch-{self.rebatch}")
         if not reached and (self.zipmap or self.maps) and not self.fixed:
             return "tensors"
+        if not reached and self.ends and not self.fixed:
+            return "renamed" if self.ends.renamed else "outputs"
         if not reached and self.carriers and not self.fixed:
             return "carried"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
     def description(self) -> str:
-        """What is to be reached, as it ends a sentence: `at opset 13`, `for rknn-2.1`."""
+        """Name what is to be reached, as the end of a sentence: `at opset 13`, `for rknn-2.1`."""
         if self.backend is not None:
             return f"for {self.backend.name}"
         reached = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
@@ -287,7 +291,7 @@ class Goal:
         return f"at {' and '.join(reached)}" if reached else ""
 
     def find_unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
-        """Calls in the result that the backend was measured not to read; for a backend named for its opset."""
+        """List calls in the result that failed when the backend was measured."""
         if self.backend is not None or self.reader is None or not self.reader.measured:
             return ()
         from opshift.passes.backends.door import obstacles
@@ -295,7 +299,7 @@ class Goal:
         return tuple(obstacles(made, self.reader, folder))
 
     def find_open_dimensions(self, source: ModelProto) -> tuple[Refusal, ...]:
-        """Dimensions that the user has to fix: the backend reads only numbers there."""
+        """List dynamic dimensions that the user has to fix, as the backend needs numbers."""
         if self.backend is None:
             return ()
         from opshift.passes.backends.door import open_dimensions
@@ -303,13 +307,13 @@ class Goal:
         return tuple(open_dimensions(self.fix_sizes(source), self.backend))
 
     def fix_sizes(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with the sizes and constants that are asked for; the source itself without any.
+        """Copy the model with sizes and inputs fixed; the model itself if nothing is fixed.
 
-        Maps are tensors in it where that is asked for.
+        Its inputs and outputs are those of the result.
         """
         from opshift.passes.inputs.writing import write_into_copy
 
-        return write_into_copy(self.make_tensors(source), self.fixed)
+        return write_into_copy(self.with_ends(source), self.fixed)
 
     def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
         """The source with types that are carried in others, as far as that is asked for and can be done."""
@@ -319,11 +323,15 @@ class Goal:
 
         return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
 
-    def make_tensors(self, source: ModelProto) -> ModelProto:
-        """A copy of the source with tensors in the place of maps, as far as that is asked for; else the source itself.
+    def with_ends(self, source: ModelProto) -> ModelProto:
+        """Copy the model with the inputs and outputs of the result, to compare both; itself if they are the same.
 
-        That is what a result is compared with: maps and tensors cannot be.
+        Maps are tensors in it where that is asked for.
         """
+        if self.ends:
+            from opshift.passes.surgery.door import change_ends
+
+            source, _ = change_ends(source, self.ends)
         if not (self.zipmap or self.maps):
             return source
         from opshift.passes.specialization.door import as_tensors
@@ -331,7 +339,7 @@ class Goal:
         return as_tensors(source, zipmap=self.zipmap, maps=self.maps)[0]
 
     def find_nearest_opset(self, source: ModelProto, result: Result, folder: str | None) -> int | None:
-        """Where `result` is a refusal, the opset nearest to the target that the model does reach; None if unknown."""
+        """After a refusal, find the opset closest to the target that the model can reach; None if unknown."""
         if not result.refusals or not self.targets or self.names or self.domain is not None:
             return None
         if any(refusal.op == LACKING or self._is_lacked(refusal) for refusal in result.refusals):
@@ -340,14 +348,14 @@ class Goal:
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
-        """Whether a refusal is about an operator that the reader lacks, or about a vendor's that has to go."""
+        """Whether a refusal is about an operator that the backend lacks, or a vendor operator that must go."""
         if self.reader is None:
             return False
         op = default_domain(refusal.domain), refusal.op
         return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
     def make_error(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
-        """The error to raise for a result without a model."""
+        """Make the exception for a refused model."""
         target = self.targets.get("") if self.backend is None else self.backend.name
         return Refused(result.refusals, target=target, nearest=self.find_nearest_opset(source, result, folder))
 
@@ -360,6 +368,7 @@ def versions(
     rebatch: sizes.BatchSize | None = None,
     *,
     annotate: bool = False,
+    ends: Ends = AS_IT_IS,
     zipmap: str | None = None,
     maps: str | None = None,
     interface: Iterable[str] | str | None = None,
@@ -368,26 +377,26 @@ def versions(
     only: Iterable[str] | str | None = None,
     budget: float | Mapping[str, float] | None = None,
 ) -> Goal:
-    """The goal of `convert_version`; raises `ValueError` for an unknown target, or if there is nothing to do."""
-    done = bool(fixed or annotate or wanted.quantization or zipmap or maps or interface or types) or rebatch is not None
-    if target is None and ir_version is None and not done:
-        raise ValueError("name what to convert to: an opset, opsets by domain, a target, or an IR version")
+    """Make the goal of `convert_version`; raises `ValueError` for an unknown target, or if nothing is asked."""
+    done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface or types)
+    if target is None and ir_version is None and not done and rebatch is None:
+        raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
     goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
     goal = with_types(goal, types, interface, keep, only, budget)
-    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate)
+    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, ends=ends)
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
-    """The goal with what is to become of maps; raises `ValueError` for what they cannot become."""
+    """Add to a goal that maps become tensors; raises `ValueError` for any other wish."""
     for option, asked in (("zipmap", zipmap), ("map", maps)):
         if asked not in (None, "tensor"):
-            raise ValueError(f"--{option} {asked}: maps become tensors, or stay as they are")
+            raise ValueError(f"--{option} must be tensor, or left out, not {asked}")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
 
 
 def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
     """The goal with types that are carried in others, as `float8e4m3fn=float`; raises `ValueError` for unfit ones."""
-    pairs = texts(interface, "interface is pairs of types, such as float8e4m3fn=float")
+    pairs = texts(interface, "give interface as pairs of types, such as float8e4m3fn=float")
     if not pairs:
         return goal
     from opshift.passes.types.door import read_carriers
@@ -414,7 +423,7 @@ def with_types(
     if types is None:
         for name, value in (("interface keep or narrow", own), ("keep", keep), ("only", only), ("budget", budget)):
             if value:
-                raise ValueError(f"--{name} is of no effect without --types")
+                raise ValueError(f"--{name} needs --types")
         return goal
     from opshift.passes.types.door import types as wanted
 
@@ -422,7 +431,7 @@ def with_types(
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
-    """To convert to a target, or to stay at the model's opset; raises `ValueError` for an unknown target."""
+    """Make the goal to convert to a target, or to keep the opset; raises `ValueError` for an unknown target."""
     targets, ir = resolve_target(target) if target is not None else ({}, None)
     wanted = replace(wanted, backend=find_backend(target))
     return Goal(targets, check_ir_version(ir_version) or ir, refinement=wanted)
@@ -437,7 +446,9 @@ def inlining(
     *,
     portable: bool = False,
 ) -> Goal:
-    """To replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown target."""
+    """Make the goal to replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown
+    target.
+    """
     from opshift.passes.stages.operator_names import as_names
 
     backend = find_backend(target)
@@ -447,7 +458,7 @@ def inlining(
 
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
-    """To fold operators, or all that exporters write as several nodes if None.
+    """Make the wish to fold operators; None: all that exporters write as several nodes.
 
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.
@@ -456,16 +467,16 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 
     wanted = None if ops is None else frozenset(map(find_recognisable, as_names(ops)))
     if wanted is not None and not wanted:
-        raise ValueError("name operators; all that exporters write are folded where nothing is said of operators")
+        raise ValueError("give at least one operator, or leave the list out to fold all common ones")
     return Refinement(True, wanted, optimize)
 
 
 def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
-    """Raise `ValueError` for operators to fold that the opset, or who reads the result, does not have."""
+    """Raise `ValueError` for operators to fold that the opset or the backend does not have."""
     for domain, op in sorted(wanted.ops or ()):
         opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
         if opset < first:
             why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
             raise ValueError(f"{op} {why}")
         if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
-            raise ValueError(f"{wanted.backend.name} lacks {op}")
+            raise ValueError(f"{wanted.backend.name} does not support {op}")

@@ -1,4 +1,4 @@
-"""What a user's target stands for: opsets by domain, or a backend by name."""
+"""Resolve a user's target: opsets by domain, or a backend by name."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NUMBER = re.compile(r"[-+]?\d+")
 
 
 def resolve_target(target: Target) -> tuple[dict[str, int], int | None]:
-    """The opsets by domain that a user's target stands for, and the IR version of a named target."""
+    """Resolve a user's target to opsets by domain, and to the IR version of a backend."""
     if isinstance(target, Mapping):
         if not target:
-            raise ValueError("the target names no opset")
+            raise ValueError("the target file has no opset")
         return {default_domain(d): _check_opset(d, _opset(v)) for d, v in target.items()}, None
     if target == "latest":
         return {"": schemas.latest()}, None
@@ -32,12 +32,12 @@ def resolve_target(target: Target) -> tuple[dict[str, int], int | None]:
     if backend is None:
         return {"": _check_opset("", _opset(target))}, None
     if not backend.opset:
-        raise ValueError(f"the source of {backend.name} names no opset: {backend.source}")
+        raise ValueError(f"{backend.name} has no opset ({backend.source}); give --opset")
     return {"": backend.opset}, backend.ir_version or None
 
 
 def find_backend(target: Target | None) -> Backend | None:
-    """The backend that a user's target names; None for opsets."""
+    """Find the backend that a user's target names; None for opsets."""
     if target is None or isinstance(target, (int, Mapping)) or target == "latest":
         return None
     if isinstance(target, str):
@@ -52,23 +52,23 @@ def find_backend(target: Target | None) -> Backend | None:
 
 
 def check_ir_version(version: int | None) -> int | None:
-    """An IR version that a user asks for, if any; raises `ValueError` for one that there is not."""
+    """Check an IR version that a user asks for; raises `ValueError` for an unknown one."""
     least, newest = schemas.ir_version("", 1), schemas.ir_version("", schemas.latest())
     if version is not None and (isinstance(version, bool) or not hasattr(version, "__index__")):
-        raise ValueError(f"an IR version is a whole number, {least} to {newest}, not {version!r}")
+        raise ValueError(f"the IR version must be a whole number, {least} to {newest}, not {version!r}")
     if version is not None and not least <= version <= newest:
-        raise ValueError(f"IR version {version} is not known; {least} to {newest} are")
+        raise ValueError(f"unknown IR version {version}; supported: {least} to {newest}")
     return version
 
 
 def _opset(given: object) -> int:
-    """The number of an opset as a user gives it."""
+    """Read the number of an opset as a user gives it."""
     try:
         if isinstance(given, bool):
             raise TypeError
         return int(given) if isinstance(given, str) else index(given)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ValueError(f"an opset, opsets by domain or the name of a target is needed, not {given!r}") from None
+        raise ValueError(f"give an opset, opsets by domain or the name of a target, not {given!r}") from None
 
 
 def _check_opset(domain: str, opset: int) -> int:
@@ -77,5 +77,5 @@ def _check_opset(domain: str, opset: int) -> int:
         have = hint(domain, domains, repr) or f"; {', '.join(map(repr, domains))} are"
         raise ValueError(f"the operators of domain {domain!r} are not known{have}")
     if not 1 <= opset <= schemas.latest(domain):
-        raise ValueError(f"opset {opset}{domain and f' of {domain}'} is not known; 1 to {schemas.latest(domain)} are")
+        raise ValueError(f"unknown opset {opset}{domain and f' of {domain}'}; supported: 1 to {schemas.latest(domain)}")
     return opset

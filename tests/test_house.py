@@ -86,6 +86,7 @@ def test_each_room_stands_on_a_floor_of_the_contract_and_of_the_page():
 
 TOPICS = {  # tests of what a whole room does, which are named after that
     "passes/operators/shared/classical": {"tree_kernels"},
+    "opshift/jobs": {"narrow_integers"},
     "opshift/cli": {
         "endings",
         "fold_command",

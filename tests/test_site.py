@@ -64,7 +64,7 @@ def test_the_page_of_an_operator(make):
     assert "**: no other call in the tables runs\n" in partly
     assert "**: only `mode` and \\*x\\*" in "**: " + operators.quoted("only `mode` and *x*")
     refused = "\n".join(operators.page(("com.microsoft", "BeamSearch")))
-    assert "None: it runs the graphs in its attributes" in refused
+    assert "None: it runs its subgraphs in a search" in refused
 
 
 def test_what_readers_do_not_see(make):

@@ -1,1 +1,1 @@
-"""Tables that are generated: what is done about each change, the definitions, how low they reach."""
+"""Generated tables: what opshift does about each change, the definitions, how low they reach."""

@@ -74,7 +74,7 @@ class History:
         """The history as text, all of it or what happens at one opset."""
         yield f"{self.domain}::{self.op}" if self.domain else self.op
         if self.file:
-            yield f"  told in {self.file}"
+            yield f"  written in {self.file}"
         if self.definition:
             yield f"  defined in {self.definition}"
         for row in self.rows:
@@ -126,7 +126,7 @@ def _row(domain: str, op: str, older: int, newer: int) -> Row:
         ways = (("up", pair.up), ("down", pair.down))
         stories = [story(domain, op, newer, way, step) if step else _nothing(pair.why) for way, step in ways]
     else:
-        stories = [_nothing("the text is the same")] * 2
+        stories = [_nothing()] * 2
     difference = _types(domain, op, older, newer)
     return Row(domain, op, family, older, newer, *(_with_types(s, d) for s, d in zip(stories, difference, strict=True)))
 
@@ -134,11 +134,11 @@ def _row(domain: str, op: str, older: int, newer: int) -> Row:
 def _first(domain: str, op: str, pair: registry.Pair | None) -> Story:
     if functions.defined(domain, op):
         return Story("replaced by its definition", close=True)
-    return Story("", refused=(pair.why if pair else "there is no definition in older operators",))
+    return Story("", refused=(pair.why if pair else "older operators cannot express it",))
 
 
-def _nothing(why: str) -> Story:
-    return Story("nothing is needed" + (f" ({why})" if why else ""))
+def _nothing(why: str = "") -> Story:
+    return Story("no change" + (f" ({why})" if why else ""))
 
 
 def _types(domain: str, op: str, older: int, newer: int) -> tuple[frozenset[str], frozenset[str]]:
@@ -158,15 +158,21 @@ def _with_types(story: Story, lost: frozenset[str]) -> Story:
         return story
     plain = sorted(t.removeprefix("tensor(").rstrip(")") for t in lost if t.startswith("tensor("))
     named = ", ".join(plain or sorted(lost))
-    reason = f"types that it does not take there, unless carried: {named}"
+    reason = f"types that it does not accept there, unless cast: {named}"
     return replace(story, refused=(*story.refused, reason))
 
 
 def story(domain: str, op: str, version: int, way: str, step: registry.Step) -> Story:
     """What a step says of itself, and how it may end on its way: `up` or `down` a transition, or `inlined`, at 0."""
     endings = _endings().get((domain, op, version, way), ())
-    refused = tuple(end.removeprefix("refused: ") for end in endings if end != CLOSE)
+    refused = tuple(_reason(end.removeprefix("refused: ")) for end in endings if end != CLOSE)
     return Story(sentence_of(step), CLOSE in endings, refused)
+
+
+def _reason(ending: str) -> str:
+    """Write what is supported in parentheses, as several reasons stand in one line."""
+    found, separator, supported = ending.partition("; supported: ")
+    return f"{found} (supported: {supported})" if separator else found
 
 
 @cache

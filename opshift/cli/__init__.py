@@ -1,1 +1,1 @@
-"""What a person types and reads: the parser, the commands, what is printed."""
+"""The command line: the parser, the commands, what they print."""

@@ -1,4 +1,4 @@
-"""The verbs of the command line."""
+"""The commands: what each does with its parsed options."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from opshift.cli import display, effects, outputs
 from opshift.cli.printing import document
 from opshift.cli.working import working
 from opshift.files import formats, model_file
-from opshift.files.external import THRESHOLD
+from opshift.files.external import THRESHOLD, Packing, size_of
 from opshift.files.writing import write_beside, writing
 from opshift.jobs import documents
 from opshift.jobs import outcome as outcome_
-from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of
+from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of, fault
 from opshift.jobs.outcome import FileFacts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals, process
 from opshift.passes import targets as resolving
 from opshift.passes.conversion import convert as engine
+from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement, with_tensors, with_types
+from opshift.passes.inputs.ends import ends_of
 from opshift.passes.inputs.sizes import batch as rebatched
 from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
@@ -36,17 +38,16 @@ from opshift.verification.side import Side
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from opshift.jobs.preparing import Preparation
     from opshift.passes.backends.door import Backend
     from opshift.trying.door import TrialManner as Trying
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift convert`."""
+    """Make the goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
-        raise ValueError(
-            "name what to reach: --opset, --target or --ir-version, --types, or a --quantization; or what to fix"
-        )
+        raise ValueError("nothing to do: give --opset, --target, --ir-version, --types, --quantization or --fix-shape")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
         wanted = replace(wanted, quantization=goals.check_quantization(options.quantization))
@@ -58,35 +59,36 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 
 
 def _fixing(options: argparse.Namespace) -> bool:
-    """Whether anything is to be fixed, which is a goal by itself."""
+    """Whether sizes, inputs or the batch are fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
-    return bool(fixing or options.zipmap or options.map or options.types or options.interface)
+    named = options.rename or options.add_output or options.drop_output
+    return bool(fixing or named or options.zipmap or options.map or options.types or options.interface)
 
 
 _TRIED_UNASKED = 200  # nodes: a model of more takes seconds
-_SAME = "--target and --opset say the same thing; give one"
+_SAME = "give --target or --opset, not both"
 
 
 def _backend(options: argparse.Namespace) -> Backend | None:
-    """What `--target` names; raises `ValueError` for an opset."""
+    """Find the backend that `--target` names; raises `ValueError` for an opset."""
     found = resolving.find_backend(options.target)
     if found is None and options.target is not None:
-        raise ValueError(f"{options.target} is an opset, not a target: --opset {options.target}")
+        raise ValueError(f"{options.target} is an opset: use --opset {options.target}")
     return found
 
 
 def fold_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift fold`."""
+    """Make the goal of `opshift fold`."""
     return _conversion(options, goals.folding(options.op or None, optimize=options.optimize))
 
 
 def optimize_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift optimize`."""
+    """Make the goal of `opshift optimize`."""
     return goals.conversion(None, options.ir_version, Refinement(optimize=True))
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
-    """The goal to reach every opset that `--opset` names."""
+    """Make the goal to reach every opset that `--opset` names."""
     targets: dict[str, int] = {}
     ir: int | None = None
     backend: Backend | None = None
@@ -105,13 +107,13 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
 
 
 def inline_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift inline`."""
+    """Make the goal of `opshift inline`."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_read_deny_list(Path(options.deny)) if options.deny else ()))
     named = bool(names or options.portable) or options.domain is not None or options.target is not None
     if not named and not _fixing(options):
-        raise ValueError("name what is to go: --op, --deny, --domain, --portable or --target; or what to fix")
+        raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
     targets = resolving.resolve_target(options.opset)[0] if options.opset else {}
@@ -120,44 +122,85 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     return Goal(targets, ir, names, options.domain, backend, wanted, options.portable)
 
 
-GOALS = {"convert": convert_goal, "fold": fold_goal, "inline": inline_goal, "optimize": optimize_goal}
-"""The verbs that rewrite models. They differ in their goals alone."""
+def part_goal(options: argparse.Namespace) -> Goal:
+    """The goal of `opshift extract` and `opshift merge`, of what these make."""
+    return _conversion(options, Refinement(optimize=options.optimize))
+
+
+GOALS = {
+    "convert": convert_goal,
+    "extract": part_goal,
+    "fold": fold_goal,
+    "inline": inline_goal,
+    "merge": part_goal,
+    "optimize": optimize_goal,
+}
+"""The verbs that rewrite models. They differ in their goals, and in what they do before that."""
+
+
+def _preparation(options: argparse.Namespace) -> Preparation | None:
+    """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
+    if options.command == "extract":
+        from opshift.jobs.preparing import Extraction
+        from opshift.passes.inputs.parts import part_of
+
+        return Extraction(part_of(options.to, options.start, options.around, options.depth))
+    if options.command == "merge":
+        from opshift.jobs.preparing import Merging
+        from opshift.passes.inputs.matching import CONNECT, pairs
+
+        if options.in_place or options.out_dir is not None:
+            raise ValueError("merge writes one model: give its path after the two models")
+        if os.path.exists(options.output) and os.path.samefile(options.output, options.other):
+            raise ValueError("the output is one of the models: give another path")
+        return Merging(options.other, pairs(options.connect, CONNECT))
+    return None
+
+
+_LABELS = {"extract": "part"}
+"""What names of output files say of verbs that prepare."""
 
 
 def _read_deny_list(path: Path) -> list[str]:
-    """The operators in a deny list: `ops` of a TOML file, else one a line, comments behind `#`."""
+    """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
     from opshift.passes.backends.door import loads, text_of
 
     text = text_of(path)
     if path.suffix == ".toml":
         held = loads(text, str(path)).get("ops")
         if not isinstance(held, list):
-            raise ValueError(f"{path} holds no list `ops`")
+            raise ValueError(f"{path} has no list `ops`")
         return [str(name) for name in held]
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 
 
 def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
-    """Rewrite one model, or many into a folder; returns the exit code."""
+    """Convert one model, or many into a folder, and print the outcome; returns the exit code."""
     effects.check(options)
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
+    goal = replace(goal, ends=ends_of(options.rename, options.add_output, options.drop_output))
     goal = with_tensors(goal, options.zipmap, options.map)
     goal = with_types(goal, options.types, options.interface, options.keep, options.only, options.budget)
     manner = Manner(
         options.external_data,
-        THRESHOLD if options.threshold is None else options.threshold,
+        Packing(
+            THRESHOLD if options.threshold is None else options.threshold,
+            size_of(options.shard) if options.shard else None,
+            dedupe=options.dedupe,
+        ),
         not options.no_verify,
         options.dry_run,
         wanted=_read_inputs(options),
         trying=_trying(options, goal),
         nchwc_width=options.nchwc_width,
+        preparation=_preparation(options),
     )
     if options.out_dir is not None:
         if manner.trying is not None and (options.jobs is not None or options.backend is not None):
-            raise ValueError("--try takes one model after the other; give no --jobs or --backend")
+            raise ValueError("--try runs one model at a time: leave out --jobs and --backend")
         return _rewrite_all(options, goal, manner)
-    output = outputs.output(options, goal.label)
+    output = outputs.output(options, _LABELS.get(options.command, goal.label))
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
         report = partial(_report, options) if options.report else None
@@ -174,18 +217,18 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
 
 
 def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
-    """How to try the result in the target's backend, if that is asked for."""
+    """Read the options of `--try`; None without it."""
     if not getattr(options, "try_", False):
         for option in ("tries", "seconds", "learn"):
             if getattr(options, option, None) is not None:
-                raise ValueError(f"--{option} is of no effect without --try")
+                raise ValueError(f"--{option} needs --try")
         return None
     from opshift.trying import door as trying
 
     given = {name: held for name in ("tries", "seconds") if (held := getattr(options, name)) is not None}
     bound = trying.Bound(**given)
     if bound.tries < 1 or not bound.seconds > 0:  # NaN is not, either
-        raise ValueError("--tries is 1 or more, --seconds more than 0")
+        raise ValueError("--tries must be 1 or more, --seconds more than 0")
     if options.learn is not None:
         trying.check_learnt(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
@@ -195,14 +238,14 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
 def _report(
     options: argparse.Namespace, outcome: Outcome, source: ModelProto | None = None, result: ModelProto | None = None
 ) -> AbstractContextManager[None]:
-    """The page, which stands once what it tells of does; what changed is drawn of two models."""
+    """Write the HTML report once the result is written; it draws changes from both models."""
     from opshift.cli import report
 
     return write_beside(options.report, report.page(outcome, source, result, ["opshift", *options.typed]))
 
 
 def _file(path: str | None) -> str | None:
-    """What inputs are kept in where that is one file, not a folder of them."""
+    """Return the path of `--save-inputs` if it is a file; None for a folder."""
     return path if path is not None and path.endswith(".npz") else None
 
 
@@ -225,11 +268,11 @@ def _read_inputs(options: argparse.Namespace) -> Asked:
 
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
-    """Rewrite many models into a folder; one that fails does not stop the others."""
+    """Convert many models into a folder; if one fails, the others go on."""
     from opshift.jobs import batch
 
     if options.in_place:
-        raise ValueError("--in-place writes to the models themselves; give no --out-dir")
+        raise ValueError("give --in-place or --out-dir, not both")
     jobs = batch.arrange(options.paths, options.out_dir, goal, manner)
     console = _console()
     plain = console is None and options.format == "text" and not options.quiet
@@ -260,7 +303,7 @@ def _folder(model: str) -> str:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """`opshift verify`."""
+    """Run `opshift verify`."""
     from opshift.verification.verify import compare_models  # slow to import, and not wanted without a proof
 
     if options.evidence and os.path.exists(options.evidence):
@@ -287,13 +330,39 @@ def verify(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(documents.render_document(options.command, asdict(found)))
     elif not found.equal or not options.quiet:
-        lines = [outcome_.verdict(found), *outcome_.describe_measurements(found)]
+        lines = [outcome_.verdict(found), *outcome_.measured(found)]
         print("\n".join(lines + (outcome_.proof_details(found) if options.verbose else [])))
     return code_of(found)
 
 
+@process.ours()
+def diff(options: argparse.Namespace) -> int:
+    """`opshift diff`."""
+    from opshift.jobs.difference import difference
+
+    one, other = (_side(path) for path in (options.before, options.after))
+    for side in (one, other):
+        engine.check_model(side.model)
+    outputs.look(options.report)
+    with working(options):
+        found = difference(one, other, (options.before, options.after))
+    if options.report:
+        from opshift.cli import report
+
+        with write_beside(
+            options.report, report.difference_page(found, one.model, other.model, ["opshift", *options.typed])
+        ):
+            pass
+    if options.format == "json":
+        print(documents.render_document(options.command, asdict(found)))
+    else:
+        for line in found.lines:
+            display.say(line)
+    return DIFFERENT if found else DONE
+
+
 def _replay(options: argparse.Namespace) -> int:
-    """Make a proof again, as its evidence says it was made, and tell whether that holds."""
+    """Repeat the proof of an evidence file, and report whether it still holds."""
     from opshift.jobs import evidence
     from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
 
@@ -319,7 +388,7 @@ def _replay(options: argparse.Namespace) -> int:
         )
     said = evidence.compare_proofs(held, found)
     parts = f"{outcome_.several(len(held['regions']), 'kind')} of changed parts"
-    lines = said or [f"the evidence holds: {held['status']}, {parts} proved again"]
+    lines = said or [f"the evidence is confirmed: {held['status']}, {parts} proved again"]
     if options.format == "json":
         print(
             documents.render_document(
@@ -331,13 +400,61 @@ def _replay(options: argparse.Namespace) -> int:
     return DIFFERENT if said else DONE
 
 
+def strip(options: argparse.Namespace) -> int:
+    """`opshift strip`."""
+    return _on_weights(options)
+
+
+def fill(options: argparse.Namespace) -> int:
+    """`opshift fill`."""
+    return _on_weights(options)
+
+
+def _on_weights(options: argparse.Namespace) -> int:
+    from opshift.jobs import sharing
+
+    output = outputs.weights(options.model, options.output)
+    with working(options):
+        if options.command == "strip":
+            least = {} if options.threshold is None else {"least": options.threshold}
+            done = sharing.strip_file(options.model, output, **least)
+        else:
+            done = sharing.fill_file(options.model, output)
+    if options.format == "json":
+        print(documents.render_document(options.command, asdict(done)))
+    else:
+        display.shared(done)
+    return DONE
+
+
 def _side(path: str) -> Side:
     return Side(model_file.read(path), _folder(path), path if formats.is_foreign(path) else None)
 
 
-@process.ours()
 def inspect(options: argparse.Namespace) -> int:
-    """`opshift inspect`."""
+    """`opshift inspect`, of one model or of several; of these, one that cannot be read does not stop the others."""
+    if options.strict and options.target is None and options.opset is None:
+        raise ValueError("--strict needs --target or --opset")
+    if not options.more:
+        return _inspect(options)
+    if options.format == "json":
+        raise ValueError("--format json takes one model")
+    codes, several = [], [options.model, *options.more]
+    for path in several:
+        display.say(f"== {path}")
+        options.model = path
+        try:
+            codes.append(_inspect(options))
+        except (InvalidModel, OSError) as error:
+            code, lines = fault(error, path)
+            codes.append(code)
+            for line in lines:
+                display.say(line)
+    return max(codes)
+
+
+@process.ours()
+def _inspect(options: argparse.Namespace) -> int:
     from opshift.jobs.contents import contents
     from opshift.jobs.fates import fates
 
@@ -353,16 +470,22 @@ def inspect(options: argparse.Namespace) -> int:
         return _prospect(options, source, found, Goal(targets, backend=backend))
     held, of = contents(source, size, folder), fates(source, folder)
     tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
-    reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
+    read = None
+    with working(options):
+        reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
+        if tried:
+            from opshift.jobs.readers import readers
+
+            read = readers(source, folder)
     if options.format == "json":
-        print(documents.render_document(options.command, documents.of_inspection(found, held, of, reach)))
+        print(documents.render_document(options.command, documents.of_inspection(found, held, of, reach, read)))
     else:
-        display.inspection(found, held, of, reach, _console(), verbose=options.verbose)
+        display.inspection(found, held, of, reach, read, _console(), verbose=options.verbose)
     return DONE
 
 
 def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts, goal: Goal) -> int:
-    """What a backend, or an opset, would refuse of a model, and what would be rewritten for it."""
+    """Run `opshift inspect --target` or `--opset`: show what would change, and what would be refused."""
     from opshift.jobs.advice import advice
     from opshift.passes.backends.door import known as known_calls
     from opshift.passes.backends.door import obstacles
@@ -387,11 +510,11 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts,
         print(documents.render_document(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
         display.prospect(found, prospect, _console(), verbose=options.verbose)
-    return REFUSED if result.refusals else DONE
+    return REFUSED if result.refusals or (options.strict and (in_the_way or result.changes)) else DONE
 
 
 def ledger(options: argparse.Namespace) -> int:
-    """`opshift ledger`."""
+    """Run `opshift ledger`."""
     from opshift.catalog import ledger as table
 
     if options.op:
@@ -400,8 +523,8 @@ def ledger(options: argparse.Namespace) -> int:
     elif options.opset is not None:
         found = table.needed(options.opset)
         if not found and not 1 <= options.opset <= schemas.latest() + 1:  # the next one is asked for before it is out
-            raise ValueError(f"opset {options.opset} is not known; 1 to {schemas.latest()} are")
-        print("\n".join(found) if found else f"the installed onnx changes nothing at opset {options.opset}")
+            raise ValueError(f"unknown opset {options.opset}; supported: 1 to {schemas.latest()}")
+        print("\n".join(found) if found else f"no operator changes at opset {options.opset} of the installed onnx")
     elif options.markdown:
         document(table.as_markdown())
     elif options.definitions:
@@ -415,7 +538,7 @@ def ledger(options: argparse.Namespace) -> int:
 
 
 def targets(options: argparse.Namespace) -> int:
-    """`opshift targets`."""
+    """Run `opshift targets`."""
     from opshift.passes.backends.door import targets as known
 
     if options.format == "json":
@@ -430,13 +553,13 @@ def targets(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """`opshift schema`."""
+    """Run `opshift schema`."""
     print(documents.schema_file().read_text(encoding="utf-8"), end="")
     return DONE
 
 
 def probe(options: argparse.Namespace) -> int:
-    """`opshift probe`."""
+    """Run `opshift probe`."""
     from opshift.probing import probe as prober
 
     outputs.look(options.output)

@@ -19,8 +19,8 @@ from opshift.jobs.outcome import (
     Knowledge,
     Outcome,
     Prospect,
-    describe_measurements,
     find_blamed,
+    measured,
     several,
     stage_lines,
     verdict,
@@ -36,32 +36,39 @@ if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
+    from opshift.jobs.readers import Readers
+    from opshift.jobs.sharing import Shared
     from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.door import Backend
 
 
 _SHOWN = 12  # inputs or outputs
+_LINES = 5  # of changes
+_OPERATORS = 4  # in a line of changes
 _PREFIXES = "kMGTP"
 
 
 def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, stages: bool = False) -> None:
-    """The same for a person: before and after, what changed and how, and what was proved; last of all the verdict.
+    """Print what became of a model: sizes before and after, at most five lines of changes, the proof, and the verdict.
 
-    `verbose` lists each refusal, and `stages` each stage.
-    Without a console (the output goes to a file or a pipe) the table is plain lines.
+    `verbose` prints a table of operators, every change and every refusal, `stages` each stage with its time. Without a
+    console (the output goes to a file or a pipe) tables are plain lines.
     """
     if outcome.unloaded:
         say(outcome.unloaded, console)
     after = outcome.after
-    rows = _rows(outcome.before, after or outcome.before)
-    _tabulate(rows if after else [row[:2] for row in rows], console)
+    if verbose:
+        rows = _rows(outcome.before, after or outcome.before)
+        _tabulate(rows if after else [row[:2] for row in rows], console)
+    elif after:
+        say(_headline(outcome.before, after), console)
     for line in stage_lines(outcome.stages) if stages else ():
         say(line, console)
     if verbose or not outcome.refusals:
-        for line in _changes(outcome.changes):
+        for line in _changes(outcome.changes) if verbose else _main_changes(outcome.changes):
             say(line, console)
-    stays = _describe_refusals(outcome.stays, verbose=verbose, said="stays on floats")
-    unread = _describe_refusals(outcome.unread, verbose=verbose, said="not read")
+    stays = _describe_refusals(outcome.stays, verbose=verbose, said="not quantized")
+    unread = _describe_refusals(outcome.unread, verbose=verbose, said="not supported")
     types = _types(outcome, verbose=verbose) if outcome.types is not None or outcome.deviations else []
     for line in [*idle.describe_idle(outcome), *types, *stays, *unread, *_describe_taken_back(outcome.taken_back)]:
         say(line, console)
@@ -69,7 +76,7 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
         say(line, console, style="red")
     for need in outcome.needs:
         say(f"left to you: {need}", console)
-    for line in _closing(outcome):
+    for line in _closing(outcome, verbose=verbose):
         say(line, console)
 
 
@@ -107,17 +114,18 @@ def inspection(
     held: Contents,
     of: Fates,
     reach: Mapping[int, Result],
+    read: Readers | None,
     console: Console | None,
     *,
     verbose: bool = False,
 ) -> None:
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
-    _tabulate(_describe_model(found, held, of, verbose=verbose), console)
+    _tabulate(_describe_model(found, held, of, read, verbose=verbose), console)
     if not reach:
-        say("opsets that can be reached: --reach tries each, --opset N one", console)
+        say("opsets and targets that work: --reach tries all of them, --opset N one", console)
         return
     blocked = [opset for opset, result in reach.items() if result.refusals]
-    say(f"opsets that can be reached: {_ranges([opset for opset in reach if opset not in blocked])}", console)
+    say(f"opsets that work: {_ranges([opset for opset in reach if opset not in blocked])}", console)
     own = found.opsets.get("", 0)
     for run in _runs(blocked):
         nearest = run[-1] if run[-1] < own else run[0]
@@ -125,22 +133,30 @@ def inspection(
             say(line, console)
 
 
-def _describe_model(found: FileFacts, held: Contents, of: Fates, *, verbose: bool) -> list[tuple[str, str]]:
-    """Rows of what a model consists of."""
-    rows = [row[:2] for row in _rows(found, found)]
+def _describe_model(
+    found: FileFacts, held: Contents, of: Fates, read: Readers | None, *, verbose: bool
+) -> list[tuple[str, str]]:
+    """List the rows of `inspect`; the first screen has what most people ask."""
+    rows = [("written by", held.producer)] if held.producer else []
+    rows += [row[:2] for row in _rows(found, found)]
     missing = [location for location, size in held.files.items() if size is None]
     if there := len(held.files) - len(missing):
         rows.append((f"with data in {several(there, 'file')}", _bytes(held.size)))
-    rows += [("data not there", join_names(missing))] if missing else []
+    rows += [("missing data files", join_names(missing))] if missing else []
     for label, values in (("input", held.inputs), ("output", held.outputs)):
         shown = list(values.items())[: None if verbose else _SHOWN]
         rows += [(f"{label} {name}", kind) for name, kind in shown]
         rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
     rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
+    if (wide := held.int64) is not None:
+        rows.append(("int64", f"{several(wide.nodes, 'node')}; {wide.narrow} could have int32 (--types int64=int32)"))
+        reasons = list(wide.stays.items())[: None if verbose else _SHOWN]
+        rows += [("int64 stays", f"{count}: {why}") for why, count in reasons]
     for name, trees in held.trees.items():
         depth = "of unknown depth" if trees.depth is None else f"at most {several(trees.depth, 'comparison')} deep"
         leaves, features = f"{trees.leaves} leaves", several(trees.features, "feature")
         rows.append((f"trees of {name}", f"{trees.trees}, {depth}, {leaves}, {features}"))
+    rows += _readers(held, read, verbose=verbose)
     domains: dict[str, list[str]] = {}
     for name in found.ops:
         domains.setdefault(name.rpartition("::")[0], []).append(name)
@@ -152,12 +168,35 @@ def _describe_model(found: FileFacts, held: Contents, of: Fates, *, verbose: boo
     return rows
 
 
+def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tuple[str, str]]:
+    """List the rows of `inspect` about targets that support the model."""
+    from opshift.jobs.readers import count_runtimes
+
+    rows = []
+    most = len(held.rare) if verbose else _FEW
+    if held.rare:
+        names = [f"{op} ({count} of {count_runtimes()} lack it)" for op, count in held.rare.items()]
+        rows.append(("few runtimes have", join_names(names, most)))
+    if read is None:
+        return rows
+    names = [f"{versions[0]} and newer" if len(versions) > 1 else versions[0] for versions in read.reads.values()]
+    rows.append(("read by", ", ".join(names) or "no known target"))
+    blocked = sorted(read.blocked.items(), key=lambda item: item[1])
+    names = [f"{name} ({several(count, 'call')})" for name, count in blocked]
+    if names:
+        rows.append(("not read by", join_names(names, len(names) if verbose else _FEW)))
+    return rows
+
+
+_FEW = 6  # operators or targets in a line
+
+
 def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbose: bool = False) -> None:
     """What a target thinks of a model, the nodes of one operator and one reason in one line."""
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
     for line in _describe_known(held.known):
         say(line, console)
-    for line in _describe_refusals(held.obstacles, verbose=verbose, said="not read"):
+    for line in _describe_refusals(held.obstacles, verbose=verbose, said="not supported"):
         say(line, console)
     if not held.refusals:
         for line in _changes(held.changes):
@@ -170,7 +209,10 @@ def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbo
     if held.opset:
         say(f"it {'cannot' if held.refusals else 'can'} be converted to {held.target}{tries}", console)
     elif held.refusals:
-        say(f"{held.target} does not read this model, and it cannot be rewritten for it{tries}", console)
+        say(
+            f"{held.target} does not support this model, and opshift cannot rewrite it for {held.target}{tries}",
+            console,
+        )
     elif held.obstacles:
         say(f"`opshift inline --target {held.target}` makes it a model that {held.target} reads", console)
     else:
@@ -196,18 +238,30 @@ def _as_it_is(held: Prospect) -> str:
     unknown = sum(row.count for row in held.known if row.word == UNKNOWN)
     if unknown:
         return (
-            f"whether {held.target} reads {several(unknown, 'call')} of this model is not known; {_asking(held.target)}"
+            f"whether {held.target} reads {several(unknown, 'call')} of this model is unknown; {_asking(held.target)}"
         )
     if any(row.word == BELIEVED for row in held.known):
-        return f"{held.target} reads this model as it is, as far as is documented"
-    return f"{held.target} reads this model as it is"
+        return f"{held.target} runs this model as it is, according to its documentation"
+    return f"{held.target} runs this model as it is"
 
 
 def _asking(target: str) -> str:
     from opshift.verification.adapters import KNOWN
 
     stem = target.rpartition("-")[0]
-    return f"`opshift inline --target {target} --try` tries it" if stem in KNOWN else "try it there"
+    return f"`opshift inline --target {target} --try` tests it" if stem in KNOWN else "test it there"
+
+
+def shared(done: Shared) -> None:
+    """Print the outcome of `strip` and `fill`."""
+    sizes = f"{_bytes(done.before)} -> {_bytes(done.after)}"
+    if done.compressed:
+        say(f"removed {several(done.tensors, 'tensor')}, {_bytes(done.bytes)}")
+        say(f"size: {sizes}, {_bytes(done.compressed)} compressed")
+    else:
+        say(f"filled {several(done.tensors, 'tensor')}, {_bytes(done.bytes)}")
+        say(f"size: {sizes}")
+    say(f"written to {done.output}")
 
 
 def targets(backends: Sequence[Backend], console: Console | None) -> None:
@@ -303,7 +357,16 @@ def _rows(before: FileFacts, after: FileFacts) -> list[tuple[str, str, str]]:
     return rows
 
 
+def _headline(before: FileFacts, after: FileFacts) -> str:
+    """The row of a table in one line, without the operators: `opset 18 -> 13, IR version 10 -> 7, nodes 14 -> 15`."""
+    rows = [(label.removesuffix(" ai.onnx"), *values) for label, *values in _rows(before, after) if label[0] != " "]
+    always = ("opset", "nodes", "size")
+    shown = [(label, values) for label, *values in rows if label in always or len(set(values)) > 1]
+    return ", ".join(f"{label} {' -> '.join(dict.fromkeys(values))}" for label, values in shown)
+
+
 def _changes(changes: Sequence[Change]) -> list[str]:
+    """One line for each operator, version and sentence; changes of element types are reported apart."""
     told = [change for change in changes if change.how != RETYPED]
     counted = Counter(map(itemgetter(1, 3, 4, 5, 6, 7), told))  # all but the node and the domain
     lines = []
@@ -311,6 +374,27 @@ def _changes(changes: Sequence[Change]) -> list[str]:
         note = f" ({remark})" if remark else ""
         rung = Change("", op, "", source, target, how).rung
         lines.append(f"{count} x {f'{op} {rung}'.strip()}, {grade}: {how}{note}")
+    return lines
+
+
+def _main_changes(changes: Sequence[Change]) -> list[str]:
+    """At most five lines, the most frequent changes first. Operators with the same change share a line."""
+    groups: dict[tuple[str, str, str], list[Change]] = {}
+    for change in changes:
+        if change.how == RETYPED:
+            continue  # reported apart
+        rung = "" if change.source == change.target else change.rung
+        groups.setdefault((change.how, rung, change.grade), []).append(change)
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    lines = []
+    for (how, rung, grade), alike in ordered[:_LINES]:
+        ops = [f"{count} x {op}" for op, count in Counter(change.op for change in alike).most_common()]
+        remarks = list(dict.fromkeys(change.remark for change in alike if change.remark))
+        note = f" ({remarks[0]}{f', and {len(remarks) - 1} more' if len(remarks) > 1 else ''})" if remarks else ""
+        named = join_names(ops, _OPERATORS)
+        lines.append(f"{f'{named} {rung}'.strip()}, {grade}: {how}{note}")
+    if more := sum(len(alike) for _, alike in ordered[_LINES:]):
+        lines.append(f"and {several(more, 'more change')} (-v lists all)")
     return lines
 
 
@@ -325,8 +409,9 @@ def _describe_taken_back(found: Sequence[TakenBack]) -> list[str]:
     ]
 
 
-def _closing(outcome: Outcome) -> list[str]:
-    spent = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
+def _closing(outcome: Outcome, *, verbose: bool) -> list[str]:
+    each = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in outcome.seconds.items())
+    spent = each if verbose else f"{sum(outcome.seconds.values()):.2f} s"
     if outcome.after is None:
         return [f"time: {spent}", _describe_miss(outcome)]
     lines = [f"grade: {outcome.grade}; time: {spent}"]
@@ -340,8 +425,8 @@ def _closing(outcome: Outcome) -> list[str]:
     back = outcome.types is not None and outcome.grade == "narrowed" and outcome.verification is not None
     lines.append(f"with the types put back {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
     if outcome.verification is not None:
-        lines += describe_measurements(outcome.verification)
-    lines += [f"done there: {line}" for line in _changes(find_blamed(outcome))]
+        lines += measured(outcome.verification)
+    lines += [f"changed there: {line}" for line in _changes(find_blamed(outcome))]
     return [*lines, _ending(outcome)]
 
 
@@ -351,24 +436,30 @@ def _ending(outcome: Outcome) -> str:
     if outcome.output:
         return f"written to {outcome.output}{f'; not tried in {outcome.untried}' if outcome.untried else ''}"
     if found is None:
-        return "not written: a dry run"
+        return "not written: --dry-run"
     if found.status == "unverified":
         return outcome_.explain_unproved(found)
-    try_ = "" if found.repro else "; try --repro DIR, which writes the smallest models that do"
+    try_ = "" if found.repro else "; --repro DIR writes the smallest models that differ"
     return f"not written: the outputs differ{try_}"
 
 
 def _describe_refusals(refusals: Sequence[Refusal], *, verbose: bool, said: str = "refused") -> list[str]:
-    lines = list(map(str, refusals)) if verbose else grouped(refusals)
-    counted = any(re.search(r"\band \d+ more\b", line) for line in lines) and not verbose
-    return [f"{said}: {line}" for line in lines] + [f"-v lists all {len(refusals)}"] * counted
+    if verbose:
+        return [f"{said}: {refusal}" for refusal in refusals]
+    lines = grouped(refusals)
+    is_cut = any(re.search(r"\band \d+ more\b", line) for line in lines)
+    return [f"{said}: {line}" for line in lines] + [f"-v lists all {len(refusals)}"] * is_cut
 
 
 def _describe_miss(outcome: Outcome) -> str:
     """The verdict on a model that cannot be had: what stands in its way, and what to try."""
+    from opshift.passes.inputs.sizes import CANNOT_CHANGE  # only refusals need it
+
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
+    if ops and all(each.why.startswith(CANNOT_CHANGE) for each in outcome.refusals):
+        return f"not written: {join_names(ops)} mixes the samples of a batch"
     own = outcome.before.opsets.get("")
-    told = f"not written: {join_names(ops)} cannot be expressed {outcome.target}".rstrip()
+    told = f"not written: cannot express {join_names(ops)} {outcome.target}".rstrip()
     if outcome.nearest is not None and outcome.nearest == own:
         told += f", nor at any opset between that and {own}"
     return f"{told}; try {', or '.join(outcome.tries)}" if outcome.tries else told

@@ -17,27 +17,32 @@ _RUN = (
     "repro",
     "evidence",
 )
+_PACKING = ("extract", "merge")  # which write one data file of what lies in several
 _ONE = ("save_inputs", "report", "repro", "evidence")
 
 
 def check(options: argparse.Namespace) -> None:
     """Raise `ValueError` for what would be of no effect on how a result is proved and written."""
     if options.threshold is not None and options.threshold < 0:
-        raise ValueError(f"--threshold is 0 or more, not {options.threshold}")
+        raise ValueError(f"--threshold must be 0 or more, not {options.threshold}")
     if options.threshold is not None and options.external_data != "all":
-        raise ValueError("--threshold is of no effect without --external-data all")
+        raise ValueError("--threshold needs --external-data all")
+    packs = options.external_data == "all" or (options.external_data is None and options.command in _PACKING)
+    for name in ("shard", "dedupe"):
+        if getattr(options, name) and not packs:
+            raise ValueError(f"--{name} is of no effect without --external-data all")
     if options.no_verify and not getattr(options, "try_", None):
         for name in _RUN:
             if getattr(options, name) is not None:
-                raise ValueError(f"{_spell_type(name)} is about a run of both forms, and --no-verify is none")
+                raise ValueError(f"{_spell_type(name)} has no effect with --no-verify")
     if getattr(options, "types", None) and options.evidence is not None:
-        raise ValueError("--evidence is of two models with the same types; give no --types")
+        raise ValueError("--evidence does not work with --types")
     if options.out_dir is None and (options.jobs is not None or options.backend is not None):
-        raise ValueError("--jobs and --backend are for many models; give --out-dir")
+        raise ValueError("--jobs and --backend need --out-dir")
     if options.out_dir is not None:
         for name in _ONE:
             if getattr(options, name):
-                raise ValueError(f"{_spell_type(name)} is for one model; give no --out-dir")
+                raise ValueError(f"{_spell_type(name)} works with one model only, not with --out-dir")
 
 
 def _spell_type(name: str) -> str:

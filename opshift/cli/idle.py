@@ -12,7 +12,7 @@ def describe_idle(outcome: Outcome) -> list[str]:
     lines = ["nothing to fold"] if outcome.folded == 0 and not outcome.taken_back else []
     if outcome.absent:
         lines.append(f"nothing to inline: the model has no {join_names(outcome.absent)}")
-    return lines or (["nothing to do: the model is as it is asked for"] if _is_equal(outcome) else [])
+    return lines or (["nothing to do: the model is already as you asked"] if _is_equal(outcome) else [])
 
 
 def _is_equal(outcome: Outcome) -> bool:

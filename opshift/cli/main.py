@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, OSError) and (mute := _mute(error)) is not None:
             return _end_unprinted(mute)
-        named = (getattr(options, name, None) for name in ("model", "before", "after"))
+        named = (getattr(options, name, None) for name in ("model", "other", "before", "after"))
         code, lines = fault(error, *filter(None, named))
         if code == DEFECT and os.environ.get("OPSHIFT_DEBUG"):
             raise
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _stand_for_pipes(options: argparse.Namespace) -> AbstractContextManager[None]:
     """Let files stand for pipes that are named; what that needs is slow to import."""
-    named = [getattr(options, name, None) or "" for name in ("model", "before", "after", "output")]
+    named = [getattr(options, name, None) or "" for name in ("model", "other", "before", "after", "output")]
     if not any(path == "-" or path.startswith(("/dev/", "/proc/")) for path in named):
         return nullcontext()
     from opshift.cli.piping import stand_for_pipes
@@ -99,7 +99,7 @@ def _end_unprinted(why: OSError) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if why.errno == errno.EPIPE or (os.name == "nt" and why.errno == errno.EINVAL):
         return UNHEARD  # who reads what is printed has left
-    return _fail(argparse.Namespace(), UNWRITABLE, f"the standard output cannot be written: {why.strerror}")
+    return _fail(argparse.Namespace(), UNWRITABLE, f"cannot write to standard output: {why.strerror}")
 
 
 def _fail(options: argparse.Namespace, code: int, *lines: str) -> int:

@@ -18,14 +18,15 @@ def told(outcome: Outcome, *, verbose: bool) -> list[str]:
     shown = outcome.deviations if verbose else outcome.deviations[:_SHOWN]
     lines += map(_moved, shown)
     if len(outcome.deviations) > len(shown):
-        lines.append(f"and {len(outcome.deviations) - len(shown)} more outputs; -v lists them")
+        lines.append(f"and {len(outcome.deviations) - len(shown)} more outputs (-v lists them)")
     return lines
 
 
 def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     casts = f"{several(len(held.casts), 'cast')} between nodes, {len(held.outside)} at inputs and outputs"
-    gone = f", {held.dropped} gone" if held.dropped else ""
-    lines = [f"{held.types}: {several(held.narrowed, 'node')}, {held.share:.0%} of the weights; {casts}{gone}"]
+    gone = f", {held.dropped} removed" if held.dropped else ""
+    share = f", {held.share:.0%} of the weights" if held.types != "int32" else ""
+    lines = [f"{held.types}: {several(held.narrowed, 'node')}{share}; {casts}{gone}"]
     reasons = Counter((each.op, each.why) for each in held.kept)
     if verbose:
         lines += [f'keeps its type: {each.op} "{each.node}": {each.why}' for each in held.kept]
@@ -35,14 +36,18 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
             lines.append(
                 f"keeps its type: {sum(count for _, count in reasons.most_common()[_SHOWN:])} more; -v lists all"
             )
-    lines += [f'replaced in "{name}": numbers beyond the range by {by}' for name, by in held.replaced.items()]
+    if held.replaced and held.types == "int32":
+        lines.append(f"{several(len(held.replaced), 'open Slice end')} became the largest or smallest int32")
+    else:
+        lines += [f'clipped in "{name}": numbers beyond the range became {by}' for name, by in held.replaced.items()]
+    lines += [f"assumed: {each}" for each in held.assumed]
     if held.lost:
         count = sum(held.lost.values())
         lines.append(f"{several(count, 'number')} in {several(len(held.lost), 'constant')} became 0")
     if held.ranges == "drawn":
-        lines.append("ranges were seen on drawn inputs; --inputs FILE.npz gives real ones")
-    elif not held.ranges and held.kept:
-        lines.append("ranges were not seen, as nothing was run")
+        lines.append("ranges were measured on random inputs; --inputs FILE.npz measures real ones")
+    elif not held.ranges and held.kept and held.types != "int32":
+        lines.append("ranges were not measured, as no model ran")
     return lines
 
 

@@ -14,26 +14,27 @@ def add_paths(parser: Holder) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="the model, and where to write it; without the latter, beside the model under a telling name. With "
-        "--out-dir, any number of models. `-` is the standard input or output; a link is followed, and stays one",
+        help="the model and the output; without an output, opshift names a file beside the model. With "
+        "--out-dir, any number of models. `-` is standard input or output. Links are followed and "
+        "kept",
     )
 
 
 def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
     """What all verbs take that write a model, by what it is about."""
-    beside = parser.add_argument_group("what else is done")
+    beside = parser.add_argument_group("other changes")
     if optimizing:
         beside.add_argument(
             "--optimize",
             action="store_true",
-            help="also compute no more what is constant, computed already, or of no effect",
+            help="also optimize: fold constants, remove nodes that are unused, repeated or without effect",
         )
     add_fixing(beside)
     add_types(beside)
-    beside.add_argument("--ir-version", type=int, metavar="N", help="the IR version to write; the opset may stay")
-    add_writing(parser.add_argument_group("where it is written"))
-    proof = parser.add_argument_group("how it is proved")
-    proof.add_argument("--no-verify", action="store_true", help="do not run both forms")
+    beside.add_argument("--ir-version", type=int, metavar="N", help="write this IR version; the opset does not change")
+    add_writing(parser.add_argument_group("output"))
+    proof = parser.add_argument_group("verification")
+    proof.add_argument("--no-verify", action="store_true", help="do not verify the result")
     add_inputs(proof)
     add_repro(proof)
     add_telling(parser)
@@ -41,7 +42,7 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
 
 def add_telling(parser: Holder) -> None:
     """What is said of it."""
-    told = parser.add_argument_group("what is told")
+    told = parser.add_argument_group("messages")
     add_report(told)
     add_format(told)
     add_working(told)
@@ -49,46 +50,47 @@ def add_telling(parser: Holder) -> None:
 
 def add_writing(parser: Holder) -> None:
     """Where results go, of one model and of many."""
-    what = "list the stages and what they would change; write nothing"
+    what = "list the stages and their changes, but write nothing"
     parser.add_argument("--dry-run", action="store_true", help=what)
-    parser.add_argument("--in-place", action="store_true", help="replace the model itself, at once or not at all")
+    parser.add_argument("--in-place", action="store_true", help="replace the model file, all or nothing")
     parser.add_argument(
         "--out-dir",
         metavar="DIR",
-        help="write each model into this folder under its own name, external data beside it; a failure of one does not "
-        "stop the others, and the exit code is the largest of all. Models and folder can be URLs that fsspec opens",
+        help="write each model into this folder under its own name, with its external data. If one fails, "
+        "the others go on; the exit code is the largest of all. Models and folder can be fsspec URLs",
     )
     parser.add_argument(
         "--jobs",
         type=int,
         metavar="N",
-        help="how many models at once, one a core at most (default: 1); -1 for all cores",
+        help="convert N models at a time, at most one a core (default: 1); -1: all cores",
     )
     parser.add_argument(
         "--backend",
         choices=("loky", "threading", "dask"),
-        help="what runs the jobs: processes (loky, the default), threads of joblib, or all of the Dask "
-        "cluster whose scheduler is at DASK_SCHEDULER_ADDRESS",
+        help="run jobs in processes (loky, the default), in threads, or on the Dask cluster at DASK_SCHEDULER_ADDRESS",
     )
     parser.add_argument(
         "--nchwc-width",
         type=int,
         choices=(8, 16),
-        help="how wide the blocks of channels are in a model that onnxruntime saved at its full level, where its sizes "
-        "do not tell: as the vectors of the machine that saved it, 8 (AVX2) or 16 (AVX-512, NEON)",
+        help="channels in a block, for a model that onnxruntime saved fully optimized: 8 if the saving "
+        "machine had AVX2, 16 with AVX-512 or NEON. Needed only if the sizes do not tell",
     )
     parser.add_argument(
         "--external-data",
         choices=("keep", "copy", "all", "none"),
-        help="keep external data where they are, copy their files along, put all large tensors into one data file, or "
-        "none; without it, keep them for an output in the same folder and copy them otherwise",
+        help="keep: refer to the same data files; copy: copy them; all: put large tensors into one new "
+        "data file; none: put them into the model (default: keep in the same folder, else copy)",
     )
     parser.add_argument(
         "--threshold",
         type=int,
         metavar="BYTES",
-        help="the least size of a tensor that `--external-data all` puts into the data file (default: 1024)",
+        help="with `--external-data all`, leave smaller tensors in the model (default: 1024)",
     )
+    parser.add_argument("--shard", metavar="SIZE", help="split data files at this size, such as 2GB or 500MB")
+    parser.add_argument("--dedupe", action="store_true", help="store equal weights once")
 
 
 def add_fixing(parser: Holder) -> None:
@@ -97,24 +99,43 @@ def add_fixing(parser: Holder) -> None:
         "--fix-shape",
         action="append",
         metavar="NAME:1,3,224,224|DIM=4,DIM=128",
-        help="fix the sizes of an input or of symbolic dimensions in the file, and compute what follows. Repeatable",
+        help="fix the sizes of an input or of symbolic dimensions, and fold what becomes constant. Repeatable",
     )
-    add_set(parser, "make a constant of an input, which is asked for no more, and compute what follows")
+    add_set(parser, "make an input a constant, and fold what becomes constant")
     parser.add_argument(
         "--rebatch",
         metavar="N|dynamic",
-        help="take so many samples at once, or any number, where nothing mixes them; the source is run once a sample",
+        help="change the batch size to N, or make it dynamic; refused if samples influence each other",
     )
     parser.add_argument(
-        "--annotate", action="store_true", help="declare types and sizes of the values between, as far as they follow"
+        "--annotate", action="store_true", help="write inferred types and shapes of all values into the model"
     )
     parser.add_argument(
-        "--zipmap", choices=("tensor",), help="make the output of ZipMap, a list of maps, the scores that go into it"
+        "--rename",
+        action="append",
+        metavar="OLD=NEW",
+        help="rename an input, an output or a symbolic dimension; * stands for any text on both sides. "
+        "Repeatable; other options use the new names",
+    )
+    parser.add_argument(
+        "--add-output",
+        action="append",
+        metavar="VALUE|NODE",
+        help="make an inner value an output, named by itself or by its node; * stands for any text. Repeatable",
+    )
+    parser.add_argument(
+        "--drop-output",
+        action="append",
+        metavar="OUTPUT",
+        help="remove an output, and the nodes that only it needs; * stands for any text. Repeatable",
+    )
+    parser.add_argument(
+        "--zipmap", choices=("tensor",), help="return the scores as a tensor, instead of ZipMap's list of maps"
     )
     parser.add_argument(
         "--map",
         choices=("tensor",),
-        help="make the maps that CastMap and DictVectorizer read their values, in the order of the keys",
+        help="take the values of a map as a tensor, in the order of the keys, for CastMap and DictVectorizer",
     )
 
 
@@ -129,25 +150,25 @@ def add_types(parser: Holder) -> None:
         "--interface",
         action="append",
         metavar="keep|narrow|input:NAME=TYPE|TYPE=TYPE",
-        help="whether inputs and outputs keep their types (the default), or change, or what type one has; or carry "
-        "values of a type that the opset lacks in a wider one, with or without --types: float8=float, int4=int8, "
-        "bfloat16=float; roundings are written out. Repeatable",
+        help="types of inputs and outputs: keep (the default), narrow, or input:NAME=TYPE for one. Or "
+        "store a type that the opset lacks in a wider one, with explicit rounding: float8=float, "
+        "int4=int8, bfloat16=float. Repeatable",
     )
     parser.add_argument(
         "--keep",
         action="append",
         metavar="PATTERN|@FILE",
-        help="let nodes keep their types: op:Softmax, node:*head*, value:y, or a file of patterns. Repeatable",
+        help="keep the types of these nodes: op:Softmax, node:*head*, value:y, or a file of patterns. Repeatable",
     )
     parser.add_argument(
-        "--only", action="append", metavar="PATTERN|@FILE", help="change the types of these nodes alone. Repeatable"
+        "--only", action="append", metavar="PATTERN|@FILE", help="change only the types of these nodes. Repeatable"
     )
     parser.add_argument(
         "--budget",
         action="append",
         metavar="[OUTPUT:]X",
-        help="how far an output may move: the root mean square of the difference over that of the output (default: "
-        "0.01, of bfloat16 0.04); nodes that move it further keep their types. Repeatable",
+        help="how far an output may move, as RMS of the difference over RMS of the output (default: 0.01, "
+        "for bfloat16 0.04); nodes that move it further keep their types. Repeatable",
     )
 
 
@@ -157,7 +178,19 @@ def add_set(parser: Holder, what: str) -> None:
         "--set",
         action="append",
         metavar="NAME=VALUE|NAME=FILE.npy",
-        help=f"{what}: a number, true or false, a text, a list in brackets, or an array in a file. Repeatable",
+        help=f"{what}. A value is a number, true, false, a string, a list in brackets, or an array in a "
+        "file. Repeatable",
+    )
+
+
+def add_opset(parser: Holder) -> None:
+    """Which opset to reach as well."""
+    parser.add_argument(
+        "--opset",
+        action="append",
+        default=[],
+        metavar="N|latest|TARGET|DOMAIN=N",
+        help="also convert to this opset, `latest`, or a target's opset; repeat for other domains",
     )
 
 
@@ -165,8 +198,8 @@ def add_target(parser: Holder) -> None:
     """What has to read it."""
     parser.add_argument(
         "--target",
-        help="replace all that this target lacks, at an opset and an IR version that it reads: a name (see `targets`) "
-        "or a TOML file",
+        help="convert for this target: reach its opset and IR version, and replace operators that it lacks. "
+        "A name (see `opshift targets`) or a TOML file",
     )
 
 
@@ -176,12 +209,11 @@ def add_trying(parser: Holder) -> None:
         "--try",
         action="store_true",
         dest="try_",
-        help="run the result in the target's backend, which has to be installed, and replace what it does not run "
-        "until it agrees with the source, or nothing is left to be tried",
+        help="run the result in the installed backend, and replace what fails until outputs agree with the source",
     )
-    parser.add_argument("--tries", type=int, metavar="N", help="how often at most (default: 40)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="how long at most (default: 300)")
-    parser.add_argument("--learn", metavar="FILE.toml", help="keep what was found, as a target file")
+    parser.add_argument("--tries", type=int, metavar="N", help="with --try: run at most N times (default: 40)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="with --try: stop after S seconds (default: 300)")
+    parser.add_argument("--learn", metavar="FILE.toml", help="with --try: save what was learnt as a target file")
 
 
 def add_report(parser: Holder) -> None:
@@ -189,7 +221,7 @@ def add_report(parser: Holder) -> None:
     parser.add_argument(
         "--report",
         metavar="FILE.html",
-        help="also write what was done and what was seen as one page, which fetches nothing",
+        help="also write an HTML report, one self-contained file",
     )
 
 
@@ -198,13 +230,13 @@ def add_repro(parser: Holder) -> None:
     parser.add_argument(
         "--repro",
         metavar="DIR",
-        help="where the outputs differ, write the smallest models that still do, with inputs, outputs and a command",
+        help="if outputs differ, write the smallest models that still differ, with inputs and a command",
     )
     parser.add_argument(
         "--evidence",
         metavar="FILE",
-        help="write what the proof rests on: digests, engines, each changed part with its bound; `verify` with a file "
-        "that is there proves it again",
+        help="write a JSON record of the proof: digests, engines, each changed part with its tolerance. "
+        "`opshift verify` with an existing record repeats the proof",
     )
 
 
@@ -213,56 +245,59 @@ def add_inputs(parser: Holder) -> None:
     parser.add_argument(
         "--inputs",
         metavar="PATH",
-        help="run on these: a .npz of arrays by name, a .npy for a model of one input, or a folder of input_0.pb and "
-        "so on, or of test_data_set_0 and so on (default: numbers drawn, of sizes that the model runs on)",
+        help="verify on these inputs: a .npz of arrays by name, a .npy for a single input, or a folder "
+        "of input_0.pb, ... or test_data_set_0, ... (default: random inputs)",
     )
     parser.add_argument(
         "--input-shape",
         action="append",
         metavar="NAME:1,3,224,224|DIM=4,DIM=128",
-        help="run on these sizes, of an input or of symbolic dimensions; it changes nothing in the file. Repeatable",
+        help="verify with inputs of these sizes; the file does not change. Repeatable",
     )
     parser.add_argument(
         "--val-range",
         action="append",
         metavar="NAME:[LEAST,LARGEST]",
-        help="draw the numbers of an input from this range; without a name, those of all. Repeatable",
+        help="draw random inputs from this range; without a name, all of them. Repeatable",
     )
-    parser.add_argument("--runs", type=int, metavar="N", help="on how many sets of inputs to run (default: 3)")
-    parser.add_argument("--seed", type=int, metavar="N", help="of what is drawn (default: 0)")
+    parser.add_argument("--runs", type=int, metavar="N", help="verify on N sets of inputs (default: 3)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of random inputs (default: 0)")
     parser.add_argument(
-        "--save-inputs", metavar="PATH", help="keep what both ran on: a .npz, or a folder of test_data_set_0 and so on"
+        "--save-inputs",
+        metavar="PATH",
+        help="save the inputs that were used: a .npz, or a folder of test_data_set_0, ...",
     )
     parser.add_argument(
         "--engine",
         metavar="NAME|NAME,NAME",
-        help="run both in onnxruntime, reference or openvino, or the first in one and the second in another (default: "
-        "onnxruntime, and onnx.reference for what it does not load)",
+        help="run models in onnxruntime, reference or openvino; two names: the first model in one, the "
+        "second in the other (default: onnxruntime; onnx.reference for models that it does not load)",
     )
-    for name, what in (("--rtol", "times the magnitude of the source's element"), ("--atol", "in all")):
+    for name, what in (("--rtol", "relative to the source's value"), ("--atol", "absolute")):
         parser.add_argument(
             name,
             action="append",
             metavar="[OUTPUT:]X",
-            help=f"let an output, or without a name all, differ by X {what}, in the place of the bounds. Repeatable",
+            help=f"let an output (without a name, all) differ by X, {what}, instead of the computed tolerance. "
+            "Repeatable",
         )
 
 
 def add_modernize(parser: Holder) -> None:
     """What is put back."""
     parser.add_argument(
-        "--modernize", action="store_true", help="then put operators in the place of what computes them, as `fold` does"
+        "--modernize", action="store_true", help="then fold nodes into newer operators, as `opshift fold` does"
     )
 
 
 def add_format(parser: Holder) -> None:
     """For whom."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="json is for pipelines")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="json is for scripts")
 
 
 def add_verbose(parser: Holder) -> None:
     """How much of refusals."""
-    parser.add_argument("-v", "--verbose", action="store_true", help="list each refusal, not each kind of them")
+    parser.add_argument("-v", "--verbose", action="store_true", help="list every refusal")
 
 
 def add_working(parser: Holder) -> None:
@@ -272,6 +307,6 @@ def add_working(parser: Holder) -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="list each stage with its time, and each refusal; say on the standard error stream what is being done",
+        help="list every change and refusal, and each stage with its time; show progress on stderr",
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only what went wrong, and JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only errors, and JSON")

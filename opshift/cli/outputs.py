@@ -26,16 +26,16 @@ def output(options: argparse.Namespace, label: str) -> Path:
     """
     if options.in_place:
         if options.output:
-            raise ValueError("--in-place writes to the model itself; give no output")
+            raise ValueError("give --in-place or an output, not both")
         if formats.is_foreign(options.model):
-            raise ValueError("OpenVINO IR becomes ONNX; --in-place would write that over it")
+            raise ValueError("--in-place cannot replace OpenVINO IR by ONNX; give an output")
         return Path(options.model).resolve()
     model = Path(options.model)
     suffix = ".onnx" if formats.is_foreign(model) else model.suffix or ".onnx"
     beside = model.parent / f"{model.stem}.{label}{suffix}"
     found = follow_link(Path(options.output) if options.output else beside)
     if options.output and found.suffix.lower() in _OTHERS:
-        raise ValueError(f"{found}: models are written as ONNX; name a file that ends in .onnx")
+        raise ValueError(f"{found}: opshift writes ONNX; give a file name that ends in .onnx")
     with writing(found):
         _look_for_folder(options.output or str(beside))
         _look_for_folder(str(found))
@@ -43,9 +43,22 @@ def output(options: argparse.Namespace, label: str) -> Path:
     if found.is_dir():
         raise ValueError(f"{found} is a folder; give the path of a file, or --out-dir")
     if there and not found.is_file():
-        raise ValueError(f"{found} is no regular file; give the path of a file")
+        raise ValueError(f"{found} is not a regular file; give the path of a file")
     if there and model.exists() and found.samefile(model):
-        raise ValueError("the output is the input; give another path, or --in-place")
+        raise ValueError("the output is the input: give another path, or --in-place")
+    return found
+
+
+def weights(model: str, output: str) -> Path:
+    """The path of a model without its weights, or with others; raises as `output` does."""
+    found = follow_link(Path(output))
+    with writing(found):
+        _look_for_folder(output)
+        _look_for_folder(str(found))
+    if found.is_dir():
+        raise ValueError(f"{found} is a folder; give the path of a file")
+    if found.exists() and os.path.exists(model) and found.samefile(model):
+        raise ValueError("the output is the input: give another path")
     return found
 
 
@@ -67,4 +80,4 @@ def _look_for_folder(path: str) -> None:
     """Raise where the folder is not there that a file is to lie in, or that a path which ends so means."""
     folder = Path(path) if path.endswith(_SEPARATORS) else Path(path).parent
     if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}")
+        raise FileNotFoundError(errno.ENOENT, f"folder {folder} does not exist")

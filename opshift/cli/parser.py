@@ -11,12 +11,12 @@ from opshift.cli import options
 from opshift.cli.words import COMMAND, Completion, Misuse, Parser, Version
 
 _CODES = (
-    "exit codes: 0 done; 1 a defect of opshift; 2 usage; 3 refused, or no engine can run the model to prove it; 4 the "
-    "outputs differ; 5 the input cannot be read; 6 the output cannot be written; 130 interrupted. Of many models, the "
-    "largest. Nothing is left at the output path unless it is 0."
+    "exit codes: 0 done; 1 a bug in opshift; 2 usage; 3 refused, or not verified; 4 the outputs "
+    "differ; 5 cannot read the input; 6 cannot write the output; 130 interrupted. With several "
+    "models, the largest. The output exists only if it is 0."
 )
 
-_MODELS = ("model", "before", "after")
+_MODELS = ("model", "other", "before", "after")
 _PATHS = (*_MODELS, "paths", "output", "out_dir", "report", "save_inputs", "inputs", "deny", "repro", "learn", "models")
 _SHORT = 200
 """Characters of a path that every system opens as it is."""
@@ -35,13 +35,13 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     if hasattr(options, "paths") and not any(each.startswith("-") for each in unknown):
         options.paths += unknown  # argparse takes paths from one place alone, options may stand between them
     elif unknown:
-        own.unknown(unknown, _verbs(_parser()))
+        own.unknown(unknown, _verbs(_parser()), typed)
     if hasattr(options, "paths"):
         _tell_apart(own, options)
     many = getattr(options, "out_dir", None) is not None
     for path in (*getattr(options, "paths", ()), *(getattr(options, name, None) for name in _MODELS)):
         if path == "" or (path == "-" and many):
-            raise Misuse(f"{path!r} names no file, which each of several models is", own)
+            raise Misuse(f"{path!r} is not a file", own)
     for name in _MODELS:
         if path := getattr(options, name, None):
             setattr(options, name, _single(path, own))
@@ -67,7 +67,7 @@ def _tell_apart(parser: Parser, options: argparse.Namespace) -> None:
     options.model = options.output = None
     if options.out_dir is None:
         if len(options.paths) > 2:
-            raise Misuse("one model and its output, or --out-dir for several models", parser)
+            raise Misuse("give one model and its output, or --out-dir for several models", parser)
         options.model, options.output = [*options.paths, None][:2]
 
 
@@ -88,7 +88,7 @@ def _single(path: str, parser: Parser) -> str:
 
     found = expand_paths([path], folders=False)
     if len(found) > 1:
-        raise Misuse(f"{path} stands for {len(found)} models; name one, or --out-dir for all", parser)
+        raise Misuse(f"{path} matches {len(found)} models; give one, or --out-dir for all", parser)
     return found[0]
 
 
@@ -97,11 +97,11 @@ def _parser(typed: str = "") -> Parser:
     """The parser of all verbs, or of the one that was typed."""
     parser = Parser(
         prog="opshift",
-        description="Move ONNX models between opset versions, up and down, and prove that they compute the same.",
-        epilog=f"{_CODES} `opshift COMMAND --help` tells the options of a command.",
+        description="Convert ONNX models between opset versions, up and down, and prove that they compute the same.",
+        epilog=f"{_CODES} `opshift COMMAND --help` lists the options of a command.",
     )
-    parser.add_argument("--version", action=Version, help="print the versions of opshift and of what it runs on")
-    parser.add_argument("--print-completion", action=Completion, help="print what completes commands in a shell")
+    parser.add_argument("--version", action=Version, help="print the versions of opshift and its dependencies")
+    parser.add_argument("--print-completion", action=Completion, help="print a completion script for a shell")
     verbs = parser.add_subparsers(dest="command", required=True, metavar=COMMAND)
 
     for name in (typed,) if typed else _VERBS:
@@ -112,7 +112,9 @@ def _parser(typed: str = "") -> Parser:
 
 def _usage(verb: str) -> str | None:
     """How a verb of many options is called."""
-    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(("convert", "inline", "fold", "optimize"), "PATH [PATH ...]")
+    named = {"verify": "BEFORE AFTER"} | dict.fromkeys(
+        ("convert", "inline", "fold", "optimize", "extract"), "PATH [PATH ...]"
+    )
     return f"opshift {verb} [options] {named[verb]}" if verb in named else None
 
 
@@ -123,14 +125,14 @@ def _convert(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="N|latest|TARGET|DOMAIN=N",
-        help="the opset to reach, the newest, or that of a target; again for another domain",
+        help="convert to this opset, the latest, or a target's; repeat it for another domain",
     )
     options.add_target(parser)
     parser.add_argument(
         "--quantization",
         metavar="qdq|qoperator",
-        help="write quantized operators on floats between DequantizeLinear and QuantizeLinear, or as QLinearConv and "
-        "QLinearMatMul",
+        help="write quantized operators as DequantizeLinear, float operator, QuantizeLinear (qdq), or "
+        "as QLinearConv and QLinearMatMul (qoperator)",
     )
     options.add_modernize(parser)
     options.add_trying(parser)
@@ -139,14 +141,18 @@ def _convert(parser: argparse.ArgumentParser) -> None:
 
 def _inline(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser)
-    parser.add_argument("--op", action="append", default=[], help="an operator, Name or domain::Name; repeatable")
-    parser.add_argument("--deny", metavar="FILE", help="a file of operators, one a line, or a TOML file with `ops`")
-    parser.add_argument("--domain", help="all operators of this domain, the model's own functions among them")
+    parser.add_argument(
+        "--op", action="append", default=[], help="replace this operator, Name or domain::Name. Repeatable"
+    )
+    parser.add_argument(
+        "--deny", metavar="FILE", help="replace the operators in this file: one a line, or a TOML file with `ops`"
+    )
+    parser.add_argument("--domain", help="replace all operators of this domain, model-local functions included")
     options.add_target(parser)
     parser.add_argument(
         "--portable",
         action="store_true",
-        help="all that is not of the default domain, such as operators of com.microsoft and ai.onnx.ml",
+        help="replace all operators outside the default domain, such as com.microsoft and ai.onnx.ml",
     )
     parser.add_argument("--opset", metavar="N", help="also convert to this opset")
     options.add_modernize(parser)
@@ -160,14 +166,14 @@ def _fold(parser: argparse.ArgumentParser) -> None:
         "--op",
         action="append",
         default=[],
-        help="an operator to recognise, Name or domain::Name; repeatable (default: all that exporters write as one)",
+        help="fold nodes into this operator, Name or domain::Name. Repeatable (default: all that exporters write)",
     )
     parser.add_argument(
         "--opset",
         action="append",
         default=[],
         metavar="N|latest|TARGET|DOMAIN=N",
-        help="convert to this opset first, as `convert --modernize` does; without it, the model keeps its own",
+        help="convert to this opset first (default: keep the model's)",
     )
     options.add_rewriting(parser)
 
@@ -177,39 +183,105 @@ def _optimize(parser: argparse.ArgumentParser) -> None:
     options.add_rewriting(parser, optimizing=False)
 
 
-def _verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", metavar="BEFORE", help="the model that counts as right")
-    parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
-    options.add_set(
-        parser, "give an input of the first model this value; the second one may have a constant in its place"
+def _extract(parser: argparse.ArgumentParser) -> None:
+    options.add_paths(parser)
+    part = parser.add_argument_group("which part")
+    part.add_argument(
+        "--to",
+        action="append",
+        metavar="VALUE|NODE",
+        help="the outputs of the part: values, or nodes for their outputs; * stands for any text. Repeatable (default: "
+        "the outputs of the model)",
     )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--exact", action="store_true", help="only the same values, bit for bit, are equal")
-    how.add_argument("--close", action="store_true", help="other rounding is equal, too (the default)")
+    part.add_argument(
+        "--from",
+        dest="start",
+        action="append",
+        metavar="VALUE|NODE",
+        help="the inputs of the part. Repeatable (default: the inputs of the model)",
+    )
+    part.add_argument("--around", metavar="NODE", help="instead of --from and --to: cut out a node and its neighbours")
+    part.add_argument("--depth", type=int, metavar="N", help="how many nodes away neighbours may be (default: 2)")
+    options.add_opset(parser)
+    options.add_rewriting(parser)
+
+
+def _merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="FIRST", help="the first model")
+    parser.add_argument("other", metavar="SECOND", help="the second model, which reads outputs of the first")
+    parser.add_argument("output", metavar="OUT", help="where to write the joined model")
     parser.add_argument(
-        "--map", action="append", metavar="A=B", help="output or input A of BEFORE is B in AFTER. Repeatable"
+        "--connect",
+        action="append",
+        metavar="OUTPUT=INPUT",
+        help="an output of the first model and the input of the second that reads it, or an input that both share. "
+        "Repeatable (default: equal names, or the only output and the only input)",
+    )
+    options.add_opset(parser)
+    options.add_rewriting(parser)
+
+
+def _strip(parser: argparse.ArgumentParser) -> None:
+    _weights(parser, "the model to share", "where to write it; .gz is compressed")
+    parser.add_argument(
+        "--threshold", type=int, metavar="BYTES", help="the smallest size of weights to remove, in bytes (default: 256)"
+    )
+    options.add_format(parser)
+
+
+def _fill(parser: argparse.ArgumentParser) -> None:
+    _weights(parser, "a model that `strip` wrote", "where to write it")
+    options.add_format(parser)
+
+
+def _weights(parser: argparse.ArgumentParser, what: str, where: str) -> None:
+    parser.add_argument("model", metavar="MODEL", help=what)
+    parser.add_argument("output", metavar="OUT", help=where)
+
+
+def _verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="BEFORE", help="the reference model")
+    parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
+    options.add_set(parser, "set an input of the first model, which may be a constant in the second")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--exact", action="store_true", help="require the same bits")
+    how.add_argument("--close", action="store_true", help="allow other rounding (the default)")
+    parser.add_argument(
+        "--map",
+        action="append",
+        metavar="A=B",
+        help="compare output (or input) A of BEFORE with B of AFTER. Repeatable",
     )
     options.add_inputs(parser)
     options.add_repro(parser)
     options.add_telling(parser)
 
 
+def _diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="BEFORE", help="a model")
+    parser.add_argument("after", metavar="AFTER", help="the model to compare with it")
+    options.add_report(parser)
+    options.add_format(parser)
+
+
 def _inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the model to look at")
-    parser.add_argument("--target", help="show what this target would refuse, and what would be rewritten for it")
-    parser.add_argument("--opset", metavar="N", help="show what would be refused at this opset, and what rewritten")
-    parser.add_argument("--reach", action="store_true", help="try each opset, of a large model, too")
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument("more", nargs="*", metavar="MODEL", help="more models")
+    parser.add_argument("--strict", action="store_true", help="also exit with 3 if the target needs a rewritten model")
+    parser.add_argument("--target", help="show what this target does not support, and what opshift would change for it")
+    parser.add_argument("--opset", metavar="N", help="show what opshift would change, or refuse, to reach this opset")
+    parser.add_argument("--reach", action="store_true", help="try all opsets, even for a large model")
     options.add_format(parser)
     options.add_verbose(parser)
 
 
 def _ledger(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--opset", type=int, metavar="N", help="only the changes at this opset of the installed onnx")
+    parser.add_argument("--opset", type=int, metavar="N", help="show only the changes at this opset")
     parser.add_argument(
-        "--op", action="append", default=[], help="the history of an operator, and the file that tells it; repeatable"
+        "--op", action="append", default=[], help="show the history of an operator, and its source file. Repeatable"
     )
-    parser.add_argument("--markdown", action="store_true", help="the whole table, as it stands in docs/support.md")
-    parser.add_argument("--definitions", action="store_true", help="what operators become: docs/definitions.md")
+    parser.add_argument("--markdown", action="store_true", help="print the whole table, as in docs/support.md")
+    parser.add_argument("--definitions", action="store_true", help="print docs/definitions.md")
 
 
 def _targets(parser: argparse.ArgumentParser) -> None:
@@ -218,20 +290,25 @@ def _targets(parser: argparse.ArgumentParser) -> None:
 
 def _probe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", required=True, help="onnxruntime, openvino, opencv or tract")
-    parser.add_argument("--output", metavar="FILE", help="where to write; without it, to the standard output")
-    parser.add_argument("--models", metavar="FOLDER", help="also try the calls in the models of this folder")
-    parser.add_argument("--op", action="append", default=[], help="only this operator; repeatable")
+    parser.add_argument("--output", metavar="FILE", help="where to write (default: standard output)")
+    parser.add_argument("--models", metavar="FOLDER", help="also test the calls in the models of this folder")
+    parser.add_argument("--op", action="append", default=[], help="test only this operator. Repeatable")
 
 
 _VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "convert": ("convert a model to another opset", _convert),
     "inline": ("replace operators by their definitions", _inline),
-    "fold": ("put operators in the place of the nodes that compute them", _fold),
-    "optimize": ("compute no more what is constant, computed already, or of no effect", _optimize),
-    "verify": ("run two models on the same inputs and compare", _verify),
-    "inspect": ("show what a model consists of and which opsets it can reach", _inspect),
-    "ledger": ("show what is done about each change of each operator", _ledger),
-    "targets": ("list the known targets", _targets),
-    "schema": ("print the JSON Schema of what `--format json` prints", lambda parser: None),
-    "probe": ("find out what an installed backend reads, and write a target file", _probe),
+    "fold": ("fold nodes into the operators that they compute", _fold),
+    "optimize": ("fold constants, and remove nodes that are unused, repeated or without effect", _optimize),
+    "extract": ("cut a part out of a model, of any size", _extract),
+    "merge": ("join two models: outputs of the first become inputs of the second", _merge),
+    "strip": ("remove the weights of a model, to share it in a bug report", _strip),
+    "fill": ("fill a stripped model with random weights", _fill),
+    "verify": ("prove that two models compute the same, or show where they differ", _verify),
+    "diff": ("show the nodes, attributes, weights and types that differ between two models", _diff),
+    "inspect": ("show what is in a model, and which opsets it can reach", _inspect),
+    "ledger": ("show how opshift handles each change of each operator", _ledger),
+    "targets": ("list the targets that opshift knows", _targets),
+    "schema": ("print the JSON Schema of `--format json`", lambda parser: None),
+    "probe": ("test what an installed backend supports, and write a target file", _probe),
 }

@@ -15,7 +15,7 @@ from typing import Any
 from opshift.files.writing import scratch
 from opshift.passes.errors import InvalidModel
 
-_INPUTS = ("model", "before", "after")
+_INPUTS = ("model", "other", "before", "after")
 _STANDARD = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _OPEN = re.compile(r"/dev/stdin|(/dev|/proc/self)/fd/\d+")
 """Files of this process, as a shell names what it gives it: `<(command)`, too."""
@@ -36,21 +36,21 @@ def stand_for_pipes(options: argparse.Namespace) -> Iterator[None]:
         yield
         return
     if sum(getattr(options, name) in _STANDARD for name in given) > 1:
-        raise ValueError("one model alone can come from the standard input")
+        raise ValueError("only one model can be read from standard input")
     if given and getattr(options, "in_place", False):
-        raise ValueError("--in-place writes to a file; this model comes by a pipe")
+        raise ValueError("--in-place needs a file, not a pipe")
     output = sys.stdout
     with scratch() as folder:
         shown = {name: getattr(options, name) for name in given}
         names = {_spool(options, name, folder): _called(path) for name, path in shown.items()}
         if to_standard:
             if output.isatty():
-                raise ValueError("a model is nothing for a terminal to show; let its bytes go to a file or a pipe")
+                raise ValueError("cannot write a model to the terminal; redirect it to a file or a pipe")
             _embed(options)
             options.output = os.path.join(folder, "output.onnx")
-            names[options.output] = "the standard output"
+            names[options.output] = "standard output"
         elif given and hasattr(options, "in_place") and not options.output and options.out_dir is None:
-            raise ValueError("name the output of a model that comes by a pipe")
+            raise ValueError("give an output for a model that is read from a pipe")
         try:
             with redirect_stdout(_Words(sys.stderr if to_standard else output, names)):
                 yield
@@ -88,12 +88,12 @@ def _spool(options: argparse.Namespace, name: str, folder: str) -> str:
 
 
 def _called(path: str) -> str:
-    return "the standard input" if path in _STANDARD else path
+    return "standard input" if path in _STANDARD else path
 
 
 def _embed(options: argparse.Namespace) -> None:
     if options.external_data not in (None, "none"):
-        raise ValueError(f"--external-data {options.external_data} writes files beside the model, which has none")
+        raise ValueError(f"--external-data {options.external_data} needs an output file, not a pipe")
     options.external_data = "none"
 
 

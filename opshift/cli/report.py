@@ -9,11 +9,13 @@ from math import log10
 from typing import Any
 
 from opshift.cli.drawing import Box, drawing
+from opshift.jobs.difference import Difference
 from opshift.jobs.outcome import Outcome, several, verdict
 from opshift.passes.changes import Change, StageReport
 from opshift.passes.errors import grouped
 from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.verification.pieces import Pieces, find_counterparts
+from opshift.passes.model.pieces import Pieces
+from opshift.verification.pieces import find_counterparts
 from opshift.verification.verdict import Verification
 
 _MOST_DRAWN, _MOST_NODES = 24, 14
@@ -78,6 +80,35 @@ def page(outcome: Outcome, source: ModelProto | None, result: ModelProto | None,
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>opshift: {escape(outcome.source)}</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def difference_page(found: Difference, before: ModelProto, after: ModelProto, command: Sequence[str]) -> str:
+    """A page of how two models differ, with drawings of what stands around nodes that do."""
+    pieces = Pieces(before), Pieces(after)
+    drawn = []
+    for pair in found.changed[:_MOST_DRAWN]:
+        about = f"{pair.op} {pair.before}: {'; '.join(pair.how)}"
+        drawn.append(
+            f"<details open><summary>{escape(about)}</summary>{_render_drawing(*pieces, pair.before)}</details>"
+        )
+    for node in [*found.gone, *found.added][: max(_MOST_DRAWN - len(drawn), 0)]:
+        drawn.append(
+            f"<details><summary>{escape(f'{node.op} {node.name}')}</summary>"
+            f"{_render_drawing(*pieces, node.name)}</details>"
+        )
+    parts = [
+        f"<h1>{escape(found.before)} and {escape(found.after)}</h1>",
+        f'<p class="verdict{" bad" if found else ""}">{"they differ" if found else "they are the same"}</p>',
+        *_render_list("What differs", found.lines),
+        *(["<h2>Around the nodes</h2>", *drawn] if drawn else []),
+        f"<h2>Again</h2><pre>{escape(shlex.join(command))}</pre>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>opshift: {escape(found.before)}</title><style>{_STYLE}</style></head>"
         f"<body>{''.join(parts)}</body></html>\n"
     )
 

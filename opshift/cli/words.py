@@ -1,4 +1,4 @@
-"""How the command line takes what is typed: what is misspelt is told with what could be meant."""
+"""The parser of the command line, which suggests a spelling for what it does not know."""
 
 from __future__ import annotations
 
@@ -26,19 +26,73 @@ class Misuse(ValueError):
 COMMAND = "COMMAND"
 MODELS = (".onnx", ".xml")
 _ELSEWHERE = (
-    ("help", "versions are printed by `opshift --version`", "--version -V"),
-    ("paths", "the output is named behind the model, without an option", "-o --out --output --output-path"),
-    ("paths", "models are named without an option", "-i --input --input-model --input-path -m --model"),
-    ("paths", "what stands where a model is written is replaced without it", "-f --force -y --yes --overwrite"),
-    ("opset", "the opset is named by --opset", "--opset-version --target-opset --target-version --to"),
-    ("rtol", "what outputs may differ by is named by --rtol and --atol", "--tolerance --tol --eps"),
-    ("format", "JSON is asked for by --format json", "--json -j"),
-    ("rebatch", "the batch is fixed by --fix-shape or --rebatch", "-b --batch --batch-size"),
-    ("fix_shape", "sizes are fixed by --fix-shape", "--shape --input-shapes --overwrite-input-shape"),
-    ("optimize", "graphs are made smaller by --optimize", "--simplify"),
-    ("no_verify", "nothing is proved with --no-verify", "--skip-verify --no-check --skip-check"),
+    ("help", "use `opshift --version`", "--version -V", None),
+    ("paths", "write the output after the model, without an option", "-o --out --output --output-path", ""),
+    ("paths", "write the model without an option", "-i --input --input-model --input-path -m --model", ""),
+    ("paths", "outputs are overwritten anyway", "-f --force -y --yes --overwrite", ""),
+    ("opset", "use --opset", "--opset-version --target-opset --target-version --to", "--opset"),
+    ("rtol", "use --rtol and --atol", "--tolerance --tol --eps", "--rtol"),
+    ("format", "use --format json", "--json -j", "--format json"),
+    ("rebatch", "use --fix-shape or --rebatch", "-b --batch --batch-size", "--rebatch"),
+    (
+        "fix_shape",
+        "use --fix-shape",
+        "--shape --input-shapes --overwrite-input-shape --override-input-shape",
+        "--fix-shape",
+    ),
+    ("input_shape", "use --input-shape", "--model-check-inputs --test-input-shape", None),
+    ("optimize", "use --optimize", "--simplify", "--optimize"),
+    ("paths", "models are only optimized if you ask for it", "--skip-optimization --skip-fuse-bn --no-optimize", ""),
+    ("no_verify", "use --no-verify", "--skip-verify --no-check --skip-check", "--no-verify"),
+    ("fix_shape", "use --set", "--constant-input --fix-input", "--set"),
+    ("add_output", "use --add-output", "--outputs --mark", "--add-output"),
+    (
+        "external_data",
+        "use --external-data all",
+        "--save-as-external-data",
+        "--external-data all",
+    ),
+    (
+        "types",
+        "half precision is asked for by --types: opshift convert IN OUT --types float16",
+        "--float16 --fp16 --half --to-fp16 --convert-fp16",
+        "--types float16",
+    ),
+    (
+        "types",
+        "element types are asked for by --types: opshift convert IN OUT --types float16",
+        "--dtype --precision --bfloat16 --bf16 --data-type",
+        None,
+    ),
+    (
+        "keep",
+        "inputs and outputs keep their types without it: opshift convert IN OUT --types float16",
+        "--keep-io-types",
+        "",
+    ),
+    (
+        "keep",
+        "operators keep their types by --keep: opshift convert IN OUT --types float16 --keep op:NAME",
+        "--op-block-list --op-types-to-exclude --op-types-block-list",
+        None,
+    ),
+    (
+        "keep",
+        "nodes keep their types by --keep: opshift convert IN OUT --types float16 --keep node:NAME",
+        "--node-block-list --nodes-to-exclude --exclude-nodes",
+        None,
+    ),
+    (
+        "inputs",
+        "real inputs are given by --inputs: opshift convert IN OUT --types float16 --inputs FILE.npz",
+        "--calibration-data --calibration-data-path --calib",
+        "--inputs",
+    ),
 )
-"""What an option of other tools is here: for parsers that know one by that name."""
+"""What an option of other tools is here, for parsers that know one by that name, and what to type in its place.
+
+It is empty for an option that goes, and None where the value means something else.
+"""
 
 
 @cache
@@ -68,37 +122,55 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.endswith(f"required: {COMMAND}"):
-            raise Misuse(f"name what is to be done: {', '.join(_verbs(self))}", self)
+            raise Misuse(f"give a command: {', '.join(_verbs(self))}", self)
         found = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
         if found and found[1].lower().endswith(MODELS):
-            raise Misuse(f"name what is to be done first, such as: {self.prog} convert {found[1]} ...", self)
+            raise Misuse(f"give a command first, such as: {self.prog} convert {found[1]} ...", self)
         if found and message.startswith(f"argument {COMMAND}:"):
             verbs = _verbs(self)
-            likely = hint(found[1], verbs) or f"; {', '.join(verbs)} are known"
+            likely = hint(found[1], verbs) or f"; commands are {', '.join(verbs)}"
             raise Misuse(f"unknown command {found[1]!r}{likely}", self)
         if number := re.fullmatch(r"argument (?:-\w/)?(\S+): invalid int value: (.*)", message):
-            raise Misuse(f"{number[1]} is a whole number, not {number[2]}", self)
+            raise Misuse(f"{number[1]} must be a whole number, not {number[2]}", self)
         if alone := re.fullmatch(r"argument (?:-\w/)?(\S+): expected (?:one|at least one) argument", message):
             value = self._option_string_actions[alone[1]]
             raise Misuse(f"{alone[1]} needs a value: {alone[1]} {value.metavar or value.dest.upper()}", self)
         choices = re.findall(r"[\w-]+", found[2]) if found else []
         raise Misuse(message + (hint(found[1], choices) if found else ""), self)
 
-    def unknown(self, arguments: Sequence[str], verbs: Mapping[str, Parser]) -> NoReturn:
-        """Raise `Misuse` for what no option takes, with the verbs that have such a one."""
+    def unknown(self, arguments: Sequence[str], verbs: Mapping[str, Parser], typed: Sequence[str] = ()) -> NoReturn:
+        """Raise `Misuse` for what no option takes, with the verbs that have such a one, or the line to type."""
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
         if not first.startswith("-"):
-            raise Misuse(f"{first!r} is one argument too many", self)
+            raise Misuse(f"unexpected argument {first!r}", self)
         name = first.partition("=")[0]
         known = {action.dest for action in self._actions}
-        for needed, told, options in _ELSEWHERE:
+        for needed, told, options, instead in _ELSEWHERE:
             if needed in known and name.replace("_", "-") in options.split():
-                raise Misuse(f"unknown argument {name!r}: {told}", self)
+                line = "" if instead is None else _instead(typed, name, instead)
+                raise Misuse(f"unknown argument {name!r}: {told}{line}", self)
         others = [verb for verb, parser in verbs.items() if name in parser._option_string_actions]
         if others:
-            raise Misuse(f"{name} is an option of {', '.join(others)}, and not of {self.prog.rpartition(' ')[2]}", self)
+            raise Misuse(f"{name} is an option of {', '.join(others)}, not of {self.prog.rpartition(' ')[2]}", self)
         own = [option[2:] for option in self._option_string_actions if option.startswith("--")]
         raise Misuse(f"unknown argument {name!r}{hint(name.lstrip('-'), own, '--{}'.format)}", self)
+
+
+def _instead(typed: Sequence[str], name: str, option: str) -> str:
+    """The line to type, with another option in the place of the one that is not known."""
+    if not typed:
+        return ""
+    import shlex
+
+    words = []
+    for word in typed:
+        own, equals, value = word.partition("=")
+        if own != name:
+            words.append(word)
+            continue
+        words += option.split()
+        words += [value] if equals else []
+    return f"\ntype: opshift {shlex.join(words)}"
 
 
 class Version(argparse.Action):
@@ -132,9 +204,14 @@ class Completion(argparse.Action):
     """Prints a script that completes commands, options and files in a shell, and ends."""
 
     def __init__(self, option_strings: Sequence[str], **named: Any):
-        super().__init__(option_strings, **{**named, "dest": argparse.SUPPRESS}, choices=("bash", "zsh"))
+        super().__init__(option_strings, **{**named, "dest": argparse.SUPPRESS}, choices=("bash", "zsh", "fish"))
 
     def __call__(self, parser: argparse.ArgumentParser, _: object, shell: Any, *__: object) -> None:
+        if shell == "fish":
+            from opshift.cli import fish
+
+            print(fish.script(parser), end="")
+            parser.exit()
         try:
             import shtab
         except ImportError:

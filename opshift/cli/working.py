@@ -19,7 +19,8 @@ _SOON = 0.5  # seconds after which a bar is drawn
 @contextmanager
 def working(options: argparse.Namespace) -> Iterator[None]:
     """Tell what is done meanwhile, on the standard error stream."""
-    with _log() if options.verbose else nullcontext() if options.quiet else _draw_bar():
+    verbose, quiet = (getattr(options, name, False) for name in ("verbose", "quiet"))
+    with _log() if verbose else nullcontext() if quiet else _draw_bar():
         yield
 
 

@@ -1,1 +1,1 @@
-"""Bytes on disk: model files, external data, OpenVINO IR, and the wire format below them."""
+"""Bytes on disk: model files, external data, OpenVINO IR, and protobuf's wire format."""

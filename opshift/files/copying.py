@@ -7,9 +7,12 @@ from typing import BinaryIO
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data
+from opshift.passes.model.recoding import recoded
 
 _FALL_BACK = ("EXDEV", "ENOSYS", "EINVAL", "EOPNOTSUPP", "EPERM", "EBADF", "ETXTBSY")
 _CHUNK = 1 << 20
+_NUMBERS = 1 << 22  # bytes of numbers that get another type at a time
+_WIDEST = 8  # bytes of a number
 
 
 def copy_range(source: int, target: int, start: int, end: int) -> None:
@@ -25,7 +28,7 @@ def copy_range(source: int, target: int, start: int, end: int) -> None:
             copy = _by_hand
             continue
         if not done:
-            raise OSError(0, "the file ended while it was copied")
+            raise OSError(0, "the file became shorter while it was copied")
         start += done
 
 
@@ -47,6 +50,23 @@ def _by_hand(source: int, target: int, start: int, count: int) -> int | None:
     data = os.read(source, min(count, _CHUNK))
     write_all(target, data)
     return len(data)
+
+
+def recode(source: int, target: int, found: tensor_data.DataPlace, kind: int) -> None:
+    """Append numbers of one open file to another as such of another type, in pieces.
+
+    Raises:
+        OSError: as the system does, or because the file ends too early.
+    """
+    start, end = found.offset, found.offset + (found.length or 0)
+    while start < end:
+        os.lseek(source, start, os.SEEK_SET)
+        data = os.read(source, min(end - start, _NUMBERS))
+        data = data[: len(data) - len(data) % _WIDEST] if start + len(data) < end else data
+        if not data:
+            raise OSError(0, "the file ended while it was copied")
+        write_all(target, recoded(data, found.source, kind))
+        start += len(data)
 
 
 def write_all(target: int, data: bytes) -> None:

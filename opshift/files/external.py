@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from opshift.files import varints
-from opshift.files.skeletons import ByteRange, Piece
+from opshift.files import skeletons, varints
+from opshift.files.skeletons import ByteRange, Piece, Recoded
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto
 from opshift.passes.model.traversal import Body, bodies, with_nested
+from opshift.passes.records import dataclass
 from opshift.passes.spelling import hint
 
 POLICIES = ("keep", "copy", "all", "none")
+PACK = "pack"  # what lies in other files goes into one; the rest stays where it is
 THRESHOLD = 1024  # bytes; what onnx takes as well
+STRIPPED = "stripped"  # where weights lie that were taken out: there is no such file
+_CHUNK = 1 << 24
 _PAGE = 4096  # readers map data that begin at a page
 
 _INTEGERS, _FLOATS = {TensorProto.INT32, TensorProto.INT64}, {TensorProto.FLOAT}
@@ -30,13 +36,43 @@ Axes and shapes are integers; what these operators read are floats as well.
 Files = dict[str, list[Piece]]
 
 
+@dataclass(frozen=True)
+class Packing:
+    """How data files are written.
+
+    Attributes:
+        threshold: the least size in bytes of a tensor that goes into one.
+        shard: the most bytes of one file; a tensor is not split. None for one file, however large.
+        dedupe: whether equal data are written once.
+    """
+
+    threshold: int = THRESHOLD
+    shard: int | None = None
+    dedupe: bool = False
+
+
+WHOLE_FILE = Packing()
+"""One file of all that is not small."""
+
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+
+
+def size_of(text: str | int) -> int:
+    """A number of bytes, as `2GB` or `500MiB`; raises `ValueError` for what is none."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?b|)", str(text).strip().lower())
+    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if size < 1:
+        raise ValueError(f"{text!r} is not a size, such as 2GB or 500MB")
+    return size
+
+
 def check_policy(policy: str | None, threshold: int) -> None:
     """Raise `ValueError` for what a user asks of external data that has no meaning."""
     if policy not in (None, *POLICIES):
-        likely = hint(policy, POLICIES) or f"; {', '.join(POLICIES)} are known"
+        likely = hint(policy, POLICIES) or f"; supported: {', '.join(POLICIES)}"
         raise ValueError(f"unknown external_data {policy!r}{likely}")
     if not isinstance(threshold, int) or threshold < 0:
-        raise ValueError(f"threshold is 0 or more, not {threshold!r}")
+        raise ValueError(f"threshold must be 0 or more, not {threshold!r}")
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -112,8 +148,41 @@ def _use_slashes(folder: str | os.PathLike[str], location: str) -> str:
     return slashed if os.path.exists(tensor_data.path(folder, slashed)) else ""
 
 
+def relocate(model: ModelProto, folder: str) -> None:
+    """Let a model's tensors refer to where their data lie from a folder further up; `folder` is the way down."""
+    for tensor in tensors(model) if folder != os.curdir else ():
+        if tensor_data.is_stored(tensor):
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = f"{folder.replace(os.sep, '/')}/{entry.value}"
+
+
+def lost(model: ModelProto, folder: str | os.PathLike[str]) -> str:
+    """The first data file that is not there, and what it should hold; empty where all are."""
+    held: dict[str, list[TensorProto]] = {}
+    for tensor in external(model):
+        held.setdefault(tensor_data.place(tensor).location, []).append(tensor)
+    for location, those in held.items():
+        try:
+            if os.path.exists(tensor_data.path(folder, location)):
+                continue
+        except InvalidModel:  # of what is no file
+            continue
+        if location == STRIPPED:
+            return "`opshift strip` removed its weights; `opshift fill` fills in random ones"
+        names = ", ".join(tensor.name for tensor in those[:2]) + (" and others" if len(those) > 2 else "")
+        ends = [tensor_data.place(tensor) for tensor in those]
+        size = max(found.offset + (found.length or tensor_data.nbytes(t)) for found, t in zip(ends, those, strict=True))
+        what = f"{len(those)} tensors" if len(those) > 1 else "1 tensor"
+        return (
+            f"external data {location!r} are not there: {what} ({names}), {size} bytes at least; "
+            f"put the file beside the model"
+        )
+    return ""
+
+
 def arrange(
-    model: ModelProto, folder: Path, output: Path, policy: str | None, threshold: int, *, together: bool = False
+    model: ModelProto, folder: Path, output: Path, policy: str | None, packing: Packing, *, together: bool = False
 ) -> Files:
     """Let a model's tensors refer to where their data will lie, and say what has to be written there.
 
@@ -121,9 +190,10 @@ def arrange(
         model: is changed; its data lie in `folder`.
         output: the path of the model file to write.
         policy: `keep` leaves external data where they are; `copy` copies their files along with the model; `all` puts
-            every tensor of at least `threshold` bytes into one data file, but short vectors from which sizes follow;
-            `none` embeds everything. Without one, data are kept where the output goes to the same folder, and copied
+            every tensor of at least the threshold into data files, but short vectors from which sizes follow; `none`
+            embeds everything. Without one, data are kept where the output goes to the same folder, and copied
             otherwise.
+        packing: how data files are written.
         together: other models' data are copied to the same folder: the files' names begin with the output's name.
 
     Returns:
@@ -133,13 +203,17 @@ def arrange(
         InvalidModel: data are not there, or cannot be kept.
     """
     target = output.parent.resolve()
-    if policy == "all":
-        return _consolidate(model, folder, _data_file(model, output), threshold)
+    same = os.path.realpath(folder) == os.path.realpath(target)
+    if policy != "keep" and not (policy is None and same) and (why := lost(model, folder)):
+        raise InvalidModel(why)
+    if policy != "none" and any(map(tensor_data.was_outside, tensors(model))):  # they have other bytes now
+        policy = "all" if policy == "all" else PACK
+    if policy in ("all", PACK):
+        return _consolidate(model, folder, output, packing, only_external=policy == PACK)
     if policy == "none":
         for tensor in list(external(model)):
             tensor_data.embed(tensor)
         return {}
-    same = os.path.realpath(folder) == os.path.realpath(target)
     if policy == "copy" or (policy is None and not same):
         prefix = f"{output.name}."
         if not together:
@@ -152,13 +226,13 @@ def arrange(
     return {}
 
 
-def _data_file(model: ModelProto, output: Path) -> str:
-    """A name beside the output's; another one where the model's data lie under that name as yet."""
-    taken, name, count = locations(model), f"{output.name}.data", 1
-    while name in taken:
-        count += 1
-        name = f"{output.name}.{count}.data"
-    return name
+def _data_files(model: ModelProto, output: Path) -> Iterator[str]:
+    """Names beside the output's, but for those under which the model's data lie as yet."""
+    taken = set(locations(model))
+    for number in count(1):
+        name = f"{output.name}.{number}.data" if number > 1 else f"{output.name}.data"
+        if name not in taken:
+            yield name
 
 
 def _keep(model: ModelProto, folder: Path, target: Path) -> None:
@@ -195,33 +269,80 @@ def prefix_location(location: str, prefix: str, flavour: ModuleType = os.path) -
     return "/".join([*folders, prefix + name])
 
 
-def _consolidate(model: ModelProto, folder: Path, location: str, threshold: int) -> Files:
-    pieces: list[Piece] = []
-    end = 0
+def _consolidate(
+    model: ModelProto, folder: Path, output: Path, packing: Packing, *, only_external: bool = False
+) -> Files:
+    files, names, threshold = _DataFiles(packing.shard), _data_files(model, output), packing.threshold
+    known: dict[tuple[int, bytes], tuple[str, tensor_data.Range]] = {}
     kinds = _INTEGERS | (_FLOATS if any(n.op_type in _SCALED for b in bodies(model) for n in b.node) else set())
     for tensor, readable in _find_held(model):
+        embedded = tensor_data.is_embedded(tensor)
+        external = tensor_data.is_stored(tensor) and (not embedded or tensor_data.was_outside(tensor))
+        if only_external and not external:
+            continue
         if not tensor_data.is_stored(tensor) and (not readable or tensor.ByteSize() < threshold):
             continue
         piece = _bytes_of(tensor, folder)
-        size = 0 if piece is None else len(piece) if isinstance(piece, bytes) else piece.end - piece.start
-        external = tensor_data.is_stored(tensor) and not tensor_data.is_embedded(tensor)
+        size = 0 if piece is None else skeletons.size_of(piece)
         shown = tensor.data_type in kinds and len(tensor.dims) <= 1 and size < THRESHOLD
         if piece is None or size < threshold or shown or not (readable or external):
-            if external:
+            if external and not embedded:
                 tensor_data.embed(tensor)
             continue
-        gap = -end % _PAGE
-        pieces += [bytes(gap), piece]
+        key = (size, _digest(piece, folder)) if packing.dedupe else (0, b"")
+        place = known.get(key) if packing.dedupe else None
+        place = place or files.append(piece, size, names)
+        known[key] = place
         _forget_data(tensor)
-        tensor_data.refer(tensor, location, (end + gap, end + gap + size))
-        end += gap + size
-    return {location: pieces} if pieces else {}
+        tensor_data.refer(tensor, *place)
+    return files.pieces
+
+
+class _DataFiles:
+    """The data files of a model, each of which begins where the one before is full."""
+
+    def __init__(self, shard: int | None):
+        self.pieces: Files = {}
+        self._shard, self._location, self._end = shard, "", 0
+
+    def append(self, piece: Piece, size: int, names: Iterator[str]) -> tuple[str, tensor_data.Range]:
+        """The place of a piece, which begins at a page."""
+        gap = -self._end % _PAGE
+        full = self._shard is not None and self._end and self._end + gap + size > self._shard
+        if not self._location or full:
+            self._location, self._end, gap = next(names), 0, 0
+            self.pieces[self._location] = []
+        self.pieces[self._location] += [bytes(gap), piece]
+        start = self._end + gap
+        self._end = start + size
+        return self._location, (start, self._end)
+
+
+def _digest(piece: Piece, folder: Path) -> bytes:
+    """What tells the bytes of a piece from others; those of a file are read."""
+    import hashlib  # slow to import
+
+    if isinstance(piece, bytes):
+        return hashlib.sha256(piece).digest()
+    held = hashlib.sha256()
+    first, last = piece.found.offset, piece.found.offset + (piece.found.length or 0)
+    if isinstance(piece, ByteRange):
+        first, last = piece.start, piece.end
+    else:
+        held.update(f"{piece.found.source} as {piece.target}".encode())
+    with tensor_data.opened(folder, piece.found) as file:
+        file.seek(first)
+        for start in range(first, last, _CHUNK):
+            held.update(file.read(min(_CHUNK, last - start)))
+    return held.digest()
 
 
 def _bytes_of(tensor: TensorProto, folder: Path) -> Piece | None:
     """What external data hold of a tensor, unread where it lies in a file in that form; None for texts."""
     if tensor_data.is_stored(tensor):
         found = tensor_data.place(tensor)
+        if found.source:
+            return Recoded(found, tensor_data.nbytes(tensor), tensor.data_type)
         if found.offset or not found.fields:
             length = tensor_data.nbytes(tensor) if found.length is None else found.length
             return ByteRange(found, found.offset, found.offset + length)
@@ -275,7 +396,7 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
         end - start for text in filter(_is_text, tensors(model)) for start, end in tensor_data.place(text).fields
     )
     if texts > MOST:
-        raise InvalidModel(f"texts of {texts} bytes, which cannot be external data; a message holds 2 GB")
+        raise InvalidModel(f"{texts} bytes of strings, which cannot be external; protobuf holds at most 2 GB")
     if aside is not None and _count_bytes(model) > MOST:
         own, model = model, ModelProto()
         model.CopyFrom(own)
@@ -284,14 +405,14 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
                 aside[tensor.name] = held
                 tensor_data.refer(tensor, "aside", None)
         if _count_bytes(model) > MOST:
-            raise InvalidModel("data of nodes and inner graphs are more than the 2 GB that a runtime reads at once")
+            raise InvalidModel("the data in nodes and subgraphs exceeds the 2 GB that protobuf reads")
     made = ModelProto()
     made.CopyFrom(model)
     for tensor in list(tensors(made)):
         if not tensor_data.is_stored(tensor) or not (embedded or tensor_data.is_embedded(tensor)):
             continue
         found = tensor_data.place(tensor)
-        if embedded or not found.offset:
+        if embedded or not found.offset or found.source:
             tensor.CopyFrom(tensor_data.loaded(tensor, folder))
         else:
             tensor_data.refer(tensor, found.location, (found.offset, found.offset + (found.length or 0)))

@@ -39,7 +39,7 @@ _MAGIC = (
     (4, b"ORTM", "a model in onnxruntime's own format (.ort); take the ONNX model that it was made of"),
 )
 _TEXTS = (
-    (("<!doctype html", "<html"), "a web page; the download of the model asked for something, or failed"),
+    (("<!doctype html", "<html"), "a web page: the download failed, or needs a login"),
     (("<?xml", "<net"), "XML; OpenVINO IR is read where the file's name ends in .xml"),
     (
         ("<ir_version", "<\n"),
@@ -65,7 +65,7 @@ def describe_file(head: bytes, name: str = "") -> str:
         if head[offset:].startswith(magic):
             return what
     if not head.strip(b"\0"):
-        return "zeros, as a download that was broken off leaves"
+        return "only zeros, as an interrupted download leaves"
     if head.startswith(b"PK\x03\x04"):
         return _of_zip(head, name)
     if head.startswith(_PICKLES):

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
-from opshift.files import model_file
+from opshift.files import external, model_file
 from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensor_data
 from opshift.passes.model.imports import add_missing, missing
-from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.messages import ModelProto, copy_model
 
 if TYPE_CHECKING:
     import onnx
@@ -78,7 +79,25 @@ def load_model(model: Any) -> tuple[ModelProto, str | None]:
         made = onnx_ir.to_proto(model)
         add_missing(made)
         return made, bridge.folder(model)
-    raise InvalidModel(f"a path, an onnx.ModelProto or an onnx_ir.Model is needed, not {type(model).__name__}")
+    raise InvalidModel(f"give a path, an onnx.ModelProto or an onnx_ir.Model, not {type(model).__name__}")
+
+
+def within(model: ModelProto, folder: str | None) -> ModelProto:
+    """A copy with all data in its message."""
+    made = copy_model(model)
+    for tensor in list(external.tensors(made)):
+        if tensor_data.is_stored(tensor):
+            tensor.CopyFrom(tensor_data.loaded(tensor, folder))
+    return made
+
+
+def as_given(model: ModelProto, *given: Any) -> Any:
+    """A message as what was given: a model of `onnx_ir` where all of these are."""
+    if not all(map(_is_ir, given)):
+        return model
+    import onnx_ir
+
+    return onnx_ir.from_proto(model)
 
 
 def _complete(model: ModelProto) -> ModelProto:

@@ -24,7 +24,7 @@ PathLike = str | os.PathLike[str]
 
 _VENDORS = b"com.m"  # what the names of onnxruntime's domains begin with
 WHOLE = 16 * 1024 * 1024  # bytes: a smaller file is parsed as it is
-OVERWRITES = "it exists and would be overwritten by the model's external data"
+OVERWRITES = "the model's external data would overwrite it"
 MOST = external.MOST  # bytes of a message that protobuf reads
 
 
@@ -145,7 +145,7 @@ def serialize(model: ModelProto) -> bytes:
         return model.SerializeToString()
     except Exception as error:  # protobuf's EncodeError, whose class depends on its implementation
         if model.ByteSize() > MOST:
-            raise InvalidModel("the model has more than 2 GB without its large tensors") from None
+            raise InvalidModel("the model has more than 2 GB even without its large tensors") from None
         raise InvalidModel(f"protobuf cannot write the model: {' '.join(str(error).split())}") from None
 
 
@@ -197,7 +197,7 @@ class Draft:
         model: what to write; where its data go, it is changed to refer to them.
         path: the model file to write.
         folder: where the model's data lie; the source's folder.
-        policy, threshold, together: where data go, see `opshift.files.external.arrange`.
+        policy, packing, together: where data go, see `opshift.files.external.arrange`.
 
     Raises (on entering):
         InvalidModel: data cannot be had or kept, or protobuf cannot write the model.
@@ -211,7 +211,7 @@ class Draft:
         path: PathLike,
         folder: PathLike | None = None,
         policy: str | None = None,
-        threshold: int = external.THRESHOLD,
+        packing: external.Packing = external.WHOLE_FILE,
         *,
         together: bool = False,
     ):
@@ -220,7 +220,7 @@ class Draft:
         self._path = Path(tensor_data.reachable(os.fspath(path)))
         self._folder = Path(folder) if folder is not None else self._path.parent
         self._policy = policy
-        self._threshold = threshold
+        self._packing = packing
         self._together = together
         self._temporary: list[Path] = []
         self._pending: list[tuple[Path, Path]] = []
@@ -286,7 +286,7 @@ class Draft:
         data, files = serialize(self._model), external.Files()
         if self._policy is not None or b"location" in data:
             files = external.arrange(
-                self._model, self._folder, self._path, self._policy, self._threshold, together=self._together
+                self._model, self._folder, self._path, self._policy, self._packing, together=self._together
             )
             data = serialize(self._model)
         for location, pieces in files.items():
@@ -306,7 +306,7 @@ class Draft:
         self.size = skeletons.length_of(pieces)
         if self._policy == "none" and self.size > MOST:
             raise ValueError(
-                f"with its data the model has {self.size} bytes, and protobuf reads 2 GB; try --external-data all"
+                f"with its data the model has {self.size} bytes; protobuf reads at most 2 GB; try --external-data all"
             )
         self._fill(self._path, pieces)
 
@@ -322,6 +322,8 @@ class Draft:
             for piece in pieces:
                 if isinstance(piece, bytes):
                     copying.write_all(target.fileno(), piece)
+                elif isinstance(piece, skeletons.Recoded):
+                    copying.recode(sources.open(piece.found), target.fileno(), piece.found, piece.target)
                 else:
                     copying.copy_range(sources.open(piece.found), target.fileno(), piece.start, piece.end)
 

@@ -62,7 +62,15 @@ class ByteRange(NamedTuple):
     end: int
 
 
-Piece = bytes | ByteRange
+class Recoded(NamedTuple):
+    """Numbers in a file, of which only the place is known, and that get another type on the way."""
+
+    found: tensor_data.DataPlace
+    size: int
+    target: int
+
+
+Piece = bytes | ByteRange | Recoded
 
 
 # --- out of a file ------------------------------------------------------------------------------------------
@@ -88,7 +96,7 @@ def skeleton(data: Buffer, location: str, stamp: str, large: int = LARGE) -> byt
 def check_reserved(data: bytes, references: int = 0) -> None:
     """Raise `Malformed` for a model that passes off references as made here."""
     if data.count(_RESERVED) != references:
-        raise Malformed(f"it holds the text {tensor_data.FIELDS!r}, which is reserved")
+        raise Malformed(f"it contains the reserved text {tensor_data.FIELDS!r}")
 
 
 class _Thinning:
@@ -213,7 +221,14 @@ def whole(data: bytes) -> list[Piece]:
 
 def length_of(pieces: list[Piece]) -> int:
     """How many bytes they are in a file."""
-    return sum(len(piece) if isinstance(piece, bytes) else piece.end - piece.start for piece in pieces)
+    return sum(map(size_of, pieces))
+
+
+def size_of(piece: Piece) -> int:
+    """How many bytes a piece is in a file."""
+    if isinstance(piece, ByteRange):
+        return piece.end - piece.start
+    return piece.size if isinstance(piece, Recoded) else len(piece)
 
 
 def _grow(data: bytes, pos: int, end: int, kind: Descriptor, spots: list[int], pieces: list[Piece]) -> None:
@@ -248,6 +263,9 @@ def _with_data(data: bytes) -> list[Piece]:
     head = tensor.SerializeToString()
     if found.fields:
         return [head, *(ByteRange(found, start, end) for start, end in found.fields)]
+    if found.source:
+        whole = tensor_data.nbytes(tensor)
+        return [head, encoded(_RAW << 3 | BYTES) + encoded(whole), Recoded(found, whole, tensor.data_type)]
     size = found.length or 0  # external data that are to be embedded
     tag = encoded(_RAW << 3 | BYTES) + encoded(size)
     return [head, tag, ByteRange(found, found.offset, found.offset + size)]

@@ -14,8 +14,8 @@ from opshift.passes.model.messages import ModelProto, TensorProto
 
 LEVELS = 100  # of messages inside messages: protobuf reads no more
 VARINT, FIXED64, BYTES, START, END, FIXED32 = range(6)
-TOO_DEEP = f"it is nested deeper than the {LEVELS} levels of messages that protobuf reads"
-TRUNCATED = "it ends in the middle of a field, as what was not copied to its end does"
+TOO_DEEP = f"it is nested deeper than {LEVELS} levels, which protobuf does not read"
+TRUNCATED = "it ends in the middle of a field: the file is truncated"
 
 MODEL = cast(Descriptor, ModelProto.DESCRIPTOR)
 TENSOR = TensorProto.DESCRIPTOR
@@ -79,7 +79,7 @@ def _skip(data: Buffer, pos: int, tag: int) -> int:
     """Behind the value of a field."""
     wire = tag & 7
     if tag < 8:
-        raise Malformed("there is no field of number 0")
+        raise Malformed("a field has number 0")
     if wire == VARINT:
         return varint(data, pos)[1]
     if wire == FIXED64:

@@ -1,1 +1,1 @@
-"""One file or many, from path to path: rewrite, prove, write, and the exit code that it stands for."""
+"""Convert one file or many: read, apply a goal, prove, write, and choose the exit code."""

@@ -1,4 +1,4 @@
-"""What to try where a model is refused: each piece of advice has been tried, and does what it says."""
+"""Find what to try after a refusal: each hint was tried and works."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _SIZES = (3, 5, 7, 11, 13, 17, 19, 23)  # one for each dimension: what holds of 
 
 
 def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, folder: str | None) -> tuple[str, ...]:
-    """What leads on where `result` is a refusal, each in some words that follow "try"."""
+    """Find hints for a refused model that work, as phrases that follow "try": `--opset 14`, `--target x-2`, fixed
+    sizes.
+    """
     found: list[str] = []
     if nearest is not None and nearest != opsets(source).get(""):
         found.append(f"--opset {nearest}")
@@ -39,7 +41,7 @@ def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, 
 
 
 def _releases(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
-    """The first later release of the backend that can read what the model becomes."""
+    """Find the first later release of the backend that the model can be converted for."""
     if goal.backend is None:
         return
     for release in _later(goal.backend):
@@ -59,7 +61,7 @@ def _later(backend: Backend) -> Iterator[Backend]:
 
 
 def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
-    """Numbers for the dimensions of the inputs that have none, where those are what is missing."""
+    """Suggest fixed sizes if the model converts with its dynamic dimensions fixed."""
     model = ModelProto()
     model.CopyFrom(source)
     sizes: dict[str, int] = {}

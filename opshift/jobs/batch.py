@@ -1,4 +1,4 @@
-"""Many models into one folder: one after the other, or several at once, on one machine or many."""
+"""Convert many models into one folder: one by one, in processes, or on a cluster."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement, check_quantization
+from opshift.passes.inputs.ends import Names, ends_of
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import Values
 from opshift.passes.inputs.wanted import wanted as fixed
@@ -37,7 +38,7 @@ Placed = Generator[tuple[int, "FileResult"], None, None]
 
 @dataclass(frozen=True)
 class FileResult:
-    """What became of one model.
+    """The result for one model.
 
     Attributes:
         source: the path or URL that was read.
@@ -57,7 +58,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One model, where it goes and how; both can be URLs. What comes and goes lies in `scratch` where that is there."""
+    """One model, its output and its options. URLs are copied through the folder `scratch`."""
 
     source: str
     output: str
@@ -83,6 +84,8 @@ def convert_files(
     verify: bool = True,
     external_data: str | None = None,
     threshold: int = external.THRESHOLD,
+    shard: int | str | None = None,
+    dedupe: bool = False,
     inputs: Inputs | None = None,
     input_shape: Sizes | None = None,
     val_range: Ranges | None = None,
@@ -96,6 +99,9 @@ def convert_files(
     set: Values | None = None,
     rebatch: int | str | None = None,
     annotate: bool = False,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     quantization: str | None = None,
     zipmap: str | None = None,
     map: str | None = None,
@@ -121,6 +127,8 @@ def convert_files(
             `"all"` puts all large tensors into one data file, `"none"` embeds everything. Without it, data stay where
             they are for an output in the same folder and are copied otherwise.
         threshold: the least size, in bytes, of a tensor that `"all"` puts into the data file.
+        shard: with `"all"`, the most bytes of a data file, such as `"2GB"`; what is more goes into another one.
+        dedupe: with `"all"`, write equal weights once.
         inputs: what both forms of each run on, as for `verify`.
         input_shape: as for `verify`.
         val_range: as for `verify`.
@@ -134,6 +142,9 @@ def convert_files(
         set: as for `convert_version`.
         rebatch: as for `convert_version`.
         annotate: as for `convert_version`.
+        rename: as for `convert_version`.
+        add_output: as for `convert_version`.
+        drop_output: as for `convert_version`.
         quantization: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
@@ -148,6 +159,7 @@ def convert_files(
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=check_quantization(quantization))
     held = fixed(fix_shape, set)
+    ends = ends_of(rename, add_output, drop_output)
     goal = goals.versions(
         target,
         ir_version,
@@ -155,35 +167,39 @@ def convert_files(
         held,
         rebatch,
         annotate=annotate,
+        ends=ends,
         zipmap=zipmap,
         maps=map,
         interface=interface,
     )
     external.check_policy(external_data, threshold)
     given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
-    manner = Manner(external_data, threshold, verify, wanted=given)
+    if (shard is not None or dedupe) and external_data != "all":
+        raise ValueError('shard and dedupe are of no effect without external_data="all"')
+    packing = external.Packing(threshold, None if shard is None else external.size_of(shard), dedupe=dedupe)
+    manner = Manner(external_data, packing, verify, wanted=given)
     with heard(progress):
         named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
         return run(arrange([os.fspath(path) for path in named], os.fspath(out_dir), goal, manner), jobs, backend)
 
 
 def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> list[BatchJob]:
-    """What is to be done, each model under its own name in `out_dir`.
+    """Plan the outputs: each model under its own name in `out_dir`.
 
     Raises:
         ValueError: two models would be written to one place, or one to a place where another is read.
     """
     sources = urls.expand_paths(paths)
     if not sources:
-        raise ValueError("name the models")
+        raise ValueError("give models")
     folder = urls.local(out_dir)
     if not urls.is_url(folder) and os.path.exists(folder) and not os.path.isdir(folder):
-        raise ValueError(f"{folder} is no folder")
+        raise ValueError(f"{folder} is not a folder")
     taken: dict[str, str] = {}
     for source in sources:
         name = _target(source)
         if not name:
-            raise ValueError(f"{source} is no file")
+            raise ValueError(f"{source} is not a file")
         if (other := taken.get(urls.fold_case(name))) is not None:
             raise ValueError(f"{other} and {source} would both be written to {urls.join(folder, name)}")
         taken[urls.fold_case(name)] = source
@@ -191,7 +207,7 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         head = name.rpartition(".")[0]
         while head:
             if head in taken:
-                raise ValueError(f"{source} has a name that data of {taken[head]} could have; convert it elsewhere")
+                raise ValueError(f"the external data of {taken[head]} could overwrite {source}; use another folder")
             head = head.rpartition(".")[0]
     inputs = {_identity(source): source for source in sources}
     manner = replace(manner, together=True)
@@ -201,9 +217,9 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         if (read := inputs.get(_identity(job.output))) is not None:
             raise ValueError(f"the output {job.output} is the input {read}; give another folder")
         if (first := written.setdefault(_identity(job.output), job)) is not job:
-            raise ValueError(f"{first.output} and {job.output} are one file; give another folder")
+            raise ValueError(f"{first.output} and {job.output} are the same file; give another folder")
         if not urls.is_url(job.output) and os.path.exists(job.output) and not os.path.isfile(job.output):
-            raise ValueError(f"{job.output} is no regular file; give another folder")
+            raise ValueError(f"{job.output} is not a regular file; give another folder")
     return jobs
 
 
@@ -212,7 +228,7 @@ def _name(source: str) -> str:
 
 
 def _target(source: str) -> str:
-    """The name of what is made of a model; OpenVINO IR becomes ONNX."""
+    """Name the output of a model; OpenVINO IR becomes ONNX."""
     name = _name(source)
     return f"{formats.without_suffix(name)}.onnx" if formats.is_foreign(name) else name
 
@@ -224,13 +240,13 @@ def _identity(path: str) -> str:
 def run(
     jobs: Sequence[BatchJob], workers: int | None = None, backend: str | None = None, advance: Advance | None = None
 ) -> list[FileResult]:
-    """Do all jobs; `advance` is told each result as it comes, with the count of those that are there.
+    """Do all jobs; `advance` gets each result as it comes, with the count so far.
 
     Raises:
         ValueError: joblib or what it needs is not installed, or there is no such backend.
     """
     if workers == 0 or (workers is not None and workers < -1):
-        raise ValueError("jobs is 1 or more, or -1 for all cores")
+        raise ValueError("jobs must be 1 or more, or -1 for all cores")
     several = backend is not None or (workers not in (None, 1) and len(jobs) > 1)
     found: dict[int, FileResult] = {}
     with ExitStack() as stack:
@@ -249,7 +265,7 @@ def run(
 
 @contextmanager
 def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
-    """The folder that all write to, made if need be; `sweep` for processes that may end in the middle of their work."""
+    """Create the output folder, and remove leftovers of processes that died."""
     folder = Path(jobs[0].output).parent
     if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
         yield
@@ -268,7 +284,7 @@ def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
 
 
 def do(job: BatchJob) -> FileResult:
-    """One job, wherever it runs; whatever goes wrong is its result."""
+    """Do one job; an error of any kind becomes its result."""
     try:
         if job.manner.verify:
             from opshift.verification import engines
@@ -309,7 +325,7 @@ def _why(outcome: Outcome) -> str:
 
 
 def _several(jobs: Sequence[BatchJob], workers: int | None, backend: str | None) -> Placed:
-    """Results with their places, as they come."""
+    """Run jobs at the same time; yields results with their places, as they come."""
     if backend == "dask":
         yield from _on_cluster(jobs)
         return
@@ -333,7 +349,7 @@ def _several(jobs: Sequence[BatchJob], workers: int | None, backend: str | None)
 
 
 def _in_processes(jobs: Sequence[BatchJob], workers: int | None) -> Placed:
-    """Run jobs in processes of this machine, at most one for each core."""
+    """Run jobs in processes of this machine, at most one a core."""
     from opshift.verification import engines, isolation  # slow to import
 
     count = cores() if workers in (None, -1) else min(workers, cores())
@@ -344,7 +360,7 @@ def _in_processes(jobs: Sequence[BatchJob], workers: int | None) -> Placed:
 
 
 def cores() -> int:
-    """How many processes can run at the same time; a container may have a part of the machine."""
+    """Count the cores that this process may use; a container may have only some."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
@@ -354,7 +370,7 @@ def cores() -> int:
 
 def _report_death(job: BatchJob, ended: Ended | None = None) -> FileResult:
     full = ended is not None and ended.full
-    why = str(ended) if full else "the process that worked on it died of it"
+    why = str(ended) if full else "its worker process crashed"
     return FileResult(job.source, "", UNREADABLE, why)
 
 
@@ -363,7 +379,7 @@ def _run_placed(place: int, job: BatchJob) -> tuple[int, FileResult]:
 
 
 def _on_cluster(jobs: Sequence[BatchJob]) -> Placed:
-    """The same on Dask, asked without joblib, which waits forever for a task whose workers died."""
+    """Run jobs on Dask directly, because joblib waits forever for a task whose worker died."""
     try:
         import distributed
     except ImportError:
@@ -390,5 +406,5 @@ def _on_cluster(jobs: Sequence[BatchJob]) -> Placed:
 
 
 def _absolute(path: str) -> str:
-    """For a worker, whose working directory is another."""
+    """Make a path absolute, for workers in other directories."""
     return path if urls.is_url(path) else os.path.abspath(path)

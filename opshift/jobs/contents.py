@@ -1,4 +1,4 @@
-"""What a model file holds: what goes in and comes out, weights by type, and the files that its data lie in."""
+"""Describe a model file: inputs, outputs, weights by type, data files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opshift.files import external
 from opshift.jobs.outcome import text
+from opshift.jobs.readers import rare_operators
 from opshift.passes.model import tensor_data
 from opshift.passes.model.messages import ModelProto, TypeProto, ValueInfoProto
 from opshift.passes.model.traversal import bodies
@@ -17,11 +18,12 @@ from opshift.passes.model.types import ELEMENTS, dims_of, elem_type_of, has_shap
 
 if TYPE_CHECKING:
     from opshift.passes.operators.shared.classical.described import Trees
+    from opshift.passes.types.door import WideIntegers
 
 
 @dataclass(frozen=True)
 class WeightTotals:
-    """The tensors of one element type: how many, and how many elements and bytes all have."""
+    """The tensors of one element type: their number, elements and bytes."""
 
     tensors: int = 0
     elements: int = 0
@@ -30,26 +32,32 @@ class WeightTotals:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a model file holds.
+    """The contents of a model file.
 
     Attributes:
+        producer: what wrote the model, with its version.
         inputs, outputs: their types with shapes, by name; inputs that an initializer stands for are left out.
         weights: by the name of their element type, the largest first.
         files: the size in bytes of each file with external data, by location; None for one that is not there.
         size: bytes of all files together, as far as they are there.
         trees: what each tree ensemble consists of, by the name of its node.
+        int64: what reads int64, and why it would stay; None where nothing does.
+        rare: the operators that many runtimes lack, and how many do.
     """
 
+    producer: str
     inputs: dict[str, str]
     outputs: dict[str, str]
     weights: dict[str, WeightTotals]
     files: dict[str, int | None]
     size: int
     trees: dict[str, Trees]
+    int64: WideIntegers | None
+    rare: dict[str, int]
 
 
 def contents(model: ModelProto, size: int, folder: str) -> Contents:
-    """What a model in a file of `size` bytes holds, whose external data lie in `folder`."""
+    """Describe a model; `size` is that of its file, `folder` where external data lie."""
     initialized = {tensor.name for tensor in model.graph.initializer}
     found: dict[str, WeightTotals] = {}
     places: dict[str, int | None] = {}
@@ -64,13 +72,23 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
                 path = tensor_data.path(folder, location)
                 places[location] = os.path.getsize(path) if os.path.exists(path) else None
     return Contents(
+        " ".join(filter(None, [text(model.producer_name), text(model.producer_version)])),
         _named(value for value in model.graph.input if value.name not in initialized),
         _named(model.graph.output),
         dict(sorted(found.items(), key=lambda item: -item[1].bytes)),
         places,
         size + sum(filter(None, places.values())),
         _trees(model),
+        _int64(model, folder),
+        rare_operators(model),
     )
+
+
+def _int64(model: ModelProto, folder: str) -> WideIntegers | None:
+    """What reads int64; of training graphs nobody asks."""
+    from opshift.passes.types.door import describe_int64
+
+    return describe_int64(model, folder)
 
 
 def _trees(model: ModelProto) -> dict[str, Trees]:
@@ -91,7 +109,7 @@ def _named(values: Iterable[ValueInfoProto]) -> dict[str, str]:
 
 
 def _spell_type(kind: TypeProto) -> str:
-    """A type as ONNX text has it, such as `float[N,3]`; without brackets, nobody knows the rank."""
+    """Write a type as ONNX text does, such as `float[N,3]`; without brackets, the rank is unknown."""
     if kind.WhichOneof("value") != "tensor_type":
         return type_text(kind) or "unknown"
     element = ELEMENTS[elem_type_of(kind)].name if elem_type_of(kind) in ELEMENTS else "unknown"

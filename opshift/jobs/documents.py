@@ -1,4 +1,4 @@
-"""What a program is told: JSON documents, all of them made here."""
+"""Make the JSON documents of `--format json`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opshift.jobs.batch import FileResult
     from opshift.jobs.contents import Contents
     from opshift.jobs.fates import Fates
+    from opshift.jobs.readers import Readers
     from opshift.passes.backends.door import Backend
     from opshift.passes.changes import Result
     from opshift.passes.errors import Refusal
@@ -27,18 +28,18 @@ VERSION = "opshift/1"
 
 
 def schema_file() -> Path:
-    """The JSON Schema of all documents."""
+    """The path of the JSON Schema."""
     return Path(__file__).with_name(f"{VERSION.replace('/', '-')}.json")
 
 
 def render_document(command: str, document: Mapping[str, Any]) -> str:
-    """A document as text, headed by its schema and the verb that it is of."""
+    """Write a document as text, with its schema and the command."""
     held = {"schema": VERSION, "command": command, **document}
     return json.dumps(_finite(held), indent=2, default=text, allow_nan=False)
 
 
 def _finite(held: Any) -> Any:
-    """The same without the numbers that JSON does not have."""
+    """Replace numbers that JSON does not have by null."""
     if isinstance(held, float):
         return held if isfinite(held) else None
     if isinstance(held, Mapping):
@@ -47,18 +48,21 @@ def _finite(held: Any) -> Any:
 
 
 def failure(code: int, lines: Sequence[str]) -> dict[str, Any]:
-    """Why a command came to no result: its exit code, the name of that, and what a person is told."""
+    """Describe an error: exit code, its name, and the message."""
     return {"error": {"code": code, "kind": NAMES[code], "message": "\n".join(lines)}}
 
 
 def of_result(result: FileResult) -> dict[str, Any]:
-    """One model of many: the document of a single one, with its exit code and why it failed."""
+    """Describe one of many models, with its exit code and the reason for a failure."""
     held = {"source": result.source, "output": ""} if result.outcome is None else as_facts(result.outcome)
     return {**held, "code": result.code, "why": result.why}
 
 
+_PARTS = ("boundary", "found", "supported", "fix")  # of a refusal, beside its fields
+
+
 def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
-    """What became of a model, or what a target thinks of it; refusals carry their boundary."""
+    """Describe the outcome of a conversion, or what a target supports of a model."""
     found: dict[str, Any] = asdict(held)
     found["changes"] = [change._asdict() for change in held.changes]
     if isinstance(held, Outcome):
@@ -66,25 +70,30 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
     for key in ("obstacles", "refusals", "needs", "stays", "unread"):
         if key in found:
             rows: tuple[Refusal, ...] = getattr(held, key)
-            found[key] = [
-                {**asdict(r), "boundary": r.boundary, "found": r.found, "possible": r.possible, "text": str(r)}
-                for r in rows
-            ]
+            found[key] = [{**asdict(r), **{part: getattr(r, part) for part in _PARTS}, "text": str(r)} for r in rows]
     return found
 
 
-def of_inspection(found: FileFacts, held: Contents, of: Fates, reach: Mapping[int, Result]) -> dict[str, Any]:
-    """What a model consists of, and which opsets it can reach, as far as they were tried."""
+def of_inspection(
+    found: FileFacts, held: Contents, of: Fates, reach: Mapping[int, Result], read: Readers | None = None
+) -> dict[str, Any]:
+    """Describe a model, and which opsets it can reach, as far as they were tried."""
     reached = {
         str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}
         for opset, result in reach.items()
     }
     vendors = {op: asdict(fate) for op, fate in of.items()}
-    return {**asdict(found), "contents": asdict(held), "vendors": vendors, "reach": reached}
+    return {
+        **asdict(found),
+        "contents": asdict(held),
+        "vendors": vendors,
+        "reach": reached,
+        "readers": read and asdict(read),
+    }
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:
-    """A target; operators are spelled as in target files."""
+    """Describe a target, in the terms of target files."""
     found = {key: getattr(backend, key) for key in ("name", "opset", "ir_version", "ml_opset", "source")}
     missing = sorted(backend.missing("", backend.opset or schemas.latest()))
     return {

@@ -1,4 +1,4 @@
-"""Writes the evidence of a proof to a file, and compares it with a proof made again."""
+"""Write the evidence of a proof (`--evidence`), and compare it with a new proof."""
 
 from __future__ import annotations
 
@@ -70,29 +70,29 @@ def write(
 
 
 def read_evidence(path: str) -> dict[str, Any]:
-    """The evidence in a file; raises `ValueError` for a file that holds none."""
+    """Read an evidence file; raises `ValueError` for any other file."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         found["models"]["before"], found["how"]["grade"], found["regions"]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} is no evidence that opshift wrote") from None
+        raise ValueError(f"{path} is not an evidence file of opshift") from None
     assert isinstance(found, dict)
     return found
 
 
 def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
-    """Which model is not the one that the evidence speaks of; empty where both are."""
+    """Say which model is not the one of the evidence, by digest; empty if both are."""
     for role, path in (("before", before), ("after", after)):
         if digests(path) != evidence["models"][role]:
-            return f"{path} is not the model that the evidence speaks of"
+            return f"{path} is not the model of this evidence"
     return ""
 
 
 def compare_proofs(evidence: dict[str, Any], found: Verification) -> list[str]:
-    """Compare the evidence with a proof made again: a line for each difference, none if it holds."""
+    """Compare the evidence with a new proof; one line for each difference."""
     said = []
     if found.status != evidence["status"]:
-        said.append(f"the proof says {found.status}, the evidence {evidence['status']}")
+        said.append(f"now {found.status}, in the evidence {evidence['status']}")
     known = {_rule(asdict(region)): region.status for region in found.regions}
     for region in evidence["regions"]:
         status = known.get(_rule(region))
@@ -103,7 +103,7 @@ def compare_proofs(evidence: dict[str, Any], found: Verification) -> list[str]:
 
 
 def digests(path: str) -> dict[str, str]:
-    """The SHA-256 of a model file, and of each file of its external data."""
+    """Compute the SHA-256 of a model file and of its external data files."""
     found = {"": _digest(path)}
     model = model_file.read(path)
     folder = str(Path(path).resolve().parent)
@@ -125,7 +125,7 @@ def _rule(region: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _version(package: str) -> str:
-    """The version of a package; empty where it is not installed."""
+    """The installed version of a package; empty if it is missing."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -135,5 +135,5 @@ def _version(package: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy as numbers of JSON."""
+    """Convert numpy numbers to JSON numbers."""
     return value.item() if hasattr(value, "item") else str(value)

@@ -1,8 +1,8 @@
-"""What a command ends with: the exit codes, and what an error means to a user.
+"""The exit codes, and what an error means to a user.
 
-0 done; 1 a defect of opshift itself; 2 usage; 3 refused: it cannot be converted, or no engine can run it; 4 converted,
-but the outputs differ; 5 unreadable or invalid input; 6 the output cannot be written; 130 interrupted; 141 nobody
-reads what is printed. Nothing is left at the output path unless it is 0. Of many models, the largest code counts.
+0 done; 1 a bug in opshift; 2 usage; 3 refused, or not verified; 4 the outputs differ; 5 unreadable or invalid input; 6
+the output cannot be written; 130 interrupted; 141 nobody reads what is printed. The output exists only if it is 0. With
+several models, the largest code counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAMES = {
 
 
 def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
-    """What an error means to a user who asked for something about these models: the exit code, and what to say."""
+    """Map an error to an exit code and the lines to print."""
     from opshift.files.writing import CannotWrite
     from opshift.passes.errors import InvalidModel, Refused
 
@@ -44,7 +44,7 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
         or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
         or _is_full(error)
     ):
-        return UNREADABLE, ["the memory does not suffice for this model"]
+        return UNREADABLE, ["not enough memory for this model"]
     if isinstance(error, OSError):
         return UNREADABLE, [f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")]
     if isinstance(error, ImportError) and not (error.name or "opshift").startswith("opshift"):
@@ -53,20 +53,20 @@ def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
         return UNREADABLE, ["the model is nested too deeply"]
     if any(map(_is_damaged, models)):
         return UNREADABLE, [_NO_TEXT]
-    return DEFECT, [f"a defect of opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows where)"]
+    return DEFECT, [f"a bug in opshift: {type(error).__name__}: {error} (OPSHIFT_DEBUG=1 shows the traceback)"]
 
 
 def _is_full(error: Exception) -> bool:
-    """Whether there is no memory for a compiled module."""
+    """Whether there was no memory to load a compiled module."""
     return isinstance(error, ImportError) and any(why in str(error) for why in _FULL)
 
 
 _FULL = ("failed to map segment", "Cannot allocate memory", "cannot allocate memory", "paging file is too small")
-_NO_TEXT = "the model holds names that are not UTF-8"
+_NO_TEXT = "the model has names that are not UTF-8"
 
 
 def _is_damaged(model: str) -> bool:
-    """Whether names are not UTF-8. Only looked at once something went wrong: it takes long for a large model."""
+    """Whether names are not UTF-8. Only called after an error, as it is slow for a large model."""
     from opshift.files import model_file
 
     try:
@@ -76,7 +76,7 @@ def _is_damaged(model: str) -> bool:
 
 
 def code_of(found: Verification | None) -> int:
-    """The exit code that a verification stands for."""
+    """Map the answer of a verification to an exit code."""
     if found is None or found.equal:
         return DONE
     return DIFFERENT if found.status == "different" else REFUSED

@@ -1,4 +1,4 @@
-"""What would become of the operators of a model that are not ONNX's."""
+"""Say what `--portable` would do to vendor operators, for `opshift inspect`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from opshift.passes.model.validity import is_theirs
 
 @dataclass(frozen=True)
 class Fate:
-    """How often an operator is called; the sentence of its definition, or why a call would stay as it is."""
+    """How often a vendor operator is called, and what replaces it, or why it stays."""
 
     count: int
     becomes: str
     stays: str
 
     def __str__(self) -> str:
-        return f"becomes {self.becomes}" if self.becomes else f"stays: {self.stays}"
+        return f"--portable: {self.becomes}" if self.becomes else f"stays: {self.stays}"
 
 
 Fates = Mapping[str, Fate]
@@ -31,7 +31,7 @@ Fates = Mapping[str, Fate]
 
 
 def fates(model: ModelProto, folder: str | None) -> Fates:
-    """The operators that are neither ONNX's nor functions of the model, as its portable form would have them."""
+    """Find what `--portable` would do to each operator that is neither ONNX's nor a function of the model."""
     opset, calls = opsets(model).get("", 1), census([*model.functions, model.graph])[1]
     foreign = find_foreign_operators(model)
     held = {op for op in calls if (default_domain(op[0]), op[1]) in foreign or is_theirs(*op, opset)}

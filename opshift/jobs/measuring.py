@@ -280,7 +280,7 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
     except EngineError:
         return ""
     share = max(map(_share, before, after), default=0.0)
-    return f"{share:.1%} of its choices fall otherwise" if share > _CHOICES else ""
+    return f"{share:.1%} of its decisions change" if share > _CHOICES else ""
 
 
 def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
@@ -450,7 +450,7 @@ def deviation(name: str, expected: Any, actual: Any, allowed: float) -> Deviatio
     alike = (one == other) | (np.isnan(one) & np.isnan(other))
     if not np.isfinite(other[~alike]).all():
         return Deviation(name, math.inf, allowed, math.inf, -math.inf, why="numbers became infinite or NaN")
-    gap = np.where(alike, 0.0, one - other)
+    gap = np.subtract(one, other, out=np.zeros_like(one), where=~alike)
     gap = np.where(np.isfinite(gap), gap, np.inf)
     finite = one[np.isfinite(one)]
     signal = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0

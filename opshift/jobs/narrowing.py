@@ -47,8 +47,9 @@ def narrow(
     base = attempt(replace(goal, types=None), None)
     if base.model is None:
         return base, None
-    if not goal.types.narrows:
-        return attempt(goal, None), Narrowed(base.model, goal.types)
+    if goal.types.of_integers or not goal.types.narrows:
+        types = replace(goal.types, given=wanted.ranges)
+        return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
     measured = measure(Side(base.model, folder), goal.types, checked(wanted, base.model))
     result = attempt(replace(goal, types=measured.types), None)
     if result.model is not None and (refusal := _too_little(result, measured)):
@@ -65,19 +66,24 @@ def _too_little(result: Result, measured: Measured) -> Refusal | None:
         return None
     worst = max(measured.deviations, key=lambda each: each.error / each.allowed, default=None)
     name = f'"{worst.output}"' if worst is not None else "the outputs"
+    allowed = worst.allowed if worst is not None else 0.01
     why = (
-        f"{share:.0%} of the weights can be {measured.types.label} for {name} to move by "
-        f"{worst.allowed if worst is not None else 0.01:.2g} at most; a larger --budget can be expressed"
+        f"only {share:.0%} of the weights can be {measured.types.label} if {name} may move by {allowed:.2g}; "
+        "try a larger --budget"
     )
     return Refusal("", "types", "", 0, False, why)
 
 
-def verify(source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification]) -> Verification:
+def verify(
+    source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
+) -> Verification:
     """Prove that nothing but types differs, and tell whether outputs moved further than allowed.
 
     `prove` compares a model with the source.
     """
     assert result.model is not None, "what is refused is not proved"
+    if narrowed.types.of_integers and narrowed.types.narrows:
+        return _of_integers(source, result, narrowed, prove, wanted)
     if not narrowed.types.narrows:
         return _widened(source, result.model, narrowed.types)
     lost = _changed_constant(narrowed.base, result, narrowed.types, source.folder)
@@ -88,12 +94,34 @@ def verify(source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Si
     if not found.equal or measured is None:
         return found
     if measured.why:
-        return replace(found, remarks=(*found.remarks, f"how far outputs move was not seen: {measured.why}"))
+        return replace(found, remarks=(*found.remarks, f"outputs were not measured: {measured.why}"))
     missed = next((each for each in measured.deviations if not each.holds), None)
     if missed is not None:
-        why = missed.why or f"it moves by {missed.error:.2g}, and {missed.allowed:.2g} is allowed"
+        why = missed.why or f"it moves by {missed.error:.2g}, allowed {missed.allowed:.2g}"
         return replace(found, status=DIFFERENT, tensor=missed.output, why=why)
     return found
+
+
+def _of_integers(
+    source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
+) -> Verification:
+    """Prove that nothing but types differs, that nodes compute the same at the ends of their ranges, and run both."""
+    from opshift.passes.types.door import probes
+    from opshift.verification.ends import compare_runs, run_ends
+
+    assert result.model is not None, "it was made"
+    found = prove(Side(restored(result.model, narrowed.base, narrowed.types), source.folder))
+    if not found.equal:
+        return found
+    ends = run_ends(probes(narrowed.base, narrowed.types, source.folder))
+    if ends.why:
+        return replace(found, status=DIFFERENT if ends.node else UNVERIFIED, tensor=ends.node, why=ends.why)
+    runs = compare_runs(source, Side(result.model, source.folder), wanted)
+    said = f"{ends.kinds} kinds of nodes compute the same at the limits of their ranges" if ends.kinds else ""
+    remarks = (*found.remarks, *filter(None, [said]))
+    if runs.status == DIFFERENT:
+        return replace(runs, remarks=remarks)
+    return replace(found, remarks=remarks if runs.equal else (*remarks, f"outputs were not compared: {runs.why}"))
 
 
 def _widened(source: Side, model: ModelProto, types: Types) -> Verification:

@@ -1,4 +1,4 @@
-"""From model file to model file: read, rewrite, prove, write."""
+"""Convert one file: read, apply the goal, prove, write."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from opshift.verification.side import Side
 
 if TYPE_CHECKING:
     from opshift.jobs.narrowing import Narrowed
+    from opshift.jobs.preparing import Preparation, Prepared
     from opshift.jobs.yielding import TakenBack
     from opshift.trying.door import TrialManner as Trying
     from opshift.trying.door import Tried
@@ -34,20 +35,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a result is proved and written; `together` says that other models' data go to the same folder.
+    """How to prove and write a result; `together`: data of other models go to the same folder.
 
     `wanted` is what a user says of the inputs to run on, `trying` how the result is tried in an installed backend,
+    `preparation` what is done before the stages,
     `nchwc_width` how wide blocks of channels are where the model does not tell.
     """
 
     external_data: str | None = None
-    threshold: int = external.THRESHOLD
+    packing: external.Packing = external.WHOLE_FILE
     verify: bool = True
     dry_run: bool = False
     together: bool = False
     wanted: Asked = DRAWN
     trying: Trying | None = None
     nchwc_width: int | None = None
+    preparation: Preparation | None = None
 
 
 Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None]]
@@ -55,7 +58,7 @@ Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None
 
 
 def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None = None) -> tuple[int, Outcome]:
-    """Rewrite one file; returns the exit code that it stands for. The output is written only where that is 0.
+    """Convert one file; returns the exit code and the outcome. Writes the output only if the code is 0.
 
     What cannot be reported is not written.
 
@@ -70,12 +73,23 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         source = model_file.read(model, imported=imported) if network is None else network.model
         source = goal.put_in_order(source)
         read = network.changes if network is not None else tuple(map(_import_change, imported))
-        compared = goal.make_tensors(source)
+        folder, seconds = str(model.resolve().parent), {"read": perf_counter() - started}
+        prepared = _prepared(source, model, manner)
+        if prepared is not None:
+            first, source, folder = source, prepared.model, prepared.folder
+            read, manner = (*read, *prepared.changes), replace(manner, wanted=_given(prepared, goal))
+            seconds["prepare"] = perf_counter() - started - seconds["read"]
+            if prepared.stop is not None:
+                one, other = facts(first, os.path.getsize(model)), facts(source, model_file.size(source))
+                failed = Outcome(str(model), "", one, other, read, (), "exact", seconds, verification=prepared.stop)
+                return code_of(prepared.stop), failed
+        else:
+            first = source
+        compared = goal.with_ends(source)
         manner, values = _check_inputs(manner, goal, compared)
-        folder = str(model.resolve().parent)
-        seconds = {"read": perf_counter() - started}
-        side = Side(source, folder, str(model) if network is not None else None)
+        side = Side(source, folder, str(model) if network is not None and prepared is None else None)
         job = _Job(model, side, replace(side, model=compared), read, output, manner, seconds, values, report)
+        job = replace(job, remark=prepared.remark) if prepared is not None else job
         started = perf_counter()
         if manner.trying is None and goal.types is not None and manner.verify and not manner.dry_run:
             from opshift.jobs.narrowing import narrow  # as below
@@ -91,7 +105,8 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         result = replace(result, changes=(*read, *result.changes))
         seconds["convert" if tried is None else "try"] = perf_counter() - started
         # a refusal looks for opsets near the targets, for which every operator has been counted
-        before = facts(source, os.path.getsize(model), result.before if goal.targets else None)
+        calls = result.before if goal.targets and first is source else None
+        before = facts(first, os.path.getsize(model), calls)
         needs = goal.find_open_dimensions(source)
         outcome = Outcome(str(model), "", before, None, result.changes, result.refusals, "", seconds, needs=needs)
         outcome = replace(outcome, absent=result.absent, target=goal.description, tried=tried, stages=result.stages)
@@ -121,20 +136,35 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         return code, found
 
 
+def _prepared(source: ModelProto, model: Path, manner: Manner) -> Prepared | None:
+    """What was done before the stages; None where nothing is."""
+    if manner.preparation is None:
+        return None
+    progress.tell(manner.preparation.name)
+    return manner.preparation.prepare(source, model, manner.wanted, verify=manner.verify and not manner.dry_run)
+
+
+def _given(prepared: Prepared, goal: Goal) -> Asked:
+    """What the model that was made runs on: inputs that were seen fit its own sizes and names alone."""
+    if goal.fixed or goal.rebatch is not None or goal.ends.renamed:
+        return replace(prepared.wanted, inputs=None)
+    return prepared.wanted
+
+
 def _of(result: Result, outcome: Outcome) -> Outcome:
-    """The same with what is said of a result that is not refused."""
+    """Add to an outcome what a successful result says."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
     return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages, types=result.types)
 
 
 def _check_inputs(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manner, Mapping[str, Any]]:
-    """The manner with what is asked of the inputs checked, and the values that the source is fed once a sample.
+    """Check the inputs that a user gives for the proof; returns them with values for a source that runs once a sample.
 
     Of another batch, inputs are those of the result, which is not there yet.
     """
     if goal.rebatch is not None:
         if manner.trying is not None:
-            raise ValueError("a model is tried with the batch that its source has; give --rebatch first, then --try")
+            raise ValueError("--try and --rebatch cannot be combined; use --rebatch first, then --try")
         return manner, resolved(goal.fixed, source).values
     if manner.verify or manner.trying is not None:
         manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))
@@ -142,9 +172,9 @@ def _check_inputs(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manne
 
 
 def _add_advice(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
-    """What a refused model does reach, and what to try. Another opset does not help where samples are mixed."""
+    """Add to a refused outcome the nearest opset and hints. A batch that cannot change gets none."""
     if goal.rebatch is not None:
-        from opshift.passes.specialization.door import CANNOT_CHANGE
+        from opshift.passes.inputs.sizes import CANNOT_CHANGE
 
         if any(refusal.why.startswith(CANNOT_CHANGE) for refusal in result.refusals):
             return outcome
@@ -156,7 +186,7 @@ def _add_advice(outcome: Outcome, source: ModelProto, goal: Goal, result: Result
 
 
 def _explain_unloaded(source: ModelProto, result: ModelProto) -> str:
-    """What to say where the installed onnxruntime loads the source alone, and another engine proved the result."""
+    """Warn if the installed onnxruntime loads the source but not the result."""
     if opsets(result).get("", 0) <= opsets(source).get("", 0):
         return ""
     from opshift.verification import missing_kernels  # slow to import, and not wanted without a proof
@@ -166,12 +196,12 @@ def _explain_unloaded(source: ModelProto, result: ModelProto) -> str:
 
 
 def _import_change(domain: str) -> Change:
-    return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators it calls")
+    return Change("", "opset_import", domain, 0, 1, f"Imported {domain}, whose operators the model uses")
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Where one model comes from and goes to."""
+    """The source and the output of one conversion."""
 
     model: Path
     source: Side
@@ -185,6 +215,8 @@ class _Job:
     values: Mapping[str, Any]
     """What the source is fed where it is run once a sample."""
     report: Report | None
+    remark: str = ""
+    """How the source was compared with the files that it was made of."""
     narrowed: Narrowed | None = None
 
     def made(self, goal: Goal, allowance: Allowance | None = None) -> Result:
@@ -198,21 +230,23 @@ class _Job:
         return replace(result, changes=(*self.read, *result.changes))
 
     def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
-        """What an installed backend runs of it."""
+        """Search for a form of the model that runs in an installed backend (`--try`)."""
         from opshift.trying.door import attempt
 
         return attempt(self.source, goal, trying, self.manner.wanted)
 
     def written(self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()) -> tuple[int, Outcome]:
-        """Write a result, and let it stand where it is proved: the exit code, and `outcome` with what is new."""
+        """Write a result beside the output, prove it, and rename it if it is equal; returns the exit code and the
+        outcome.
+        """
         assert result.model is not None, "what is refused is not written"
         manner, started = self.manner, perf_counter()
         draft = model_file.Draft(
             result.model,
             self.output,
             self.source.folder,
-            manner.external_data,
-            manner.threshold,
+            manner.external_data or (external.PACK if manner.preparation is not None else None),
+            manner.packing,
             together=manner.together,
         )
         progress.tell("write")
@@ -240,7 +274,7 @@ class _Job:
         return code, found
 
     def _digests(self) -> dict[str, str]:
-        """Of the source, which the result may take the place of; nothing where nobody asks for evidence."""
+        """Digest the source, before the result may replace it; empty unless evidence is asked for."""
         if self.manner.wanted.evidence is None:
             return {}
         from opshift.jobs import evidence
@@ -256,7 +290,7 @@ class _Job:
         evidence.write(self.manner.wanted.evidence, source, after, found, how, self.manner.wanted)
 
     def proved(self, result: Result) -> Verification:
-        """What a proof says of a result that is not written."""
+        """Prove a result without writing it."""
         assert result.model is not None, "what is optional refuses nothing"
         quietly = replace(self.manner.wanted, save=None, repro=None)
         return self._verified(Side(result.model, self.source.folder), result, quietly)
@@ -276,15 +310,17 @@ class _Job:
         grade = "close" if result.grade == "narrowed" else result.grade
 
         def prove(after: Side) -> Verification:
-            return verify_apart(before, after, grade=grade, wanted=wanted, plain=plain, promise=True)
+            return verify_apart(
+                before, after, grade=grade, wanted=wanted, plain=plain, promise=True, rounded_to=result.computed_in
+            )
 
         if self.narrowed is not None and result.types is not None:
             from opshift.jobs.narrowing import verify
 
-            found = verify(self.compared, result, self.narrowed, prove)
+            found = verify(self.compared, result, self.narrowed, prove, wanted)
         else:
             found = prove(after)
-        found = replace(found, remarks=(*found.remarks, *remarks))
+        found = replace(found, remarks=(*found.remarks, *remarks, *filter(None, [self.remark])))
         cast = [name for name in found.cast if name not in result.retyped]
         if cast:  # two models may differ in that; one and what becomes of it only where it is asked for
             return replace(found, status="different", why=f"of another type: {', '.join(cast)}")

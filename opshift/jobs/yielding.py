@@ -1,4 +1,4 @@
-"""Takes back optional changes that the proof rejects: the part that differs names them."""
+"""Take back optional changes that the proof rejects, and keep the rest."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Prove = Callable[[Result], "Verification"]
 
 
 class TakenBack(NamedTuple):
-    """An optional change that the result does without, and what was seen with it."""
+    """An optional change that was taken back, and what the proof found with it."""
 
     change: Change
     why: str
 
 
 class Yielded(NamedTuple):
-    """A result whose optional changes are all proved, and what was taken back for it."""
+    """A proved result, and the changes that were taken back for it."""
 
     result: Result
     taken_back: tuple[TakenBack, ...]
@@ -59,7 +59,7 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
             reasons[_key(change)] = why
         whole = _without(goal, attempt, reasons.keys())
         proofs += 1
-        progress.tell("prove without what differs", proofs, MOST_PROOFS)
+        progress.tell("verify without the changes that differ", proofs, MOST_PROOFS)
         seen = prove(whole)
         if seen.equal:
             found = {change: _reason(change, reasons) for change in made}
@@ -73,19 +73,19 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
 
 
 def _at_fault(optional: Iterable[Change], seen: Verification) -> list[Change]:
-    """The changes that were made to the nodes of parts that differ."""
+    """List the optional changes of nodes in parts that differ."""
     return [change for change in optional if change.node in seen.blamed]
 
 
 def _search(
     goal: Goal, attempt: Attempt, prove: Prove, whole: Result, withheld: Iterable[tuple[str, str, str]]
 ) -> Change:
-    """The change with which the first changes are not proved any more, though without it they are."""
+    """Find one change at fault by halving: the proof fails with it and holds without it."""
     proved, failing, fault = 0, len(whole.optional), whole.optional[-1]
     until = perf_counter() + MOST_SECONDS / 4
     while failing - proved > 1 and perf_counter() < until:
         middle = (proved + failing) // 2
-        progress.tell("look for the change at fault", len(whole.optional) - failing + proved, len(whole.optional))
+        progress.tell("find the change that differs", len(whole.optional) - failing + proved, len(whole.optional))
         part = _without(goal, attempt, withheld, middle)
         if prove(part).equal:
             proved = middle
@@ -95,7 +95,7 @@ def _search(
 
 
 def _without(goal: Goal, attempt: Attempt, withheld: Iterable[tuple[str, str, str]], most: int | None = None) -> Result:
-    """The result without some changes; with a number, of the others only so many."""
+    """Make the result without some changes; `most`: with only the first of the others."""
     return attempt(goal, Allowance(frozenset(withheld), most))
 
 

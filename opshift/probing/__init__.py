@@ -1,1 +1,1 @@
-"""What an installed backend reads, found out by trying it in a process of its own."""
+"""Measure what an installed backend supports, by trying it in a process of its own."""

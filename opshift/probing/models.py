@@ -11,6 +11,7 @@ from opshift.files import external, model_file
 from opshift.passes.analysis.scope import open_main_graph
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import tensor_type
 from opshift.probing.samples import Sample
@@ -18,7 +19,6 @@ from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import DRAWN
-from opshift.verification.pieces import Pieces
 from opshift.verification.side import Side
 
 

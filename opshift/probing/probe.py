@@ -71,7 +71,7 @@ def probe(backend: str, ops: Iterable[str] = (), progress: Progress | None = Non
     reference = Worker(_REFERENCE)
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
-            raise ValueError(f"{backend} does not run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
+            raise ValueError(f"{backend} does not even run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
         found = measure(worker, set(ops), progress, Oracle(runtime, reference))
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:

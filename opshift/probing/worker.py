@@ -109,7 +109,7 @@ class Worker:
             connection.send(question)
             if not connection.poll(limit):
                 self.stop()
-                return Verdict("hung", f"no answer within {limit:.3g} s")
+                return Verdict("hung", f"no result within {limit:.3g} s")
             answer: A = connection.recv()
             return answer
         except (EOFError, OSError):

@@ -1,1 +1,1 @@
-"""What must be replaced until an installed backend runs a model, found out by trying."""
+"""Find out by trying what to replace until an installed backend runs a model."""

@@ -64,7 +64,7 @@ _OF_OPERATORS = (EXPAND, SPLIT, BOUND, DEFAULTS, UNROLL, LEADING, CROP, FLOAT, S
 def backend_of(goal: Goal) -> str:
     """The backend that is tried for a goal; raises `ValueError` if it is none that can be, or is not installed."""
     if goal.backend is None:
-        raise ValueError("--try runs the result in a backend; name it: --target")
+        raise ValueError("--try needs --target")
     stem = goal.backend.name.rpartition("-")[0]
     if stem not in adapters.KNOWN:
         raise ValueError(f"{goal.backend.name} cannot be tried; {', '.join(adapters.KNOWN)} can be")
@@ -83,10 +83,12 @@ def attempt(
     backend = backend or InstalledBackend(manner.backend)
     try:
         progress.tell("run the source")
-        held = expected(replace(source, model=goal.make_tensors(source.model)), wanted)
+        held = expected(replace(source, model=goal.with_ends(source.model)), wanted)
         return _Trying(source, goal, manner, backend, held).run()
     except EngineError as error:
-        return goal.run(source.model, source.folder), Tried(backend.said, IMPOSSIBLE, f"no source to compare: {error}")
+        return goal.run(source.model, source.folder), Tried(
+            backend.said, IMPOSSIBLE, f"the source model does not run: {error}"
+        )
     finally:
         backend.stop()
 
@@ -263,18 +265,18 @@ class _Trying:
             how = {
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
                 OPSET: f"converted to opset {remedy.what}",
-                DEFAULTS: "left out the attributes that say what holds without them",
-                UNROLL: "written out turn by turn",
-                CROP: "cut off by a Slice what is padded by less than 0",
-                FLOAT: "computed in floats, which hold its sums",
+                DEFAULTS: "removed attributes that equal their defaults",
+                UNROLL: "unrolled",
+                CROP: "replaced negative pads by Slice",
+                FLOAT: "computed in float32, which is exact here",
                 SCALAR: "made its condition a scalar",
-                LEADING: "left out the axes of size 1 that its constants begin with",
-                SPLIT: "one axis after the other",
-                BOUND: "kept its input where its exponentials do not overflow",
-                OPTIMIZE: "computed what is constant",
-                ANNOTATE: "declared the types that follow from the inputs",
-                CLAIMS: "dropped the types that are declared of values",
-                SYMBOLS: "gave symbolic sizes plain names",
+                LEADING: "removed leading axes of size 1 from constants",
+                SPLIT: "reduced one axis at a time",
+                BOUND: "clipped its input where exponentials overflow",
+                OPTIMIZE: "folded constants",
+                ANNOTATE: "declared inferred types",
+                CLAIMS: "dropped declared types",
+                SYMBOLS: "renamed symbolic sizes",
             }[remedy.kind]
             call, symbolic = self._described(op)
             yield Learnt(remedy.kind, remedy.what, op, call, symbolic, answer.status, answer.why, nodes, how)

@@ -18,7 +18,7 @@ from opshift.trying.tried import Learnt, Tried
 def check(path: Path) -> None:
     """Raise `ValueError` where nothing could be kept at a path: before a search is what says so."""
     if not path.absolute().parent.is_dir():
-        raise ValueError(f"--learn {path}: there is no such folder")
+        raise ValueError(f"--learn {path}: the folder does not exist")
     if path.exists():
         try:
             backends.read(path)

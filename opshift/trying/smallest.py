@@ -12,12 +12,12 @@ from opshift.files.writing import writing
 from opshift.passes import progress
 from opshift.passes.analysis.scope import open_main_graph
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.model.types import tensor_type
 from opshift.trying.search import AGREES, DIED, IMPOSSIBLE, REFUSED, Answer
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
-from opshift.verification.pieces import Pieces
 from opshift.verification.repro import write_tensors
 
 Feeds = Mapping[str, Any]

@@ -112,7 +112,7 @@ class InstalledBackend:
         try:
             place, tensor, why = isolation.call(isolation.within, seconds, _parted, held, found.outputs, plainly)
         except isolation.Ended as ended:
-            late = f"what it yields was not compared within {seconds:.3g} s"
+            late = f"its outputs were not compared within {seconds:.3g} s"
             return Answer(HUNG, late) if ended.late else Answer(REFUSED, str(ended))
         if not why:
             return Answer(AGREES)
@@ -126,7 +126,7 @@ class InstalledBackend:
         try:
             whole = external.runnable(model, folder, embedded=True) if folder is not None else model
             if whole.ByteSize() > _SERIALIZED:
-                return Yield(why="the model is larger than the 2 GB that can be handed over")
+                return Yield(why="the model is larger than 2 GB")
             serialized = whole.SerializeToString()
         except InvalidModel as error:
             return Yield(why=str(error))

@@ -1,1 +1,1 @@
-"""Runs two models on the same inputs and compares their outputs."""
+"""Prove that two models compute the same: identical nodes, regions that differ, and both whole models."""

@@ -1,4 +1,4 @@
-"""Backends that can be installed beside opshift, each as a `Session`: what `opshift probe` tries.
+"""Adapters for installed backends (OpenVINO, OpenCV, tract), each with the interface of `Session`.
 
 They are optional: `pip install opshift[openvino]`, `[opencv]` or `[tract]` brings one. Nothing is imported before a
 session opens.
@@ -36,7 +36,7 @@ DISTRIBUTIONS = {"opencv": ("opencv-python-headless", "opencv-python")}
 
 
 def _openvino() -> Any:
-    """OpenVINO, which tells its makers nothing where it is imported here.
+    """Import OpenVINO with its telemetry off.
 
     It would in a thread, which copies of this process do not have: they wait for ever for a module that it imports.
     """
@@ -53,7 +53,7 @@ def _openvino() -> Any:
 
 
 def literally() -> dict[str, object]:
-    """What has OpenVINO compute what a model says: it takes 255 levels of a FakeQuantize for 256 where integers pay."""
+    """Options that keep OpenVINO from replacing the 256 levels of a FakeQuantize by 255."""
     return {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "LP_TRANSFORMS_MODE": "NO"}
 
 
@@ -88,7 +88,7 @@ class OpenVino:
 
 
 class OpenVinoNetwork(OpenVino):
-    """OpenVINO on the CPU with a network of its own, which stands for the ONNX model that was made of it."""
+    """OpenVINO running the original network, in place of the ONNX model that was made of it."""
 
     def __init__(
         self, network: str, model: ModelProto, outputs: Sequence[str] | None = None, folder: str | None = None
@@ -115,7 +115,7 @@ JUDGES: dict[str, Callable[..., Session]] = {"onnxruntime": OnnxRuntime, "refere
 
 @cache
 def running(network: str) -> Callable[..., OpenVinoNetwork]:
-    """What opens a network instead of the model that was made of it; it is the same for the same file."""
+    """Make an engine that opens a network file in place of the ONNX model that was made of it."""
     return partial(OpenVinoNetwork, network)
 
 
@@ -150,7 +150,7 @@ _PLACE = re.compile(r"OpenCV\([\d.]+\) \S*?(\w+\.\w+:\d+): error: \(\S+?( [^()]*
 
 
 def _told(error: Exception) -> str:
-    """What OpenCV says of where it failed, from the outer place to the inner one, without what is in all its words."""
+    """Shorten an OpenCV error to the places where it failed, outermost first."""
     return one_line(
         ValueError(_PLACE.sub(r"\1:", str(error).replace("\n>", "\n")).replace(" in function 'handleNode'", ""))
     )
@@ -184,12 +184,12 @@ class Tract:
 
 
 def _words(error: Exception) -> str:
-    """What tract says, without the places in its code."""
+    """Shorten a tract error by the places in tract's code."""
     return one_line(ValueError(str(error).partition("Stack backtrace")[0]))
 
 
 def _numbers(tensor: Any) -> Any:
-    """A tract tensor as an array; sizes are of a type of its own, which stands for int64."""
+    """Convert a tract tensor to an array; its own type for sizes becomes int64."""
     import tract
     from tract.tensor import DatumType
 

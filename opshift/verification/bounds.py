@@ -1,4 +1,4 @@
-"""How far two forms of a computation may be apart: the factors, each with its reason.
+"""The tolerances: how far apart two forms of a computation may be, each factor with its reason.
 
 The scale of an element is its magnitude, but at least the root of the mean square of its tensor: sums that cancel are
 as inexact as what went into them. `u` is half a unit of the last place: 2^-53 for float64, 2^-24, 2^-11 and 2^-8 for
@@ -56,7 +56,7 @@ WIDE = 2.0**-53
 
 @dataclass(frozen=True)
 class Closeness:
-    """How near two values are.
+    """How close two values are, and what is allowed.
 
     Attributes:
         why: what is wrong; empty where they agree.
@@ -76,11 +76,11 @@ class Closeness:
 
     @property
     def share(self) -> float:
-        """How much of what is allowed is used up."""
+        """How much of the allowance is used."""
         return self.difference / self.allowed if self.allowed else float(self.difference > 0)
 
     def worse(self, other: Closeness) -> Closeness:
-        """Of two, the one that is wrong, or nearer to its bound."""
+        """Return the wrong one of two, or the one closer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
         is_same, is_other = self.is_same and other.is_same, self.is_other or other.is_other
         return Closeness(worst.why, worst.difference, worst.allowed, is_same, is_other, max(self.part, other.part))
@@ -91,15 +91,13 @@ SAME = Closeness()
 
 @dataclass(frozen=True)
 class Runs:
-    """One value of two forms, and what is known of its rounding.
+    """The results of one value in two forms, and what is known of its rounding.
 
     Attributes:
         before, after: in their own precision.
         wide_before, wide_after: in float64; None where nothing ran so.
         moved: by runs of the first form on inputs that were moved by a rounding.
-        narrow: the narrowest float that either computes in, where the value is wider.
         step: the size of a step, where the value is made of integers that either form quantizes to.
-        floor: a difference that engines' approximations of functions explain, whatever the scale.
         magnitude: of the inputs: what is far smaller is what is left of sums that cancel.
         drawn: whether the inputs were drawn, many of them on the very lines at which operators decide.
     """
@@ -109,15 +107,13 @@ class Runs:
     wide_before: Any = None
     wide_after: Any = None
     moved: tuple[Any, ...] = ()
-    narrow: Any = None
     step: float = 0.0
-    floor: float = 0.0
     magnitude: float = 0.0
     drawn: bool = False
 
 
 def judge(runs: Runs, grade: str) -> Closeness:
-    """Whether two forms compute the same, as exactly as the grade asks for."""
+    """Compare the results of two forms, within what the grade allows."""
     a, b = runs.before, runs.after
     if identical(a, b) and (runs.wide_before is None or identical(runs.wide_before, runs.wide_after)):
         return SAME
@@ -138,7 +134,7 @@ def judge(runs: Runs, grade: str) -> Closeness:
 
 
 def _judge_decisions(runs: Runs, grade: str) -> Closeness:
-    """Integers, booleans and texts: the same, but where rounding in front of them decides."""
+    """Compare integers, booleans and strings: they must be equal, except where rounding decides."""
     a, b = runs.before, runs.after
     found = compare(a, b, grade)
     if not found.why:
@@ -164,7 +160,7 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
 
 
 def _leans(a: Array, b: Array) -> bool:
-    """Whether steps of one channel all go the same way: rounding takes them up as often as down."""
+    """Whether quantization steps of one channel all go one way; rounding goes both ways."""
     signs = np.sign(b.astype(np.float64) - a.astype(np.float64))
     rows = np.moveaxis(signs, 1, 0).reshape(signs.shape[1], -1) if signs.ndim > 1 else signs.reshape(1, -1)
     up, down = (np.count_nonzero(rows == sign, axis=1) for sign in (1, -1))
@@ -175,7 +171,7 @@ _LEANING = 12
 
 
 def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
-    """Compare in float64; None where that is another case than the run in the models' precision.
+    """Compare the float64 results; None if float64 took another branch than the models' precision.
 
     Elements that the first form decides otherwise in float64 are left to the second question.
     """
@@ -204,7 +200,7 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
 
 
 def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
-    """Compare in the precision of the models."""
+    """Compare the results in the models' own precision."""
     a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
     quick = _is_near_everywhere(runs, grade)
     if quick is not None:
@@ -228,7 +224,7 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
             noise = max(noise, float(near[~decided].max(initial=0.0)))
         units = UNITS["exact" if runs.moved and not known else grade]
         allowed = np.minimum(units * half_unit(narrow) * width + TIMES[grade] * noise, most)
-        allowed = np.maximum(np.maximum(allowed, ANYWAY * noise), runs.floor)
+        allowed = np.maximum(allowed, ANYWAY * noise)
         if runs.drawn and grade == "close":
             allowed = np.maximum(allowed, half_unit(narrow) * runs.magnitude)
         if runs.step:
@@ -246,14 +242,14 @@ def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array)
 
 
 def _flipped(runs: Runs) -> float:
-    """How far from float64, as a part of the scale, a run is that decided something otherwise."""
+    """How far a run is from float64, relative to the scale, when rounding changed a decision."""
     return 10 * cap(_narrowest(runs), "close")
 
 
 def _is_near_everywhere(runs: Runs, grade: str) -> Closeness | None:
-    """Large values whose largest difference is allowed of any element: one pass instead of many; else None."""
+    """Accept large arrays in one pass, if even the largest difference is allowed everywhere; else None."""
     a, b = runs.before, runs.after
-    if a.size < _LARGE or a.dtype.kind != "f" or a.dtype.itemsize < 4 or runs.narrow not in (None, a.dtype):
+    if a.size < _LARGE or a.dtype.kind != "f" or a.dtype.itemsize < 4:
         return None
     with np.errstate(all="ignore"):
         gap = float(np.abs(a - b).max())
@@ -272,7 +268,7 @@ def _is_other(gap: Array, width: Array) -> bool:
 
 
 def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = ()) -> Closeness:
-    """Outputs of whole models, whose regions were judged one by one: rounding may add up.
+    """Compare outputs of whole models, where the rounding of many regions may add up.
 
     `moved` are outputs of the first model whose inputs and weights were moved by a rounding: what that does, the
     rounding of other formulas may do `TIMES["close"]` times.
@@ -296,7 +292,7 @@ def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = 
 
 
 def judge_by_user(a: Any, b: Any, tolerance: Tolerance) -> Closeness:
-    """Compare an output by the user's tolerance; what is no number, NaN and infinities have to be equal."""
+    """Compare an output by the user's tolerance; integers, NaN and infinities must be equal."""
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         found = SAME
         for one, other in zip(a, b, strict=True):
@@ -327,23 +323,22 @@ def _is_numbers(value: Any) -> bool:
 
 
 def _narrowest(runs: Runs) -> Any:
-    kinds = [kind for kind in (runs.before.dtype, runs.after.dtype, runs.narrow) if kind is not None]
-    return max(kinds, key=half_unit)
+    return max(runs.before.dtype, runs.after.dtype, key=half_unit)
 
 
 def half_unit(dtype: Any) -> float:
-    """Half a unit of the last place of 1."""
+    """Half a unit in the last place of 1."""
     return unit(dtype) / 2
 
 
 def cap(dtype: Any, grade: str) -> float:
-    """The part of the scale that is excused at most; a unit of what is narrower than bfloat16."""
+    """The largest difference that is allowed whatever the noise, relative to the scale."""
     u = half_unit(dtype)
     return 2 * u if u > 2.0**-8 else CAPS.get(dtype.name, CAPS["float32"])[grade]
 
 
 def scale(values: Array) -> Array:
-    """The scale of each element."""
+    """The scale of each element: its magnitude, but at least the root mean square of the array."""
     magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
     if magnitude.size < 2:
         return magnitude
@@ -355,20 +350,20 @@ def _gap(a: Array, b: Array) -> Array:
 
 
 def _apart(a: Array, b: Any) -> float:
-    """The largest difference of two values; 0 where they cannot be compared."""
+    """The largest difference of two values; 0 if they cannot be compared."""
     if getattr(b, "shape", None) != a.shape or not is_float(b):
         return 0.0
     return float(_gap(a, b.astype(a.dtype)).max(initial=0.0))
 
 
 def one_sided(a: Array, b: Array) -> Array:
-    """Where one is NaN or infinite and the other one is not the same."""
+    """Mark elements where one array is NaN or infinite and the other differs."""
     finite = np.isfinite(a) & np.isfinite(b)
     return ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
 
 
 def nearest(gap: Array, allowed: Array) -> tuple[float, float]:
-    """The difference that is the largest part of what is allowed, and that."""
+    """Find the difference that uses most of its allowance; returns both."""
     if not gap.size:
         return 0.0, 0.0
     with np.errstate(all="ignore"):
@@ -378,7 +373,7 @@ def nearest(gap: Array, allowed: Array) -> tuple[float, float]:
 
 
 def told(a: Array, b: Array, wrong: Array) -> str:
-    """The first element that is wrong, and how many there are."""
+    """Describe the first wrong element, and count them."""
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     place = f" at {list(where)}" if where else ""
     return f"{b[where]} instead of {a[where]}{place}, {int(np.count_nonzero(wrong))} of {a.size} elements differ"
@@ -393,7 +388,7 @@ def is_float(value: Any) -> TypeGuard[Array]:
 
 
 def move_by_rounding(value: Any, seed: int) -> Any:
-    """A value whose floats are moved by up to one rounding of their type, each in a direction of its own."""
+    """Move each float of a value by up to one rounding, up or down at random."""
     if not is_float(value) or not value.size:
         return value
     rng = np.random.default_rng(seed)

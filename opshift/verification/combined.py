@@ -1,8 +1,7 @@
-"""Combines what two whole models and each changed part of them tell: equal, different, or not proved."""
+"""Combine regions and whole models into one answer: equal, different, or not proved."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
@@ -10,12 +9,11 @@ from time import perf_counter
 from opshift.files import external
 from opshift.passes import progress
 from opshift.passes.analysis.scope import of_model
-from opshift.passes.errors import InvalidModel
-from opshift.passes.model import imports, tensor_data
+from opshift.passes.model import imports
 from opshift.passes.model.formats import FORMATS
-from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.named_types import named_types
 from opshift.passes.model.traversal import bodies
+from opshift.passes.model.types import element_name
 from opshift.passes.records import replace
 from opshift.verification import interfaces
 from opshift.verification.bounds import FLIPS
@@ -40,6 +38,7 @@ def verify_sides(
     plain: bool = True,
     promise: bool = False,
     sought: bool = False,
+    rounded_to: int = 0,
 ) -> Verification:
     """Compare two models; `grade` sets how far apart they may be (see `opshift.verification.bounds`).
 
@@ -50,6 +49,7 @@ def verify_sides(
         plain: whether nothing was folded or optimized, so that NaN and infinities decide where the grade is exact.
         promise: whether values of one name are the same value, as in what opshift made; else names are proposals.
         sought: whether inputs are looked for in other processes, as some end the one that runs them.
+        rounded_to: the type in which the first model computes, and that a wider one carries in the second; else 0.
     """
     before, after = (replace(side, model=bound_loops(side.model)) for side in (before, after))
     before, after, why, remarks = interfaces.match(before, after, wanted)
@@ -59,13 +59,15 @@ def verify_sides(
     if missing:
         return Verification(UNVERIFIED, why=missing)
     started = perf_counter()
-    whole = run_whole(before, after, grade, wanted, sought=sought)
+    whole = run_whole(before, after, grade, wanted, sought=sought, rounded_to=rounded_to)
     if wanted.sets and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
     fails = whole.is_different and whole.why.startswith("the second model")
     if before.network is not None and not whole.engine and not whole.is_different:
         return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks))
-    if wanted.engines or wanted.tolerances or whole.cast or (fails and not promise):
+    if rounded_to:
+        remarks.append(f"compared in {element_name(rounded_to)}, in which the first model computes")
+    if wanted.engines or wanted.tolerances or whole.cast or rounded_to or (fails and not promise):
         return _without_regions(whole, remarks)
     seconds = max(_LEAST_SECONDS, 4 * (perf_counter() - started))
     manner = Manner(grade, plain and promise, seconds, wanted.seed, wanted.ranges)
@@ -79,7 +81,7 @@ _LEAST_SECONDS = 1.0
 
 
 def _without_regions(whole: WholeRun, remarks: Sequence[str]) -> Verification:
-    """What the whole models alone tell."""
+    """The answer if only the whole models were compared."""
     if whole.is_different:
         return _told(whole, DIFFERENT, (), remarks)
     if whole.engine:
@@ -117,7 +119,7 @@ def _with_regions(
         remarks.append(f'{whole.part:.2%} of "{whole.tensor}" fell otherwise by rounding: {whole.why}')
         whole.is_different = not _decides(before)
     if failures and not whole.is_different and not promise and not any(one.is_taken for one in failures):
-        why = f"{failures[0].why}, and no input was seen to take that branch"
+        why = f"{failures[0].why}; no test input took that branch"
         return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
     if whole.is_different or failures:
         found = _told(whole, DIFFERENT, findings, remarks)
@@ -128,7 +130,7 @@ def _with_regions(
         one = open_parts[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
         return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
-    remarks += [f'"{found.values[0]}" could be run in the whole models alone ({found.why})' for found in uncovered]
+    remarks += [f'"{found.values[0]}" could only be tested in the whole models ({found.why})' for found in uncovered]
     found = _told(whole, EQUAL, findings, remarks)
     if not whole.engine and whole.why:
         found = replace(found, why=whole.why)
@@ -143,10 +145,15 @@ def _say_widened(names: Sequence[str]) -> list[str]:
     return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
 
 
+def _gone_types(before: Side, after: Side) -> set[int]:
+    """The types with numbers that the first model names, and the second one does not."""
+    return set(named_types(before.model)).difference(named_types(after.model)) & FORMATS.keys()
+
+
 def _find_retyped(before: Side, after: Side) -> set[str]:
     """Find values of types that the second model does not have: they are other ones there, whatever their names are."""
-    gone = set(named_types(before.model)).difference(named_types(after.model), [TensorProto.UNDEFINED])
-    if not gone & FORMATS.keys():
+    gone = _gone_types(before, after)
+    if not gone:
         return set()
     scope = of_model(before.model, imports.opsets(before.model).get("", 1))
     names = (name for node in before.model.graph.node for name in node.output if name)
@@ -169,13 +176,13 @@ _DECIDING = frozenset(
 
 
 def _decides(side: Side) -> bool:
-    """Whether a model holds operators that a rounding turns to another result."""
+    """Whether a model has operators whose result a rounding can change altogether, such as ArgMax."""
     ops = {node.op_type for body in bodies(side.model) for node in body.node}
     return not ops.isdisjoint(_DECIDING) or any(op.startswith("QLinear") for op in ops)
 
 
 def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[str]) -> list[Finding]:
-    """Compare parts around names that mean other values as one, until all agree or an output differs."""
+    """If values of one name differ, merge the regions around that name and compare again."""
     rejected: set[str] = set()
     for _ in range(_ROUNDS):
         differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
@@ -215,7 +222,7 @@ def _placed(
     after: Side,
     wanted: Asked,
 ) -> Verification:
-    """The verification with the first part that differs, and with what is written of it."""
+    """Add to the verification the first region that differs, and write it to the user's folder."""
     if not failures:
         return found
     progress.tell("look for the first value that differs")
@@ -240,10 +247,8 @@ def _placed(
 
 
 def _missing_weights(*sides: Side) -> str:
-    """Which file of weights is not there, so that nothing can run the model; empty where that is not so."""
+    """Name a file of weights that is missing; empty if there is none."""
     for side in sides:
-        for location in external.locations(side.model) if side.folder is not None else ():
-            with suppress(InvalidModel):  # of what is no file
-                if not os.path.exists(tensor_data.path(side.folder or "", location)):
-                    return f"external data {location!r} are not there; that file belongs beside the model"
+        if side.folder is not None and (why := external.lost(side.model, side.folder)):
+            return why
     return ""

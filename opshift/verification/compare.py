@@ -1,4 +1,4 @@
-"""Compares the outputs of two runs."""
+"""Compare the outputs of two runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NARROW = ("int2", "uint2", "int4", "uint4")  # integers that numpy knows as no k
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two values are apart. `why` is empty where they agree."""
+    """How far two values are apart. `why` is empty if they agree."""
 
     why: str = ""
     absolute: float = 0.0
@@ -36,7 +36,7 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
     import numpy as np
 
     if expected is None or actual is None:
-        return Difference("" if expected is actual else "only one of the runs yields a value")
+        return Difference("" if expected is actual else "only one model returns a value")
     if isinstance(expected, (list, tuple)) or isinstance(actual, (list, tuple)):
         return _sequences(expected, actual, grade)
     if isinstance(expected, dict) or isinstance(actual, dict):
@@ -65,7 +65,7 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Whether two values are the same, bit for bit; NaN are all the same."""
+    """Whether two values are equal bit for bit; all NaN count as one."""
     import numpy as np
 
     if isinstance(a, list) and isinstance(b, list):
@@ -81,7 +81,7 @@ def identical(a: Any, b: Any) -> bool:
 
 def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
     if not isinstance(expected, (list, tuple)) or not isinstance(actual, (list, tuple)):
-        return Difference("only one of the runs yields a sequence")
+        return Difference("only one model returns a sequence")
     if len(expected) != len(actual):
         return Difference(f"{len(actual)} elements instead of {len(expected)}")
     found = [compare(a, b, grade) for a, b in zip(expected, actual, strict=True)]
@@ -89,7 +89,7 @@ def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
 
 
 def _spell_the_same(a: Any, b: Any) -> bool:
-    """Whether two arrays of strings differ in fractions alone, and no more than as numbers of float32 may."""
+    """Whether two arrays of strings differ only in numbers, by float32 rounding."""
     import numpy as np
 
     fractions = [
@@ -130,7 +130,7 @@ def _floats(a: Any, b: Any, grade: str) -> Difference:
 
 
 def _scale(magnitude: Any) -> Any:
-    """A typical magnitude: sums that cancel are as inexact as what went into them."""
+    """A typical magnitude, since sums that cancel are as inexact as their terms."""
     import numpy as np
 
     return np.sqrt(np.mean(np.square(np.minimum(magnitude, 1e150))))
@@ -146,7 +146,7 @@ def _first(a: Any, b: Any, wrong: Any) -> str:
 
 
 def flat(value: Any) -> list[Any] | None:
-    """The arrays of a value in order, those of sequences in sequences, too; None where one is none."""
+    """List the arrays of a value, those of sequences too; None if an element is missing."""
     if isinstance(value, list):
         inner = [flat(item) for item in value]
         return None if any(item is None for item in inner) else [leaf for item in inner for leaf in item or ()]

@@ -1,4 +1,4 @@
-"""Draws inputs for a region: where its operators decide, on both sides of every line and exactly on it.
+"""Draw inputs for a region: on, above and below each threshold at which its operators decide.
 
 Captured values say how a region is used. Drawn ones say what it does elsewhere: ties, saturation, equal maxima, zeros,
 small numbers alone, both branches. The same inputs go to both forms.
@@ -27,7 +27,7 @@ Feeds = Mapping[str, Any]
 Watch = Callable[[int, Sequence[str], Feeds], Mapping[str, Any]]
 """Runs the part of the first (0) or second (1) model and yields inner values by name; raises `EngineError`."""
 
-_ON_LINES = "numbers on the lines"
+_ON_LINES = "values around thresholds"
 ORDINARY, FAR, SPECIAL = "ordinary", "far", "special"
 WHOLE_TABLES = "whole tables"
 """A table is read as far as it goes: how far a user's lengths reach, no run can show."""
@@ -35,7 +35,7 @@ WHOLE_TABLES = "whole tables"
 
 @dataclass(frozen=True)
 class Draw:
-    """Inputs of both forms.
+    """Inputs for both parts of a region.
 
     Attributes:
         label: what is tried, as a report says it.
@@ -59,7 +59,7 @@ def draw(
     seed: int,
     batched: str = "",
 ) -> Iterator[Draw]:
-    """Draw inputs, those that find most first.
+    """Draw inputs for a region, those first that find most.
 
     Args:
         parts: the two models of a region, without types of inputs.
@@ -81,6 +81,7 @@ def draw(
         made = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
         made |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
         made |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
+        made = {name: np.asarray(value) for name, value in made.items()}  # of a scalar, numpy makes no array
         return {**base, **made, **{name: _shuffled(base[name]) for name in indices}}
 
     def _shuffled(value: Array) -> Array:
@@ -122,7 +123,7 @@ def draw(
         yield Draw("zeros", varied(np.zeros_like, lambda value: value))
         if floats:
             yield Draw(
-                "numbers far away", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
+                "large numbers", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
             )
             for turn in range(2):
                 yield Draw("infinities, NaN and denormals", varied(partial(_special, turn=turn)), SPECIAL)
@@ -133,7 +134,7 @@ def draw(
 def _places_in_tables(
     parts: Sequence[ModelProto], base: Feeds, weights: Sequence[Feeds], free: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Indices that reach the rows in which the tables of both forms differ, the ends, and places from the end."""
+    """Draw indices of the table rows that differ between the parts, the ends, and negative ones."""
     for node in parts[0].graph.node:
         if node.op_type not in ("ArrayFeatureExtractor", "Gather", "Slice") or len(node.input) < 2:
             continue
@@ -150,7 +151,7 @@ def _places_in_tables(
         others = [other for other in weights[1].values() if other.shape == table.shape and other.dtype == table.dtype]
         rows = sorted({int(row) for other in others for row in _differing_rows(table, other, axis)})
         for start in range(0, min(len(rows), 8 * base[index].size), base[index].size):
-            yield "rows that differ", {**base, index: _filled(base[index], rows[start:])}
+            yield "different rows", {**base, index: _filled(base[index], rows[start:])}
         if size:
             yield "rows at both ends", {**base, index: _filled(base[index], [0, size - 1])}
             yield "rows counted from the end", {**base, index: _filled(base[index], [-1, -size])}
@@ -159,7 +160,7 @@ def _places_in_tables(
 def _leaves_of_trees(
     parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], batched: str, rng: np.random.Generator
 ) -> Iterator[Draw]:
-    """Rows that reach the leaves of tree ensembles; as many as there are where the number of rows is free."""
+    """Draw rows that reach every leaf of a tree ensemble."""
     for node in (node for part in parts for node in part.graph.node if trees.is_tree_ensemble(node)):
         name = node.input[0]
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
@@ -168,7 +169,7 @@ def _leaves_of_trees(
         count = len(rows) if name == batched else len(base[name])
         rows = rows[: _MOST_TURNS * count]
         missing, leaves = trees.count_unreached(node, rows)
-        remark = f"{missing} of {leaves} leaves of its trees were not reached, and are not compared"
+        remark = f"{missing} of {leaves} leaves of its trees were not reached, so not compared"
         for start in range(0, len(rows), max(count, 1)):
             some = rows[start : start + count]
             fed = some if name == batched else np.resize(some, base[name].shape)
@@ -189,7 +190,7 @@ def _kind(value: Any) -> str:
 
 
 def _magnitude(value: Array) -> float:
-    """The spread of captured values; 1 where there is none."""
+    """The spread of captured values; 1 if there are none."""
     finite = value[np.isfinite(value)].astype(np.float64)
     spread = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
     return spread if 0 < spread < 1e6 else 1.0
@@ -211,7 +212,7 @@ def _ends(value: Array, rng: np.random.Generator) -> Array:
 
 
 def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
-    """How often inputs are drawn until each of so many numbers had its turn, within reason."""
+    """How many draws it takes until each of `count` thresholds was tried, within a limit."""
     smallest = min((base[name].size for name in names), default=0)
     return min(_MOST_TURNS, -(-count // smallest)) if smallest else 0
 
@@ -220,7 +221,7 @@ _MOST_TURNS = 12
 
 
 def _on_lines(value: Array, lines: Sequence[float], turn: int) -> Array:
-    """Numbers on each line, and right beside it on both sides."""
+    """Put elements on each threshold, and just above and below it."""
     with np.errstate(all="ignore"):
         exact = np.array(lines, value.dtype)
         if value.dtype.isbuiltin != 1:
@@ -246,7 +247,7 @@ _PLACES = {
 
 
 def _used_as_places(parts: Sequence[ModelProto]) -> set[str]:
-    """The inputs that shapes, indices and counts are made of."""
+    """Find inputs that shapes, indices or counts are computed from."""
     found: set[str] = set()
     for part in parts:
         for body in bodies(part):
@@ -276,7 +277,7 @@ _UNDECIDED = ("epsilon", "momentum", "p", "spatial_scale", "extrapolation_value"
 
 
 def _lines_of(model: ModelProto) -> Iterator[float]:
-    """Numbers at which operators of a region may begin to compute something else."""
+    """List thresholds at which operators of a region may change what they compute."""
     yield from (0.0, 0.5, 1.0, 1.5, 2.5)
     for body in bodies(model):
         held = (
@@ -298,7 +299,7 @@ def _lines_of(model: ModelProto) -> Iterator[float]:
 
 @dataclass(frozen=True)
 class _Decision:
-    """An inner value that a node decides by, and the numbers on its lines: some, or those of another value."""
+    """An inner value by which a node decides, and its thresholds: numbers, or another value."""
 
     value: str
     lines: tuple[float, ...] = ()
@@ -345,7 +346,7 @@ def _casts_to_whole(node: NodeProto) -> bool:
 def _solved(
     parts: Sequence[ModelProto], start: Feeds, weights: Sequence[Feeds], floats: Sequence[str], watch: Watch
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Inputs for which inner values lie on the lines at which nodes decide: two runs tell how they hang together."""
+    """Solve for inputs that put inner values on the thresholds of nodes, from two runs."""
     for which, part in enumerate(parts):
         held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights[which])
         decisions = list(dict.fromkeys(_decisions(part, held)))[:_MOST]
@@ -376,7 +377,7 @@ def _solved(
                         if better is not None:
                             found[name] = np.where((there == lines).reshape(solved.shape), solved, better)
                     found[name] = _beside(found[name], len(decision.lines or [0]), turn)
-                    yield "numbers on the lines of inner values", found
+                    yield "values around inner thresholds", found
                     break
 
 
@@ -385,7 +386,7 @@ _MOST = 12
 
 
 def _lines_at(decision: _Decision, value: Array, known: Feeds, held: Mapping[str, Any], turn: int) -> Array | None:
-    """The line that each element is to lie on."""
+    """Choose the threshold for each element."""
     wide = np.float64
     if decision.other:
         other = known.get(decision.other, held.get(decision.other))
@@ -411,7 +412,7 @@ def _lines_at(decision: _Decision, value: Array, known: Feeds, held: Mapping[str
 
 
 def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Array) -> Array | None:
-    """The input at which each element of a value meets its line, if each hangs on one element of the input."""
+    """Solve for the input that puts each element on its threshold, if it depends on one input element only."""
     if x.size != value.size or not is_float(value_moved):
         return None
     a, b, t, u = (one.astype(np.float64).reshape(-1) for one in (x, moved, value, value_moved))
@@ -423,7 +424,7 @@ def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Arra
 
 
 def _beside(x: Array, count: int, turn: int) -> Array:
-    """The numbers of some elements as they are, of others the next ones above and below, each line in turn."""
+    """Keep some elements, and move others to the next floats above and below."""
     if x.dtype.isbuiltin != 1:
         return x
     ends = (np.asarray(end, x.dtype) for end in (np.inf, -np.inf))

@@ -32,12 +32,12 @@ TOO_LONG = "it takes longer than"
 
 
 class _Late(BaseException):
-    """The time is over; nobody who catches an engine's errors goes on."""
+    """Raised when time is up; not an `EngineError`, so that nobody catches it and goes on."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `EngineError` where what runs in Python takes longer; elsewhere than on Unix, nothing bounds it."""
+    """Raise `EngineError` if Python code takes longer; does nothing outside Unix."""
     alarm = getattr(signal, "setitimer", None)
     if not math.isfinite(seconds) or alarm is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -69,7 +69,7 @@ class Session(Protocol):
 
 
 def runtime() -> Any:
-    """onnxruntime, which tells its makers nothing of the models that it runs, unless the environment says otherwise.
+    """Import onnxruntime with its telemetry off, unless the environment says otherwise.
 
     It would in a thread, which copies of this process do not have: they wait for ever for a lock that it holds.
     """
@@ -80,7 +80,7 @@ def runtime() -> Any:
 
 
 def load() -> None:
-    """Import what engines need, so that processes that are forked from this one have it already."""
+    """Import the engines now, so that forked processes have them already."""
     with suppress(ImportError):
         runtime()
 
@@ -90,10 +90,10 @@ _MEMORY = "bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|C
 
 
 def one_line(error: BaseException) -> str:
-    """The text of an error as one line of at most 300 characters: what it ends with tells of the innermost node."""
+    """Shorten an error to one line of 300 characters; the end names the innermost node."""
     text = " ".join(str(error).split()) or type(error).__name__
     if re.search(_MEMORY, text):
-        return "the memory does not suffice to run it"
+        return "not enough memory to run it"
     return text if len(text) <= 300 else f"{text[:100]}...{text[-197:]}"
 
 
@@ -104,7 +104,7 @@ ABSENT = "onnxruntime is not installed"
 
 
 class OnnxRuntime:
-    """onnxruntime on the CPU with graph optimizations off and one thread, so that it computes what is written."""
+    """onnxruntime on the CPU, one thread, graph optimizations off, so that it runs the model as written."""
 
     engine = "onnxruntime"
 
@@ -148,7 +148,7 @@ class OnnxRuntime:
         self._options.log_severity_level = 4
 
     def _lend(self, options: Any, model: ModelProto, aside: external.Aside) -> None:
-        """Let the session use values that lie neither in the message nor in external data."""
+        """Give the session weights that are neither in the message nor in external data."""
         import onnxruntime as ort
 
         kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
@@ -173,7 +173,7 @@ class OnnxRuntime:
 
 
 class Reference:
-    """onnx.reference, which is slow and takes every opset that onnx defines."""
+    """onnx.reference: slow, but it runs every opset."""
 
     engine = "onnx.reference"
 
@@ -216,7 +216,7 @@ class Reference:
 
 
 def _with_names(model: ModelProto) -> ModelProto:
-    """The model with a name for every output: onnx.reference takes one without for all inputs that are left out."""
+    """Name every output, as onnx.reference mixes up outputs without names."""
     if all(all(node.output) for body in bodies(model) for node in body.node):
         return model
     made = type(model)()

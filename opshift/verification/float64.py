@@ -1,4 +1,4 @@
-"""A model in float64: with rounding out of the way, two forms of one function are the same to 15 digits."""
+"""Run models in float64, where rounding does not hide differences: equal functions agree to 15 digits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BLIND = frozenset(["Softmax", "LogSoftmax", "Hardmax", "Upsample", "RoiAlign", "
 
 
 def open_wide(model: ModelProto) -> Session | None:
-    """A session of a small model that computes in float64; None where no engine does.
+    """Open a model in float64; None if no engine can.
 
     onnxruntime runs it where it has the kernels in double, else onnx.reference, with convolutions and pools of ours,
     as its own take minutes. Operators of ai.onnx.ml yield float32 whatever they are given.
@@ -59,7 +59,7 @@ def open_wide(model: ModelProto) -> Session | None:
 
 
 def widen(model: ModelProto) -> ModelProto:
-    """A copy in which everything that is a narrower float is double: constants, inputs, casts, functions."""
+    """Copy a model with all narrower floats as double: constants, inputs, casts, functions."""
     wide = ModelProto()
     wide.CopyFrom(model)
     for body in bodies(wide):
@@ -74,7 +74,7 @@ def widen(model: ModelProto) -> ModelProto:
 
 
 def widen_feeds(feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs of a widened model."""
+    """Convert inputs for a model in float64."""
     return {name: widen_value(value) for name, value in feeds.items()}
 
 

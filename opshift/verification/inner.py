@@ -1,4 +1,4 @@
-"""Bodies of If, Loop, Scan and functions as models of their own, so that a branch that nobody takes is run, too."""
+"""Compare bodies of If, Loop, Scan and functions as models of their own, so that untaken branches are tested, too."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class InnerPair:
-    """Two bodies that stand for each other.
+    """A body of the first model, and its counterpart in the second.
 
     Attributes:
         label: where they stand, such as `then_branch of If "gate"`.
@@ -44,11 +44,11 @@ class InnerPair:
 
     @property
     def reads(self) -> list[str]:
-        """The values of the first model that tell what the body is given."""
+        """The values of the first model that the body's inputs are taken from."""
         return list(dict.fromkeys(filter(None, [*self.outer, *self.node.input])))
 
     def feeds(self, values: Values) -> dict[str, Any]:
-        """What the body is given in its first turn, going by a run of the first model."""
+        """The inputs of the body in its first iteration, in a run of the first model."""
         import numpy as np
 
         given = [values.get(name) for name in self.node.input]
@@ -77,7 +77,7 @@ def _first_slices(node: NodeProto, given: Sequence[Any]) -> list[Any]:
 
 
 def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair | None]:
-    """The bodies in a region that both models have; None for one that has no counterpart to be run beside it.
+    """Pair the bodies in a region that both models have and that read the same outer values.
 
     A counterpart reads the same values of the graph around, but for constants.
     """
@@ -130,7 +130,7 @@ def _key(node: NodeProto) -> tuple[str, str, str]:
 
 
 def _bodies_mean_the_same(one: NodeProto, other: NodeProto, before: Body, after: Body) -> bool:
-    """Whether two nodes run their bodies alike: with the same attributes, and a Scan of 8 takes batches apart."""
+    """Whether two nodes run their bodies alike: the same attributes, and the same way to split batches."""
     plain = [
         sorted(a.SerializeToString() for a in node.attribute if a.type != AttributeProto.GRAPH) for node in (one, other)
     ]
@@ -143,7 +143,7 @@ def _holds(body: Body, node: NodeProto) -> bool:
 
 
 def _outer(graph: GraphProto, body: Body) -> set[str]:
-    """The values of the main graph that a graph inside of it reads."""
+    """List the outer values that a body reads."""
     read: set[str] = set()
     made: set[str] = set()
     for inner in with_nested([graph]):
@@ -175,7 +175,7 @@ def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto
 
 
 def _renamed_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
-    """The model with its first inputs called as in another one."""
+    """Rename the first inputs of a model as in another one."""
     names = {value.name: other.name for value, other in zip(model.graph.input, like.input, strict=False)}
     names = {old: new for old, new in names.items() if old != new}
     if names:
@@ -195,7 +195,7 @@ def _renamed_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
 
 
 def _of_function(body: Body, function: FunctionProto, call: NodeProto) -> ModelProto:
-    """A function with the attributes of a call, as a model."""
+    """Make a model of a function with the attributes of a call."""
     source = body.side.model
     model = ModelProto(ir_version=source.ir_version, opset_import=function.opset_import)
     model.functions.extend(source.functions)
@@ -229,7 +229,7 @@ def _bind_attributes(node: NodeProto, given: Mapping[str, AttributeProto]) -> No
 
 
 def with_types(side: Side, feeds: Values, types: Mapping[str, TypeProto]) -> Side:
-    """The body with types for the inputs that it does not declare."""
+    """Give types to inputs that the body does not declare."""
     from opshift.verification.parts import type_of
 
     model = ModelProto()

@@ -1,4 +1,4 @@
-"""Calls a function in a process of its own, because a damaged model may end the process that runs it."""
+"""Call a function in another process, because a damaged model may crash the process that runs it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _copied: frozenset[str] = frozenset()  # the modules that the process had of whi
 
 
 class Ended(RuntimeError):
-    """The process ended before the function returned; the text says how.
+    """The process crashed before the function returned; the text says how.
 
     Attributes:
         late: whether its time was over (`end_after`).
@@ -65,11 +65,11 @@ class Ended(RuntimeError):
 
 
 class _Stuck(BaseException):
-    """A copy of this process waits, or would, for what no thread will ever give: threads are not copied."""
+    """Raised in a forked copy that would wait forever, as threads are not copied."""
 
 
 def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What the function returns, or the exception that it raises; both have to be picklable, as is the function.
+    """Call a function in another process; returns what it returns, or raises what it raises. All must be picklable.
 
     The other process sees memory as it is now where the system can fork; elsewhere, and in a thread, it begins afresh.
     It prints nothing, and takes no more memory than there is; what it tells of its progress is told here. An interrupt
@@ -99,7 +99,7 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
 def each(
     function: Callable[[Item], T], items: Sequence[Item], processes: int
 ) -> Generator[tuple[int, T | Ended], None, None]:
-    """What a function returns for each item, or how its process ended, with the item's place, as they come.
+    """Call a function for each item in other processes; yields (place, result or crash) as they come.
 
     So many processes, at most, do one item after the other, each as `call` would; all end with this one. They are not
     ended because they wait long, for an item may be large.
@@ -146,12 +146,12 @@ def each(
 
 
 def forks() -> bool:
-    """Whether `call` runs what it is given in a copy of this process, so that it need not be picklable."""
+    """Whether `call` forks, so that the function need not be picklable."""
     return sys.platform == "linux" and threading.current_thread() is threading.main_thread() and not _is_watched()
 
 
 def end_after(seconds: int) -> None:
-    """End this process in some time, if it is one that `call` began. Its parent does if it cannot itself."""
+    """End this process after some seconds, if `call` began it."""
     if not _apart:
         return
     if _parent is not None:
@@ -166,14 +166,14 @@ def end_after(seconds: int) -> None:
 
 
 def within(seconds: float, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What a function returns, to be called by `call`: its process ends (`Ended.late`) where that takes longer."""
+    """Inside `call`: run a function, and end the process (`Ended.late`) if it takes longer."""
     if math.isfinite(seconds):
         end_after(max(math.ceil(seconds), 1))
     return function(*arguments, **named)
 
 
 def end_with(wait: Callable[[], object]) -> None:
-    """End this process when a call returns that waits for the end of the one that began it, be that killed."""
+    """End this process when its parent ends, even if the parent is killed."""
 
     def end() -> None:
         wait()
@@ -183,7 +183,7 @@ def end_with(wait: Callable[[], object]) -> None:
 
 
 def refuse_copies(library: str) -> None:
-    """End this process, for one that begins afresh, if it is a copy of one where a library may have begun threads.
+    """End this process if it is a fork of one in which a library may have started threads.
 
     The library would wait for them, for they are not copied.
     """
@@ -192,31 +192,31 @@ def refuse_copies(library: str) -> None:
 
 
 def silence() -> None:
-    """Let nothing that this process prints, its libraries included, come out."""
+    """Suppress all output of this process, that of libraries included."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
 
 
 def _is_watched() -> bool:
-    """Whether this process belongs to a pool, or cannot start another one like itself."""
+    """Whether this process belongs to a pool, or cannot start another like itself."""
     pools = sys.modules.get("multiprocessing.process")
     current = getattr(pools, "current_process", None)  # none as yet while another thread imports it
     return getattr(sys, "frozen", False) or (current is not None and current().daemon)
 
 
 def _how(code: int, *, full: bool) -> str:
-    """How a process ended; `full` if it held much of the memory that there was."""
+    """Describe how a process ended; `full`: it used most of the memory."""
     if full:
-        return "the memory does not suffice for the process that ran it"
+        return "not enough memory"
     why = f"exit code {code if code < 1 << 31 else hex(code)}"  # Windows has large ones, known by their digits
     if code < 0:
         why = signal.strsignal(-code) or f"signal {-code}"
-    return f"the process that ran it ended: {why}; a model may be damaged, or too large for the memory"
+    return f"the process that ran the model crashed: {why}"
 
 
 def _end_at_once_with(parent: int) -> None:
-    """End this process when the one that began it ends; at once, whatever it does then, where the system can.
+    """End this process as soon as its parent ends, where the system supports it.
 
     The system takes the thread that began it for the one that is to end: let that wait for this process.
     """
@@ -233,7 +233,7 @@ def _end_at_once_with(parent: int) -> None:
 
 
 def _wait_for(parent: int) -> None:
-    """Return when the process that began this one has ended."""
+    """Return when the parent process has ended."""
     if sys.platform == "win32":
         import _winapi
 
@@ -245,7 +245,7 @@ def _wait_for(parent: int) -> None:
 
 
 def _afresh(sent: object) -> tuple[bytes, int, bool]:
-    """What a new process answers in the place of a copy that was stuck."""
+    """Ask a new interpreter instead of a fork that was stuck."""
     try:
         question = pickle.dumps(sent)
     except Exception:  # sessions, for one, cannot be sent
@@ -254,7 +254,7 @@ def _afresh(sent: object) -> tuple[bytes, int, bool]:
 
 
 def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
-    """What a copy of this process answers, its exit code, negative for a signal, and whether it filled the memory."""
+    """Ask a fork; returns its answer, its exit code (negative for a signal), and whether memory was full."""
     room, copy, status = 0, None, -1
     with suppress(OSError):  # not every system tells it there
         room = _room()
@@ -276,7 +276,7 @@ def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
 
 
 class _Copy(NamedTuple):
-    """A copy of this process, and where it is heard."""
+    """A fork of this process, and the pipe to it."""
 
     source: int
     process: int
@@ -284,7 +284,7 @@ class _Copy(NamedTuple):
 
 @contextmanager
 def _undisturbed() -> Iterator[set[int | signal.Signals]]:
-    """Let no interrupt come while only half of something is known; yields the signals that were blocked before."""
+    """Block interrupts while state is half written; yields the signals that were blocked before."""
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield held
@@ -293,7 +293,7 @@ def _undisturbed() -> Iterator[set[int | signal.Signals]]:
 
 
 def _fork(work: Callable[[BinaryIO], object], held: set[int | signal.Signals]) -> _Copy:
-    """Begin a copy of this process that does some work, told to a stream, and nothing else."""
+    """Fork a process that does the work and writes the answer to a pipe."""
     source, target = os.pipe()
     loaded, parent = frozenset(sys.modules), os.getpid()
     try:
@@ -317,7 +317,7 @@ def _work(
     loaded: frozenset[str],
     parent: int,
 ) -> NoReturn:
-    """The whole life of the copy, which must never return into what its parent was doing.
+    """Run the fork, and never return into the parent's code.
 
     The modules are listed before it begins, by name: to look at each would copy the memory of all.
     """
@@ -340,7 +340,7 @@ def _work(
 
 
 def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
-    """Tell of its progress, and then what came of it."""
+    """Write progress, and then the result, to the pipe."""
     global _parent
     _parent = stream
     progress.relayed(lambda *said: _send(stream, "progress", said))
@@ -354,7 +354,7 @@ def _send(stream: BinaryIO, kind: str, content: object) -> None:
 
 
 class _Messages:
-    """What another process says.
+    """Reads the messages of another process.
 
     Attributes:
         answer: what came of its work; empty until it says so.
@@ -366,7 +366,7 @@ class _Messages:
         self._bytes = bytearray()
 
     def add(self, part: bytes) -> None:
-        """Take the messages that are whole; what they tell of progress is told here."""
+        """Read complete messages, and forward those about progress."""
         self._bytes += part
         while len(self._bytes) >= 8 and len(self._bytes) >= (end := 8 + int.from_bytes(self._bytes[:8], "little")):
             kind, content = pickle.loads(self._bytes[8:end])
@@ -379,7 +379,7 @@ class _Messages:
                 self.answer = content
 
     def left(self) -> float:
-        """The seconds until it is to be ended.
+        """Seconds until time is up.
 
         Raises:
             Ended: there are none.
@@ -391,7 +391,7 @@ class _Messages:
 
 
 def _heard(source: int, child: int, patience: float = 0) -> bytes:
-    """The answer of a copy, empty if it ended before.
+    """Read the answer of a fork; empty if it ended before.
 
     Raises:
         _Stuck: it does nothing, and never will.
@@ -412,7 +412,7 @@ def _heard(source: int, child: int, patience: float = 0) -> bytes:
 
 
 def _effort(process: int) -> int:
-    """What changes as long as a process, or one that descends from it, does something: runs, or waits for a disk."""
+    """A counter that changes as long as a process or its children run or use a disk."""
     found = 0
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():
@@ -423,7 +423,7 @@ def _effort(process: int) -> int:
 
 
 def _spawned(work: bytes) -> tuple[bytes, int, bool]:
-    """The same from a new interpreter."""
+    """Ask a new interpreter; returns as `_forked` does."""
     process = _begin()
     try:
         answer, late = _asked(process, work)
@@ -436,7 +436,7 @@ def _spawned(work: bytes) -> tuple[bytes, int, bool]:
 
 
 class _Server:
-    """A process that answers one question after the other; another one takes its place when it ends."""
+    """A process that answers questions, replaced when it crashes."""
 
     def __init__(self) -> None:
         self._copy: _Copy | None = None
@@ -445,13 +445,13 @@ class _Server:
         self._killed = False
 
     def fork(self) -> None:
-        """Begin as a copy of this process, in its main thread."""
+        """Start as a fork of this process."""
         there, self._questions = os.pipe()
         with open(there, "rb") as questions, _undisturbed() as held:
             self._copy = _fork(lambda stream: _answer_all(questions, stream), held)
 
     def ask(self, function: Callable[[Item], T], item: Item) -> T:
-        """What a function returns.
+        """Call a function in the server process.
 
         Raises:
             Ended: the process ended before.
@@ -483,7 +483,7 @@ class _Server:
             self._process.kill()
 
     def close(self) -> int:
-        """Wait for the end of the process, if there is one; its exit code."""
+        """End the process and return its exit code."""
         code = 0
         copy, self._copy, process, self._process = self._copy, None, self._process, None
         if copy is not None:
@@ -503,7 +503,7 @@ def _taken(done: Queue[tuple[int, Any]]) -> tuple[int, Any]:
 
 
 def _opened(answer: bytes) -> Any:
-    """What a function returned, or the exception that it raised."""
+    """Unpickle the result of a function, or raise its exception."""
     returned, value = pickle.loads(answer)
     if returned:
         return value
@@ -511,7 +511,7 @@ def _opened(answer: bytes) -> Any:
 
 
 def _begin() -> subprocess.Popen[bytes]:
-    """Begin a new interpreter that answers questions."""
+    """Start a new interpreter that answers questions."""
     import subprocess
 
     process = subprocess.Popen([sys.executable, "-c", _SERVE], stdin=-1, stdout=-1, stderr=subprocess.DEVNULL)
@@ -527,7 +527,7 @@ def _tell(process: subprocess.Popen[bytes], message: bytes) -> None:
 
 
 def _asked(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bool]:
-    """What a new interpreter answers, empty if it ended before, and whether its time was over."""
+    """Ask a new interpreter; returns the answer (empty if it crashed), and whether time was up."""
     messages, late = _Messages(), threading.Event()
     end, timer = math.inf, threading.Timer(0, late.set)
 
@@ -550,7 +550,7 @@ def _asked(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bo
 
 
 def _serve(parent: int) -> None:
-    """Answer questions until there are no more."""
+    """Answer questions until there are none."""
     target = os.dup(1)
     _end_at_once_with(parent)
     _prepare()
@@ -582,7 +582,7 @@ def _answer(work: Callable[[], object]) -> bytes:
 
 
 def _prepare() -> None:
-    """Print and report nothing, write no core file, and let what asks for more memory than there is hear so."""
+    """Set up a worker: no output, no core files, a memory limit."""
     global _apart
     _apart = True
     silence()
@@ -601,7 +601,7 @@ def _prepare() -> None:
 
 
 def _room() -> int:
-    """The bytes of memory that are free."""
+    """The free memory in bytes."""
     return (_kilobytes("MemAvailable") + _kilobytes("SwapFree")) * 1024
 
 

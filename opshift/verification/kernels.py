@@ -1,4 +1,4 @@
-"""Convolutions, pools and resized images in numpy: onnxruntime lacks them in double, and onnx.reference takes minutes.
+"""Conv, pooling and Resize in numpy: onnxruntime lacks them in double, and onnx.reference takes minutes.
 
 What has an attribute that is not provided for is left to onnx.reference.
 """
@@ -22,7 +22,7 @@ Attributes = Mapping[str, Any]
 
 @cache
 def reference_kernels() -> tuple[type[Any], ...]:
-    """The same as operators of onnx.reference, which fall back on its own."""
+    """Wrap the numpy kernels for onnx.reference; they fall back on its own."""
     return tuple(_as_reference(op, kernel) for op, kernel in _KERNELS.items())
 
 
@@ -43,7 +43,7 @@ def _as_reference(op: str, kernel: Callable[..., Array | None]) -> type[Any]:
 
 
 def _pads(attributes: Attributes, sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Where a window begins before the data, and ends behind them, for each axis."""
+    """Compute where windows begin before the data and end behind them, for each axis."""
     rank, auto = len(sizes), attributes.get("auto_pad", "NOTSET")
     if auto == "NOTSET":
         return list(attributes.get("pads") or [0] * 2 * rank)
@@ -55,7 +55,7 @@ def _pads(attributes: Attributes, sizes: Sequence[int], spans: Sequence[int], st
 
 
 def _windows(attributes: Attributes, kernel: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """Strides, dilations, and how far a window reaches."""
+    """Read strides and dilations, and compute the extent of a window."""
     strides = list(attributes.get("strides") or [1] * len(kernel))
     dilations = list(attributes.get("dilations") or [1] * len(kernel))
     return strides, dilations, [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
@@ -70,7 +70,7 @@ def _padded(x: Array, pads: Sequence[int], value: float = 0.0) -> Array:
 
 
 def _place(at: Sequence[int], strides: Sequence[int], dilations: Sequence[int], sizes: Sequence[int]) -> Any:
-    """What one element of a window meets, over all windows."""
+    """Select what one element of a window sees, over all windows."""
     spots = zip(at, strides, dilations, sizes, strict=True)
     return (..., *(slice(i * d, i * d + (n - 1) * s + 1, s) for i, s, d, n in spots))
 
@@ -150,7 +150,7 @@ def _average_pool(inputs: Sequence[Array], attributes: Attributes, opset: int) -
 
 
 def _resize(inputs: Sequence[Array], attributes: Attributes, opset: int) -> Array | None:
-    """Nearest and linear, one axis after the other."""
+    """Resize by nearest or linear interpolation, one axis at a time."""
     x, given = inputs[0], [*inputs[1:], None, None, None]
     scales, sizes = (given[0], None) if opset < 11 else (given[1], given[2])
     mode = attributes.get("mode", "nearest")

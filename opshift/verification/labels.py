@@ -1,4 +1,4 @@
-"""Labels of classifiers of ai.onnx.ml that differ where two scores tie within rounding."""
+"""Allow labels of classifiers to differ where two scores tie within rounding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSED_ON = ("Cast", "Identity", "Reshape")
 
 
 def find_scores(source: ModelProto) -> dict[str, str]:
-    """The output with the scores of a classifier, by the name of the output with its labels."""
+    """Find the scores output of each classifier, by the name of its labels output."""
     makers = {name: node for node in source.graph.node for name in node.output if name}
     ends: dict[tuple[int, int], str] = {}
     for value in source.graph.output:
@@ -28,7 +28,7 @@ def find_scores(source: ModelProto) -> dict[str, str]:
 
 
 def count_ties(before: Any, after: Any, scores: Any) -> int:
-    """How many labels differ, where in each such row the two largest scores are within rounding; else 0."""
+    """Count labels that differ, if the two largest scores tie in each such row; else 0."""
     shape = getattr(before, "shape", None)
     if shape is None or shape != getattr(after, "shape", None) or getattr(scores, "ndim", 0) != 2:
         return 0

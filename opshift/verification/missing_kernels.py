@@ -1,4 +1,4 @@
-"""Operators of which the installed onnxruntime has no kernel, so that it does not load the model at its opset."""
+"""Find operators without a kernel in the installed onnxruntime, which does not load such a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPEN = 2**31 - 1
 
 
 def without(model: ModelProto) -> str:
-    """What to say of operators that have none, with the nearest opset at which all have; empty where all have.
+    """Describe operators without a kernel, and the nearest opset where all have one; empty if all have.
 
     Operators with a function body need none.
     """
@@ -37,7 +37,7 @@ def without(model: ModelProto) -> str:
 
 
 def _has(op: str, opset: int) -> bool:
-    """Whether a call at an opset is run, or written out by onnxruntime itself."""
+    """Whether onnxruntime runs or expands an operator at an opset."""
     schema = schemas.schema("", op, opset)
     if schema is None or schema.body:
         return schema is not None
@@ -47,7 +47,7 @@ def _has(op: str, opset: int) -> bool:
 
 @cache
 def _kernels() -> dict[str, list[tuple[int, int]]]:
-    """The versions of each operator of the default domain that the CPU runs."""
+    """List the versions of each default-domain operator that the CPU runs."""
     try:
         from onnxruntime.capi import onnxruntime_pybind11_state as registry
     except ImportError:  # onnx.reference runs all

@@ -1,4 +1,4 @@
-"""What runs in the place of a model whose channels lie in blocks that are not as wide as those of this machine.
+"""Run models whose channels lie in blocks of another width than onnxruntime uses on this machine.
 
 onnxruntime reads such a model with its own width, whatever that of the file is, and computes something else.
 """
@@ -20,7 +20,7 @@ from opshift.verification.side import Side
 
 
 def running(side: Side) -> tuple[Side, tuple[str, ...]]:
-    """The side itself, or one that this machine can run in its place, and what is to be said of that."""
+    """Return a side that this machine runs correctly, without blocks if need be, with remarks."""
     if not any(node.domain == NCHWC for body in bodies(side.model) for node in body.node):
         return side, ()
     width, here = blocks(side.model, side.folder).width, isolation.call(_width)
@@ -30,13 +30,13 @@ def running(side: Side) -> tuple[Side, tuple[str, ...]]:
     result = convert.attempt(side.model, {}, ops=ops, folder=side.folder)
     if result.model is None:
         return side, ()
-    said = f"its blocks are {width} wide, and this machine's are {here}"
+    said = f"its blocks have {width} channels, onnxruntime here uses {here}"
     return replace(side, model=result.model), (f"the source was run without blocks, by their definition: {said}",)
 
 
 @cache
 def _width() -> int:
-    """How wide blocks are that onnxruntime makes on this machine; 0 where it makes none."""
+    """The width of blocks that onnxruntime uses on this machine; 0 if none."""
     import onnx
     import onnxruntime
 

@@ -1,4 +1,4 @@
-"""A region as two small models, with names of their own, so that regions alike but for names are one kind."""
+"""Cut regions out as small models with neutral names, so that like regions count as one kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INLINE_INTEGERS = 64
 
 @dataclass(frozen=True)
 class Part:
-    """What one model computes in a region.
+    """One model's side of a region, as a small model.
 
     Attributes:
         model: without types of its inputs, which are told when it is run.
@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Pair:
-    """Both parts of a region.
+    """Both sides of a region.
 
     Attributes:
         before, after: what either model computes; inputs `~x0`, `~x1`, ..., outputs `~y0`, `~y1`, ...
@@ -48,7 +48,7 @@ class Pair:
 
     @cached_property
     def kind(self) -> bytes:
-        """A digest that regions alike but for names, weights and types share."""
+        """A digest that regions share if only names, weights and types differ."""
         parts = (part.model.SerializeToString(deterministic=True) for part in (self.before, self.after))
         return hashlib.sha256(b"|".join(parts)).digest()
 
@@ -57,7 +57,7 @@ class Pair:
         return bool(self.before.weights or self.after.weights)
 
     def typed(self, which: int, types: Mapping[str, TypeProto]) -> ModelProto:
-        """A part whose inputs have types."""
+        """Give the inputs of a part types."""
         part = (self.before, self.after)[which]
         model = ModelProto()
         model.CopyFrom(part.model)
@@ -122,7 +122,7 @@ def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> P
 
 
 def _is_inline(tensor: TensorProto) -> bool:
-    """Whether a constant belongs to what a region computes, as axes and epsilons do, and not to its weights."""
+    """Whether a constant is part of the computation, such as axes and epsilons, and not a weight."""
     count = prod(tensor.dims)
     floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
     if tensor.data_type in floats:
@@ -132,7 +132,7 @@ def _is_inline(tensor: TensorProto) -> bool:
 
 
 def rename(node: NodeProto, names: Mapping[str, str]) -> None:
-    """Give the values that a node reads and makes other names, in its graphs, too."""
+    """Rename the values that a node and its subgraphs read and compute."""
     for held in (node.input, node.output):
         for index, name in enumerate(held):
             if name in names:
@@ -149,21 +149,21 @@ def _rename_inside(graph: GraphProto, names: Mapping[str, str]) -> None:
 
 
 def type_of(value: Any) -> TypeProto:
-    """The type of a value that an engine yielded, sizes left open; raises `ValueError` for what has none."""
+    """The ONNX type of an engine's value, with open sizes; raises `ValueError` if it has none."""
     from onnx import helper
 
     if isinstance(value, (list, tuple)):
         if not value:
-            raise ValueError("an empty sequence does not say of what")
+            raise ValueError("an empty sequence has no element type")
         return TypeProto(sequence_type=TypeProto.Sequence(elem_type=type_of(value[0])))
     if value is None:
-        raise ValueError("an optional value that holds nothing does not say of what")
+        raise ValueError("an empty optional has no type")
     elem_type = TensorProto.STRING if value.dtype.kind in "OSU" else helper.np_dtype_to_tensor_dtype(value.dtype)
     return tensor_type(elem_type, [None] * value.ndim)
 
 
 def with_outputs(model: ModelProto, names: Sequence[str]) -> ModelProto:
-    """A copy that yields more values."""
+    """Copy a model with more outputs."""
     made = ModelProto()
     made.CopyFrom(model)
     known = {value.name for value in made.graph.output}

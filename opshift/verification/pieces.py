@@ -1,102 +1,23 @@
-"""Pieces of a main graph: what computes some of its values from others."""
+"""Cut pieces out of a main graph: the nodes that compute some values from others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
-from opshift.passes.model.traversal import subgraphs, with_nested
+from opshift.passes.model.messages import NodeProto
+from opshift.passes.model.pieces import Pieces
 
 
 class Counterparts(NamedTuple):
-    """The nodes of the first model and those of the second that compute the same values from the same values."""
+    """Nodes of both models that compute the same values from the same values."""
 
     before: tuple[NodeProto, ...]
     after: tuple[NodeProto, ...]
 
 
-class Pieces:
-    """A main graph by its values: what makes each, and what that reads, graphs in nodes included."""
-
-    def __init__(self, model: ModelProto):
-        self.model = model
-        self.nodes = model.graph.node
-        self.makers = {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
-        self.held = {t.name: t for t in model.graph.initializer}
-        self.sparse = {t.values.name: t for t in model.graph.sparse_initializer}
-        self.given = [value.name for value in model.graph.input if value.name not in self.held]
-        self._readers: dict[str, list[int]] | None = None
-        self._known = {*self.makers, *self.held, *self.sparse, *self.given}
-
-    def reads(self, index: int) -> Iterator[str]:
-        """The values of the main graph that a node reads."""
-        node = self.nodes[index]
-        names = (*node.input, *_captured(node)) if node.attribute else node.input
-        return (name for name in dict.fromkeys(names) if name in self._known)
-
-    def readers(self, name: str) -> list[int]:
-        """The nodes that read a value."""
-        if self._readers is None:
-            self._readers = {}
-            for index in range(len(self.nodes)):
-                for read in self.reads(index):
-                    self._readers.setdefault(read, []).append(index)
-        return self._readers.get(name, [])
-
-    def between(self, wanted: Iterable[str], ends: Iterable[str]) -> tuple[list[int], list[str]]:
-        """The nodes that make values where those at the `ends` are given, in order, and what of the ends they read.
-
-        Inputs of the graph are ends, too; a wanted value is none.
-        """
-        stops, inside, reached = {*ends, *self.given}, set[int](), dict[str, None]()
-        pending = [self.makers[name] for name in wanted if name in self.makers]
-        while pending:
-            index = pending.pop()
-            if index in inside:
-                continue
-            inside.add(index)
-            for name in self.reads(index):
-                if name in stops:
-                    reached[name] = None
-                elif name in self.makers:
-                    pending.append(self.makers[name])
-        return sorted(inside), list(reached)
-
-    def cut(self, wanted: Iterable[str], types: Mapping[str, TypeProto] | None = None) -> ModelProto:
-        """A model of the nodes that make `wanted`, with all inputs of the graph.
-
-        Where `types` are told, values of those names are given, and of the inputs stay those that are read.
-        """
-        wanted, given = list(wanted), types or {}
-        inside, _ = self.between(wanted, given)
-        read = set(chain.from_iterable(self.reads(index) for index in inside)) - given.keys()
-        piece = ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
-        piece.functions.extend(self.model.functions)
-        graph = piece.graph
-        graph.name = self.model.graph.name or "piece"
-        graph.node.extend(self.nodes[index] for index in inside)
-        graph.initializer.extend(tensor for name, tensor in self.held.items() if name in read)
-        graph.sparse_initializer.extend(tensor for name, tensor in self.sparse.items() if name in read)
-        graph.input.extend(value for value in self.model.graph.input if types is None or value.name in read)
-        graph.input.extend(ValueInfoProto(name=name, type=kind) for name, kind in given.items())
-        declared = {value.name: value for value in self.model.graph.output}
-        graph.output.extend(declared.get(name, ValueInfoProto(name=name)) for name in wanted)
-        return piece
-
-
-def _captured(node: NodeProto) -> Iterator[str]:
-    """The names that graphs in a node read or yield."""
-    for body in with_nested([graph for _, _, graph in subgraphs(node)]):
-        for inner in body.node:
-            yield from inner.input
-        if not isinstance(body, FunctionProto):
-            yield from (value.name for value in body.output)
-
-
 def find_counterparts(before: Pieces, after: Pieces, name: str) -> Counterparts | None:
-    """What stands around a node of either main graph in both models, found by its name or its first output's.
+    """Find the nodes around a node in both models, by its name or its first output's.
 
     None where no node is called so, or where nothing that it leads to is in both models.
     """
@@ -120,7 +41,7 @@ def _called(pieces: Pieces, name: str) -> int | None:
 
 
 def _next_shared(pieces: Pieces, index: int, shared: set[str]) -> Iterator[str]:
-    """The nearest values at or below a node that both models have."""
+    """Find the nearest values at or below a node that both models have."""
     seen, pending = set[int](), [index]
     while pending:
         at = pending.pop()

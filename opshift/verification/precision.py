@@ -1,4 +1,4 @@
-"""In which floats a model is stored and computes, and a form of it that rounds wherever it is written."""
+"""Find the float types of a model, and make a form that really rounds to float16."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNITS = {
 
 
 def unit(dtype: Any) -> float:
-    """The unit of the last place of 1, without the package of narrow floats, which older onnx do not bring along."""
+    """The unit in the last place of 1, without ml_dtypes, which old onnx does not install."""
     import numpy as np
 
     found = _UNITS.get(dtype.name)
@@ -32,7 +32,7 @@ def unit(dtype: Any) -> float:
 
 
 def narrowest(model: ModelProto, *, computed: bool) -> int:
-    """The narrowest float that a model is stored in, and, with `computed`, that it casts to for more than a cast."""
+    """The narrowest float type of a model's weights, or, if `computed`, of its computations."""
     found: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
     for body in bodies(model):
         if isinstance(body, GraphProto):
@@ -52,7 +52,7 @@ def narrowest(model: ModelProto, *, computed: bool) -> int:
 
 
 def as_written(model: ModelProto) -> ModelProto:
-    """A form that onnxruntime rounds to float16 after every node; the model itself where it has none.
+    """Make a form in which onnxruntime rounds to float16 after every node; else return the model.
 
     It computes float16 in float32, and leaves out the rounding between two such nodes. Identity has a kernel for
     float16, which a single one between nodes of float32 does not use.

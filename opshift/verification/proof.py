@@ -1,4 +1,4 @@
-"""Proves regions one by one: both parts run on captured and on drawn values, and have to agree.
+"""Prove regions one by one: run both sides on captured and on drawn values, and compare.
 
 If each region of the second model makes of the first model's values what the first model makes of them, the second
 model makes the same outputs: its nodes can be followed one after the other, and what is identical needs no run.
@@ -22,7 +22,7 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import inner, random_operators
-from opshift.verification.bounds import SAME, Closeness, Runs, half_unit, is_float, judge, move_by_rounding
+from opshift.verification.bounds import SAME, Closeness, Runs, is_float, judge
 from opshift.verification.compare import identical
 from opshift.verification.drawing import ORDINARY, SPECIAL, WHOLE_TABLES, Draw, draw
 from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
@@ -59,7 +59,7 @@ _WIDENED = 64
 
 @dataclass(frozen=True)
 class Failure:
-    """A region whose two forms differ.
+    """A region whose sides differ.
 
     Attributes:
         region: where.
@@ -87,7 +87,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Manner:
-    """How regions are judged.
+    """Options for comparing regions.
 
     Attributes:
         grade: of the changes: `exact` or `close`.
@@ -106,7 +106,7 @@ class Manner:
 
 @dataclass
 class _Kind:
-    """Regions that are alike but for names, weights and types."""
+    """Regions that differ only in names, weights and types."""
 
     pair: Pair
     places: list[Pair] = field(default_factory=list)
@@ -124,7 +124,7 @@ class _Kind:
 
 
 class Prover:
-    """Proves what two models differ in.
+    """Proves the regions of two models.
 
     Args:
         before, after: the models.
@@ -154,10 +154,10 @@ class Prover:
         self.widened: list[str] = []
         """What agrees only together with the nodes before it."""
         self.failures: list[Failure] = []
-        """What differs, in the order of the second model."""
+        """The regions that differ, in the order of the second model."""
 
     def prove(self, rejected: Collection[str] = (), *, drawn: bool = True) -> list[Finding]:
-        """Compare each kind of region; `failures` has what differs.
+        """Compare each kind of region; what differs is in `failures`.
 
         Args:
             rejected: names that mean other values in the two models.
@@ -187,7 +187,7 @@ class Prover:
         return [*found, *inside]
 
     def _draw_for_all(self, pairs: Sequence[tuple[Pair, _Kind]], kinds: Sequence[_Kind]) -> list[Finding]:
-        """Try drawn values on each kind, and on the bodies inside of them; what was found of the bodies."""
+        """Try drawn values on each kind and on bodies inside; returns the findings of bodies."""
         inside, doubts, proved = list[Finding](), dict[tuple[str, ...], list[Failure]](), set[tuple[str, ...]]()
         for pair, _ in pairs:
             found, differing, is_all = self._prove_inner(pair.region)
@@ -206,7 +206,7 @@ class Prover:
     # --- bodies ---------------------------------------------------------------------------------------------
 
     def _prove_inner(self, region: Region) -> tuple[list[Finding], list[Failure], bool]:
-        """Prove the bodies of If, Loop, Scan and functions in a region as models of their own.
+        """Prove the bodies of If, Loop, Scan and functions in a region.
 
         Returns what was found of each, what differs on values that the model itself may never have, and whether
         these bodies are all that the region computes.
@@ -242,7 +242,7 @@ class Prover:
         return findings, doubts, count > 0 and len(region.before) == len(region.after) == 1
 
     def _values(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Values of the first model in each run."""
+        """Yield inner values of the first model, run by run."""
         body = self._bodies[0]
         session, known = _open_capture(self._shown, [name for name in names if name in body.pieces.makers])
         for run in self._runs:
@@ -258,7 +258,7 @@ class Prover:
 
     @cached_property
     def _types(self) -> Mapping[str, TypeProto]:
-        """What onnx infers of the first model's values, where no run shows them."""
+        """Inferred types of the first model's values, for those that no run shows."""
         return _infer_types(self._bodies[0].side.model)
 
     # --- captured values ------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class Prover:
     def _captured(
         self, pairs: Sequence[tuple[Pair, _Kind]], run: Feeds
     ) -> Iterator[tuple[Pair, _Kind, dict[str, Any]]]:
-        """Each region with what it reads in a run of the first model, a batch at a time."""
+        """Yield regions with their captured inputs in a run, a batch at a time."""
         body = self._bodies[0]
         wanted = {name for pair, _ in pairs for name in pair.region.inputs if name not in run}
         session, known = _open_capture(self._shown, sorted(name for name in wanted if name in body.pieces.makers))
@@ -288,7 +288,7 @@ class Prover:
             count = max(1, min(4096, _BATCH * len(batch) // (2 * size + 1)))
 
     def _run_place(self, pair: Pair, kind: _Kind, values: dict[str, Any], number: int) -> None:
-        """Run both parts on what was captured, unless enough places alike were run."""
+        """Run both sides on captured values, unless enough like places were run."""
         shapes = tuple((name, str(getattr(v, "dtype", "")), getattr(v, "shape", None)) for name, v in values.items())
         kind.shapes[shapes] = kind.shapes.get(shapes, 0) + 1
         if (kind.shapes[shapes] > _ALIKE and not pair.has_weights) or (kind.captured and kind.slowest > _SLOW):
@@ -306,24 +306,20 @@ class Prover:
     # --- drawn values ---------------------------------------------------------------------------------------
 
     def _draw_for(self, kind: _Kind, seconds: float, doubts: Sequence[Failure]) -> None:
-        """Run both parts on drawn values; where only these differ, the region may be too narrow to say so.
+        """Run both sides on drawn values. If only these differ, widen the region and run again.
 
         `doubts` are differences of bodies, on values that they may never be given.
         """
         base = kind.base if kind.base is not None else self._inferred(kind.pair)
         if base is None:
-            kind.why = kind.why or "the types or sizes of what it reads are not known"
+            kind.why = kind.why or "the types or sizes of its inputs are unknown"
             return
         small = _cropped(base)
         failure = self._first_difference(kind.pair, kind, small, seconds)
         if not kind.runs and small is not base:
             failure = self._first_difference(kind.pair, kind, base, seconds)
-        for other in _of_other_sizes(base) if not kind.runs else ():
-            failure = self._first_difference(kind.pair, kind, other, seconds)
-            if kind.runs:
-                break
         if failure is not None and kind.base is None and failure[1].startswith("shape"):
-            kind.why, kind.runs = "sizes of what it reads are not known", 0
+            kind.why, kind.runs = "the sizes of its inputs are unknown", 0
             return
         if failure is None:
             kind.failures += doubts
@@ -348,7 +344,7 @@ class Prover:
     def _first_difference(
         self, pair: Pair, kind: _Kind, base: dict[str, Any], seconds: float, least: int = _LEAST
     ) -> tuple[str, str, Feeds] | None:
-        """The first drawn values on which the parts differ: how they are called, what differs, and these."""
+        """Find the first drawn values on which the sides differ; returns their label, what differs, and the values."""
         until, done = process_time() + seconds, 0
         for drawn in self._draws(pair, kind, base):
             if process_time() > until and (done >= least or kind.slowest > _SLOW):
@@ -385,7 +381,7 @@ class Prover:
             yield self._within_ranges(pair, drawn)
 
     def _within_ranges(self, pair: Pair, drawn: Draw) -> Draw:
-        """Inputs of the model within the ranges that the user gave."""
+        """Clip drawn model inputs to the user's ranges."""
         ranges, given = self._manner.ranges, self._bodies[0].pieces.given
         if not ranges:
             return drawn
@@ -397,14 +393,14 @@ class Prover:
         return replace(drawn, feeds=feeds)
 
     def _unvarying(self) -> set[str]:
-        """The values that are constants, or made of constants alone, in either model."""
+        """List values that depend on constants only, in either model."""
         if self._fixed is None:
             given = [set(body.pieces.given) for body in self._bodies]
             self._fixed = self._bodies[0].unvarying | self._bodies[1].unvarying | (given[0] ^ given[1])
         return self._fixed
 
     def _inferred(self, pair: Pair) -> dict[str, Any] | None:
-        """Values of the types and sizes that inference tells."""
+        """Draw values of inferred types and sizes, for a region that no run reached."""
         import numpy as np
         from onnx import helper
 
@@ -427,7 +423,7 @@ class Prover:
         return found
 
     def _widened(self, region: Region) -> Region | None:
-        """The region from values that are free: none hangs on another, and each may be any number.
+        """Extend a region back to values that can be drawn freely, so that drawn values are possible ones.
 
         None where the region begins with such values already.
         """
@@ -448,7 +444,7 @@ class Prover:
         return self._comparison.region(region.outputs, {*ends, *(self._unvarying() & self._comparison.landmarks)})
 
     def _is_free(self, name: str, ends: Sequence[str]) -> bool:
-        """Whether a value may be any number, whatever the other ends are."""
+        """Whether a value can take any number, whatever the region's other inputs are."""
         pieces = self._bodies[0].pieces
         node = pieces.nodes[pieces.makers[name]]
         while node.op_type in _MOVING and node.input[0] in pieces.makers:
@@ -477,7 +473,7 @@ class Prover:
         )
 
     def _changed_weights(self, region: Region) -> tuple[str, ...]:
-        """Constants that both parts of a region read under one name, with other values."""
+        """List constants of a region that have other values in the second model."""
         one, other = (
             {name for index in nodes for name in body.pieces.reads(index) if name in body.constants}
             for body, nodes in zip(self._bodies, (region.before, region.after), strict=True)
@@ -489,7 +485,7 @@ class Prover:
     def _judged(
         self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str = ORDINARY
     ) -> Closeness | None:
-        """Run both parts, and compare; None where the first part does not run on these values."""
+        """Run both sides on values, and compare; None if the first side does not run on them."""
         started = process_time()
         try:
             return self._compared(pair, kind, values, wide=wide, label=label, how=how)
@@ -520,30 +516,22 @@ class Prover:
         if all(map(identical, expected, actual)):
             return found
         doubles = [self._run_wide(pair, kind, which, feeds[which]) for which in range(2)] if wide else [None, None]
-        moved: list[Sequence[Any]] | None = None
         step = _step(pair, feeds)
         grade = self._grade(kind)
         names = [value.name for value in pair.before.model.graph.output]
         scores = find_scores(pair.before.model) if grade == "close" else {}
         for place, (a, b) in enumerate(zip(expected, actual, strict=True)):
             x, y = (run[place] if run is not None else None for run in doubles)
-            if how != ORDINARY and self._manner.grade != "exact":
-                a, b, x, y = _where_finite(a, b, x, y)
             runs = Runs(
                 a,
                 b,
                 x,
                 y,
                 step=step,
-                floor=_floor(pair),
                 magnitude=_magnitude(values),
                 drawn=label != CAPTURED,
-                narrow=_narrowest(values),
             )
-            one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
-            if one.why and label == CAPTURED:
-                moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
-                one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
+            one = judge(runs, grade)
             if one.why and names[place] in scores:
                 ties = count_ties(a, b, expected[names.index(scores[names[place]])])
                 one = Closeness(is_same=False) if ties else one
@@ -562,7 +550,7 @@ class Prover:
         actual: Sequence[Any],
         found: Closeness,
     ) -> Closeness | None:
-        """What differs where onnx.reference runs both parts; None where it is the engines that differ."""
+        """If two engines disagree, compare both sides in onnx.reference; None if that shows the engines differ."""
         try:
             models = (Reference(pair.typed(which, _types(pair, which, feeds[which]))) for which in range(2))
             one, other = (self._run_in(model, given) for model, given in zip(models, feeds, strict=True))
@@ -574,24 +562,15 @@ class Prover:
             return replace(found, why="")
         if _differ(expected, one) or _differ(actual, other):
             kind.runs -= 1
-            kind.why = "the engines disagree on one and the same part"
+            kind.why = "the engines disagree on the same part"
             return None
         return found
 
     def _grade(self, kind: _Kind) -> str:
         return self._manner.grade if len(kind.engines) < 2 else "close"
 
-    def _moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
-        """What the first part makes of inputs and weights that are moved by a rounding."""
-        found: list[Sequence[Any]] = []
-        for seed in range(2):
-            moved = {name: move_by_rounding(value, seed) for name, value in feeds.items()}
-            with suppress(EngineError):
-                found.append(self._run(pair, kind, 0, moved))
-        return found
-
     def _judge_samples(self, pair: Pair, kind: _Kind, feeds: Sequence[Mapping[str, Any]]) -> Closeness:
-        """Whether random numbers are drawn alike: the same types and shapes, the same distribution."""
+        """Compare random numbers: the same types, shapes and distribution."""
         samples = []
         for which in range(2):
             model = random_operators.unseeded(pair.typed(which, _types(pair, which, feeds[which])))
@@ -601,7 +580,7 @@ class Prover:
                 return Closeness(f"cannot be run again: {error}", is_same=False)
         for one, other in zip(*samples, strict=True):
             if one.dtype != other.dtype:
-                return Closeness("another type is drawn", is_same=False)
+                return Closeness("draws another type", is_same=False)
             if one.dtype.kind in "biuf" and (why := random_operators.unlike(one, other)):
                 return Closeness(why, is_same=False)
             if not random_operators.tells(one, other):
@@ -653,7 +632,7 @@ class Prover:
         return None
 
     def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
-        """The constants that a part is fed."""
+        """The constants that a part takes as inputs."""
         if self._read[which] is None or self._read[which][0] is not pair:
             self._read[which] = pair, self._read_weights(pair, which)
         found: dict[str, Any] = self._read[which][1]
@@ -685,7 +664,7 @@ class Prover:
             return found
         label, why = kind.failures[0].label, kind.failures[0].why
         if _is_blind(kind):
-            why = f"onnx.reference runs some older operators as they are now ({why})"
+            why = f"onnx.reference runs some old operators by their newest definition ({why})"
             return replace(found, status=UNCOVERED, why=why)
         return replace(found, status=DIFFERENT, label=label, why=why)
 
@@ -706,7 +685,7 @@ _MOVING = frozenset(["Flatten", "Gather", "Identity", "Reshape", "Slice", "Split
 
 
 def _open_part(model: ModelProto) -> Session:
-    """A session of a small model: onnxruntime, or onnx.reference for what it does not load; raises `EngineError`."""
+    """Open a small model in onnxruntime, or in onnx.reference if that fails; raises `EngineError`."""
     try:
         return OnnxRuntime(as_written(model))
     except EngineError as error:
@@ -717,7 +696,7 @@ def _open_part(model: ModelProto) -> Session:
 
 
 def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set[str]]:
-    """A session of the first model that yields any of these values, and which of them it has."""
+    """Open the first model with inner values as outputs; returns which of them it can yield."""
     made = {name for node in side.model.graph.node for name in node.output}
     known = made.intersection(names)
     outputs = [value.name for value in side.model.graph.output]
@@ -729,7 +708,7 @@ def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set
 
 
 def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
-    """Types by onnx's shape inference; large weights, which it does not read, are left out."""
+    """Infer types by onnx, without large weights, which inference does not read."""
     import onnx.shape_inference
 
     small = ModelProto()
@@ -750,12 +729,12 @@ def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
 
 
 def _inside(label: str, why: str) -> str:
-    """A reason with the innermost body that it speaks of."""
+    """Prefix a reason with the innermost body that it is about."""
     return why if not why or why.startswith("in ") else f"in {label}: {why}"
 
 
 def _find_batched(kind: _Kind) -> str:
-    """The only input whose number of rows varied between runs of the model; empty where there is none, or several."""
+    """Find the only input whose number of rows varied between runs; empty if there is none, or several."""
     rows: dict[str, set[int]] = {}
     for shapes in kind.shapes:
         for name, _, shape in shapes:
@@ -765,24 +744,11 @@ def _find_batched(kind: _Kind) -> str:
 
 
 def _cropped(base: dict[str, Any]) -> dict[str, Any]:
-    """Images cut down to a corner, where they are large: what decides in them does so in a corner, too."""
+    """Crop large images to a corner, which tests decisions as well."""
     images = {name: value for name, value in base.items() if getattr(value, "ndim", 0) == 4}
     if sum(value.size for value in images.values()) < _SMALL:
         return base
     return {**base, **{name: value[:2, :, :48, :64] for name, value in images.items()}}
-
-
-def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Inputs with one element along some dimension, as a branch may ask for; then of other ranks."""
-    import numpy as np
-
-    tensors = {name: value for name, value in base.items() if getattr(value, "ndim", 0) and value.size}
-    for name, value in tensors.items():
-        for axis in range(value.ndim):
-            yield {**base, name: value.take([0], axis)}
-    yield {**base, **{name: value[(slice(1),) * value.ndim] for name, value in tensors.items()}}
-    for rank in range(1, 5):
-        yield {**base, **{name: np.resize(value, (2,) * rank) for name, value in tensors.items()}}
 
 
 def _types(pair: Pair, which: int, feeds: Feeds) -> dict[str, TypeProto]:
@@ -802,7 +768,7 @@ def _differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _of_different_sizes(runs: Sequence[Feeds]) -> list[Feeds]:
-    """The first runs, of different sizes; of two whose inputs have the same sizes, one tells as much."""
+    """Keep the first run of each combination of sizes."""
     found: dict[Any, Feeds] = {}
     for run in runs:
         found.setdefault(tuple(getattr(value, "shape", None) for value in run.values()), run)
@@ -818,7 +784,7 @@ def _operators(model: ModelProto) -> tuple[str, ...]:
 
 
 def _draws_numbers(pair: Pair) -> bool:
-    """Whether a part holds a random generator; a Dropout is one where it is told to train."""
+    """Whether a part draws random numbers, as a Dropout in training does."""
     nodes = [node for part in (pair.before, pair.after) for body in bodies(part.model) for node in body.node]
     return any(
         node.op_type in random_operators.GENERATORS
@@ -827,17 +793,8 @@ def _draws_numbers(pair: Pair) -> bool:
     )
 
 
-_APPROXIMATED = frozenset(["Erf", "Gelu", "GRU", "LSTM", "QuickGelu", "Sigmoid", "Swish", "Tanh"])
-
-
-def _floor(pair: Pair) -> float:
-    """What kernels are off in functions that they compute to an absolute error."""
-    parts = (pair.before.model, pair.after.model)
-    return 2.0**-24 if any(node.op_type in _APPROXIMATED for part in parts for node in part.graph.node) else 0.0
-
-
 def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
-    """The step of integers that a region quantizes to, if its forms quantize at different places."""
+    """The quantization step that results may differ by, if the sides quantize at different places."""
     import numpy as np
 
     counts = []
@@ -861,14 +818,8 @@ def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
     return max(found, default=0.0)
 
 
-def _narrowest(values: Mapping[str, Any]) -> Any:
-    """The narrowest float among what a region is given; None where there is none."""
-    kinds = [value.dtype for value in values.values() if is_float(value) and value.dtype.kind != "c"]
-    return max(kinds, key=half_unit, default=None)
-
-
 def _magnitude(values: Mapping[str, Any]) -> float:
-    """The spread of the largest of a region's inputs."""
+    """The largest spread of a region's inputs."""
     import numpy as np
 
     floats = [value for value in values.values() if is_float(value) and value.size and value.dtype.kind == "f"]
@@ -877,22 +828,8 @@ def _magnitude(values: Mapping[str, Any]) -> float:
     return max((spread for spread in spreads if math.isfinite(spread)), default=0.0)
 
 
-def _where_finite(*values: Any) -> tuple[Any, ...]:
-    """The values with 0 wherever the first one is not finite: beyond its range another form may be better."""
-    import numpy as np
-
-    first = values[0]
-    if not is_float(first):
-        return values
-    finite = np.isfinite(first.astype(np.float64))
-    return tuple(
-        np.where(finite, value, value.dtype.type(0)) if getattr(value, "shape", None) == first.shape else value
-        for value in values
-    )
-
-
 def _is_blind(kind: _Kind) -> bool:
-    """Whether onnx.reference ran a version of an operator that it may not know."""
+    """Whether onnx.reference may have run an operator by a newer definition."""
     if Reference.engine not in kind.engines:
         return False
     versions: list[set[Any]] = []

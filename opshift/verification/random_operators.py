@@ -1,4 +1,4 @@
-"""What random generators yield, as an input: so that two forms of a model can be run on the same numbers."""
+"""Compare random generators by the distribution of their numbers, and feed one model's numbers to the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GENERATORS = frozenset(
 
 
 def unseeded(model: ModelProto) -> ModelProto:
-    """A copy with generators that start anywhere: a seed fixes no values that another form could draw as well."""
+    """Copy a model without seeds, as no other form draws the same numbers from a seed."""
     copy = ModelProto()
     copy.CopyFrom(model)
     for body in bodies(copy):
@@ -31,7 +31,7 @@ def unseeded(model: ModelProto) -> ModelProto:
 
 
 def is_random(side: Side, given: Any, name: str, value: Any, other: Any, grade: str) -> bool:
-    """Whether the first model does not even agree with itself; then only shape and type can be compared.
+    """Whether the first model disagrees with itself; then only shapes and types can be compared.
 
     Exact changes leave generators as they are: what a seed fixes has to be the same.
     """
@@ -55,7 +55,7 @@ _ENOUGH, _MOST = 1024, 32
 
 
 def sampled(session: Session, given: Feeds, known: int) -> list[Any]:
-    """What each generator, an output behind those that are `known`, draws in a few runs, together."""
+    """Collect the numbers of each generator over a few runs."""
     import numpy as np
 
     runs = [session.run(given)[known:]]
@@ -65,17 +65,17 @@ def sampled(session: Session, given: Feeds, known: int) -> list[Any]:
 
 
 def tells(one: Any, other: Any) -> bool:
-    """Whether samples are large enough that `unlike` finds anything."""
+    """Whether two samples are large enough to compare."""
     return bool(one.size and other.size) and _by_chance(one.size, other.size) < 1
 
 
 def _by_chance(one: int, other: int) -> float:
-    """How far apart the shares of two samples of one distribution may be."""
+    """How far apart two samples of one distribution may be by chance."""
     return math.sqrt(-math.log(_ALPHA / 2) / 2 * (1 / one + 1 / other))
 
 
 def unlike(one: Any, other: Any) -> str:
-    """Why two arrays are not drawn alike, by Kolmogorov and Smirnov; empty where they may be.
+    """Say why two samples have different distributions (Kolmogorov-Smirnov); empty if they may be the same.
 
     NaN stands behind all numbers, as in what numpy sorts: a share of it is compared like any other.
     """
@@ -89,7 +89,7 @@ def unlike(one: Any, other: Any) -> str:
     gap = float(np.abs(shares[0] - shares[1]).max())
     if gap <= _by_chance(a.size, b.size):
         return ""
-    return f"drawn otherwise: {_told(b)} instead of {_told(a)}"
+    return f"other random numbers: {_told(b)} instead of {_told(a)}"
 
 
 def _told(sample: Any) -> str:

@@ -1,4 +1,4 @@
-"""Verifies a model that takes another number of samples: its source is run once a sample."""
+"""Verify a model with another batch size (`--rebatch`): the source runs once for each sample."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from opshift.verification.whole import OutputJudge, Run
 def verify_samples_apart(
     before: Side, after: Side, of: Batch, values: Feeds, *, grade: str, wanted: Asked
 ) -> Verification:
-    """`verify_samples` in a process of its own: a model that ends it is unverified."""
+    """Call `verify_samples` in another process; a crash makes the model unverified."""
     try:
         return isolation.call(verify_samples, before, after, of, values, grade=grade, wanted=wanted)
     except isolation.Ended as ended:
@@ -29,7 +29,7 @@ def verify_samples_apart(
 
 
 def verify_samples(before: Side, after: Side, of: Batch, values: Feeds, *, grade: str, wanted: Asked) -> Verification:
-    """Run the second model on several samples, and the first, which is fed `values`, too, on one after the other."""
+    """Run the second model on a batch, and the first on one sample after the other."""
     reasons = []
     for engine in ENGINES:
         try:
@@ -65,7 +65,7 @@ def _run(before: Side, after: Side, of: Batch, values: Feeds, grade: str, wanted
 
 
 def once_a_sample(run: Run, given: Feeds, of: Batch, names: Sequence[str]) -> list[Any]:
-    """The outputs for all samples of a model that takes `of.size` at once; the last one fills up what is missing."""
+    """Run a model of batch size `of.size` over all samples; pad the last batch."""
     import numpy as np
 
     count = min(given[name].shape[axis] for name, axis in of.inputs.items() if name in given)
@@ -74,7 +74,7 @@ def once_a_sample(run: Run, given: Feeds, of: Batch, names: Sequence[str]) -> li
         places = np.minimum(np.arange(start, start + of.size), count - 1)
         parts.append(run({n: np.take(v, places, axis=of.inputs[n]) if n in of.inputs else v for n, v in given.items()}))
     if not parts:
-        raise EngineError("there are no samples")
+        raise EngineError("the batch is empty")
     outputs = []
     for index, name in enumerate(names):
         axis = of.outputs.get(name)

@@ -1,4 +1,4 @@
-"""Finds regions: the nodes by which two models differ, between values that both have (landmarks).
+"""Find regions: the nodes by which two models differ, between values that both have (landmarks).
 
 Nodes that are the same in both models, on the same inputs, prove nothing and are not run. Everything else lies in a
 region: what makes a landmark in one model, from the landmarks before it, and what makes it in the other.
@@ -13,9 +13,9 @@ from functools import cached_property
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import imports, schemas, tensor_data, tensors
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
+from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.records import dataclass
-from opshift.verification.pieces import Pieces
 from opshift.verification.random_operators import GENERATORS
 from opshift.verification.side import Side
 
@@ -25,7 +25,7 @@ _CHUNK = 1 << 24
 
 @dataclass(frozen=True)
 class Region:
-    """Nodes of two models that compute the same values.
+    """Nodes of both models that compute the same values.
 
     Attributes:
         outputs: the landmarks that they compute.
@@ -40,7 +40,7 @@ class Region:
 
 
 class Body:
-    """One of the two models: its nodes by the values they make, and its constants wherever they are written."""
+    """One of the two models, indexed by values and constants."""
 
     def __init__(self, side: Side):
         self.side = side
@@ -51,7 +51,7 @@ class Body:
 
     @cached_property
     def constants(self) -> dict[str, TensorProto]:
-        """Initializers, and what Constant nodes hold, by name."""
+        """Initializers and the tensors of Constant nodes, by name."""
         found = dict(self.pieces.held)
         for node in self.pieces.nodes:
             if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
@@ -62,13 +62,13 @@ class Body:
 
     @cached_property
     def needed(self) -> set[str]:
-        """The values that outputs hang on, constants and inputs aside."""
+        """The values that outputs depend on, without constants and inputs."""
         inside, _ = self.pieces.between(self.outputs, ())
         return {name for index in inside for name in self.pieces.nodes[index].output if name}
 
     @cached_property
     def unvarying(self) -> set[str]:
-        """The values that hang on no input: whatever is fed, they are the same."""
+        """The values that depend on no input."""
         found = set(self.constants) | set(self.pieces.sparse)
         for index, node in enumerate(self.pieces.nodes):
             if node.op_type not in GENERATORS and found.issuperset(self.pieces.reads(index)):
@@ -76,23 +76,23 @@ class Body:
         return found
 
     def makes(self, name: str) -> bool:
-        """Whether nodes that outputs hang on compute a value."""
+        """Whether a node that outputs depend on computes this value."""
         return name in self.needed and name not in self.constants
 
     def since(self, node: NodeProto, opsets: Mapping[str, int]) -> int | None:
-        """The version that a node's operator is at."""
+        """The version of a node's operator."""
         domain = default_domain(node.domain)
         opset = opsets.get(domain, 0)
         return schemas.since(domain, node.op_type, opset) or opset
 
     def tensor(self, name: str) -> TensorProto:
-        """A constant with its bytes, wherever they lie; raises `InvalidModel` where they cannot be had."""
+        """A constant with its data; raises `InvalidModel` if they are missing."""
         held = self.constants[name]
         return tensor_data.loaded(held, self.side.folder) if tensor_data.is_stored(held) else held
 
 
 class Comparison:
-    """What two models have in common.
+    """Two models, and what they have in common.
 
     Values of one name are taken to be the same value, but for names that were `rejected`: a run showed that the two
     models use them for different things.
@@ -105,7 +105,7 @@ class Comparison:
 
     @cached_property
     def landmarks(self) -> set[str]:
-        """The values that both models have, as far as outputs hang on them in either."""
+        """The values that both models have and that outputs depend on."""
         one, other = (
             {name for name in (*body.needed, *body.constants) if name not in self.rejected}
             for body in (self.before, self.after)
@@ -115,7 +115,7 @@ class Comparison:
         return {name for name in found if self.before.makes(name) or self.after.makes(name)} | given
 
     def is_shared(self, name: str) -> bool:
-        """Whether a name stands for the same value in both models."""
+        """Whether a name is the same value in both models."""
         if not name or name in self.landmarks:
             return True
         return self._compare_constants(name)
@@ -129,7 +129,7 @@ class Comparison:
         return self._equal[name]
 
     def is_identical(self, name: str) -> bool:
-        """Whether the same operator makes a value of the same inputs in both models."""
+        """Whether the same operator computes a value from the same inputs in both models."""
         one, other = (body.pieces.makers.get(name) for body in (self.before, self.after))
         if one is None or other is None:
             return False
@@ -152,7 +152,7 @@ class Comparison:
     def _is_same_operator(
         self, a: NodeProto, b: NodeProto, opsets: Mapping[str, int], others: Mapping[str, int]
     ) -> bool:
-        """The same operator at the same version, with the same attributes, graphs and functions included."""
+        """Whether two nodes have the same operator, version and attributes, subgraphs and functions included."""
         if (a.op_type, a.overload, len(a.output)) != (b.op_type, b.overload, len(b.output)):
             return False
         if default_domain(a.domain) != default_domain(b.domain) or _attributes(a) != _attributes(b):
@@ -173,7 +173,7 @@ class Comparison:
         )
 
     def regions(self) -> list[Region]:
-        """What differs, in the order of the second model."""
+        """List the regions, in the order of the second model."""
         groups = _Groups()
         for name in self.landmarks:
             if name in self.before.pieces.given and name in self.after.pieces.given:
@@ -188,7 +188,7 @@ class Comparison:
         return sorted(found, key=lambda region: (region.after[-1:] or (-1,), region.outputs))
 
     def region(self, outputs: Iterable[str], inputs: Collection[str] | None = None) -> Region:
-        """The region that computes some landmarks from `inputs`; from the nearest landmarks where none are told."""
+        """Make the region that computes landmarks from `inputs`; without them, from the nearest landmarks."""
         outputs = tuple(sorted(outputs))
         ends = (self.landmarks if inputs is None else set(inputs)) - set(outputs)
         parts, reads = [], dict[str, None]()
@@ -201,7 +201,7 @@ class Comparison:
 
 
 class _Groups:
-    """Landmarks that one node makes together, in either model."""
+    """Landmarks that one node computes together, in either model."""
 
     def __init__(self) -> None:
         self._parents: dict[object, object] = {}
@@ -237,7 +237,7 @@ def _attributes(node: NodeProto) -> list[bytes]:
 
 
 def same_tensor(a: TensorProto, one: Side, b: TensorProto, other: Side) -> bool:
-    """Whether two constants are the same, bit for bit; weights in files are compared in pieces, where they lie."""
+    """Whether two constants are equal bit for bit; weights in files are compared there, in pieces."""
     if a is b:
         return True
     if a.data_type != b.data_type or list(a.dims) != list(b.dims):
@@ -265,7 +265,7 @@ def _is_same_place(a: TensorProto, folder: str | None, b: TensorProto, other: st
 
 
 def _is_same_file(a: TensorProto, folder: str | None, b: TensorProto, other: str | None) -> bool:
-    """Compare the bytes of two weights where they lie; raises `InvalidModel` for what has no bytes of its own there."""
+    """Compare two weights in their files; raises `InvalidModel` if one is not a part of a file."""
     places = tensor_data.place(a), tensor_data.place(b)
     if folder is None or other is None or any(not place.offset and place.fields for place in places):
         raise InvalidModel("no bytes of its own")
@@ -289,7 +289,7 @@ def _content(tensor: TensorProto) -> object:
 
 
 def names_of(body: Body, nodes: Sequence[int]) -> tuple[str, ...]:
-    """How a report calls nodes: by name, or by their first output where they have none."""
+    """Name nodes for a report: by name, or by their first output."""
     return tuple(
         body.pieces.nodes[index].name or next(filter(None, body.pieces.nodes[index].output), "") for index in nodes
     )

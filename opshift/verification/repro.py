@@ -1,4 +1,4 @@
-"""The smallest pair of models that still differ, written to a folder with inputs, both outputs and a command."""
+"""Write the smallest pair of models that still differs, with inputs, outputs and a command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from opshift.files import external
 from opshift.files.writing import writing
 from opshift.passes.model.messages import TypeProto
+from opshift.passes.model.pieces import Pieces
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import replace
 from opshift.verification.engines import EngineError
-from opshift.verification.pieces import Pieces
 from opshift.verification.proof import Failure
 from opshift.verification.side import Side
 
@@ -33,7 +33,7 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
     """
     place, tensor = Path(folder), failure.region.outputs[0]
     try:
-        types = {name: _type_of(value) for name, value in failure.values.items()}
+        types = {name: type_of(value) for name, value in failure.values.items()}
         sides = [_cut(side, tensor, types) for side in (before, after)]
         outputs = [side.open().run(failure.values)[0] for side in sides]
     except EngineError:
@@ -41,7 +41,7 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
     if any(value is None for value in outputs):  # has no type that a model could declare
         return False
     for side, value in zip(sides, outputs, strict=True):
-        side.model.graph.output[0].type.CopyFrom(_type_of(value))
+        side.model.graph.output[0].type.CopyFrom(type_of(value))
     read = {value.name for side in sides for value in side.model.graph.input}
     given = {name: value for name, value in failure.values.items() if name in read}
     with writing(place):
@@ -57,7 +57,7 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
 
 
 def _cut(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
-    """What computes a value from others, weights embedded."""
+    """Cut out the nodes that compute a value from others, weights included."""
     pieces = Pieces(side.model)
     read = set(pieces.between([tensor], types)[1])
     model = pieces.cut([tensor], {name: kind for name, kind in types.items() if name in read})
@@ -66,19 +66,20 @@ def _cut(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
     return replace(side, model=model, folder=None)
 
 
-def _type_of(value: Any) -> TypeProto:
+def type_of(value: Any) -> TypeProto:
+    """The type of a value that an engine yielded; raises `EngineError` for one that is absent."""
     from onnx import helper
 
     if value is None:  # an optional value that holds nothing; of what, nobody knows
-        raise EngineError("a value that is absent cannot be given")
+        raise EngineError("a missing value cannot be an input")
     if isinstance(value, (list, tuple)):
-        element = _type_of(value[0]) if value else tensor_type(1)
+        element = type_of(value[0]) if value else tensor_type(1)
         return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))
     return tensor_type(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
 
 
 def write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:
-    """As published test data are laid out: `input_0.pb`, one tensor a file."""
+    """Write ONNX test data: `input_0.pb`, one tensor a file."""
     from onnx import numpy_helper
 
     folder.mkdir(parents=True, exist_ok=True)

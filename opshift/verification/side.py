@@ -1,4 +1,4 @@
-"""One of two models that are compared: what it is, where its data lie, and what runs it."""
+"""One of the two models of a comparison, with its folder and its engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Engine = Callable[..., Session]
 
 @dataclass(frozen=True)
 class Side:
-    """A model to run.
+    """A model, the folder of its data, and the engine that runs it.
 
     Attributes:
         model: the message.
@@ -32,16 +32,16 @@ class Side:
 
     @property
     def named(self) -> str:
-        """What the engine is called."""
+        """The name of the engine."""
         return str(getattr(self.engine, "engine", "openvino"))
 
     @property
     def is_large(self) -> bool:
-        """Whether the weights are what takes memory."""
+        """Whether the weights are too large to run the whole model by default."""
         return sum(map(tensor_data.nbytes, self.model.graph.initializer)) > LARGE
 
     def in_place_of(self, engine: Engine) -> Engine:
-        """What runs this model where `engine` would: a network has its own."""
+        """Return the engine to use: a network of OpenVINO has its own."""
         if self.network is None:
             return engine
         from opshift.verification.adapters import running
@@ -49,7 +49,7 @@ class Side:
         return running(self.network)
 
     def open(self, outputs: Sequence[str] = (), more: Sequence[str] = ()) -> Session:
-        """A session that yields `outputs` after those of the graph; raises `EngineError`, which names the engine.
+        """Open a session that also returns the inner values `outputs`; raises `EngineError`.
 
         One of our `ENGINES` knows of `more`, too, and yields them only where it is asked for `values`.
         """

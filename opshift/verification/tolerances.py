@@ -1,4 +1,4 @@
-"""How far apart outputs may be where a user says so: these numbers take the place of the bounds."""
+"""The user's tolerances (`--rtol`, `--atol`), which replace opshift's own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Given = float | str | Mapping[str, float] | Iterable[str]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """A difference may be `atol`, and `rtol` times the magnitude of the source's element."""
+    """A difference may be `atol` plus `rtol` times the source's magnitude."""
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -28,7 +28,7 @@ Tolerances = Mapping[str, Tolerance]
 
 
 def tolerances(rtol: Given | None, atol: Given | None) -> dict[str, Tolerance]:
-    """What was asked for, by output; of the two numbers, one that is not given for any output is 0."""
+    """Collect the user's tolerances by output; a missing one of the two is 0."""
     relative, absolute = _numbers("rtol", rtol), _numbers("atol", atol)
     return {
         name: Tolerance(*(held.get(name, held.get("", 0.0)) for held in (relative, absolute)))
@@ -44,7 +44,7 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
     elif isinstance(given, (int, float)):
         pairs = [("", given)]
     else:
-        held = texts(given, f"{what} is a number, or numbers by the names of outputs")
+        held = texts(given, f"give {what} as a number, or as numbers by the names of outputs")
         parts = (text.rpartition(":") for text in held)
         pairs = [(name, _number(what, f"{name}{colon}{number}", number)) for name, colon, number in parts]
     for name, number in pairs:
@@ -57,4 +57,4 @@ def _number(what: str, text: str, number: str) -> float:
     try:
         return float(number)
     except ValueError:
-        raise ValueError(f"{text!r} is no tolerance; write --{what} NUMBER or --{what} OUTPUT:NUMBER") from None
+        raise ValueError(f"write --{what} NUMBER or --{what} OUTPUT:NUMBER, not {text!r}") from None

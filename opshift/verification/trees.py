@@ -1,4 +1,4 @@
-"""Rows that reach each leaf of a tree ensemble of ai.onnx.ml, right beside what its nodes compare with."""
+"""Draw rows that reach each leaf of a tree ensemble, right beside its thresholds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OPERATORS = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
 
 @dataclass(frozen=True)
 class _Trees:
-    """The nodes of all trees; a child is the place of a node, or -1 for a leaf."""
+    """The nodes of all trees; a child is the index of a node, or -1 for a leaf."""
 
     roots: Sequence[int]
     features: Sequence[int]
@@ -46,7 +46,7 @@ def is_tree_ensemble(node: NodeProto) -> bool:
 
 
 def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> Array:
-    """Draw rows for each leaf: at the lower ends of the numbers that lead there, at the upper ones, and one with a NaN.
+    """Draw rows for each leaf: just above and just below the thresholds on its path, and one with NaN.
 
     There are at most `MOST_ROWS`, in any order. If there are more leaves, half of the rows go where chance leads them,
     and the others to leaves that these have not reached. There are none where the attributes are no trees.
@@ -60,8 +60,8 @@ def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generat
         if is_large:
             reached = _reach(trees, np.array(found, dtype).reshape(-1, features))
             missing = rng.permutation(np.flatnonzero(_leaves(trees) & ~reached))[: MOST_ROWS - len(found)]
-            boxes = [_box_of(trees, int(leaf), dtype) for leaf in missing]
-            found += [next(_rows_in(box, trees, features, rng)) for box in boxes if box]
+            near = [_box_of(trees, int(leaf), dtype) for leaf in missing]
+            found += [next(_rows_in(box, trees, features, rng)) for box in near if box]
     except (IndexError, KeyError, TypeError, ValueError):
         found = []
     rows = np.array(found, dtype).reshape(-1, features)
@@ -117,7 +117,7 @@ def _numbers(value: Any) -> Array:
 
 
 def _boxes(trees: _Trees, dtype: Any) -> Iterator[_Box]:
-    """For each leaf, the least and the largest number that leads there, by feature."""
+    """For each leaf (of very many, for some), compute the range of each feature that leads there."""
     most, visited = 2 * len(trees.features), 0
     waiting: list[tuple[int, _Box]] = [(root, {}) for root in trees.roots]
     while waiting and visited <= most:
@@ -182,7 +182,7 @@ def _walks(trees: _Trees, dtype: Any, rng: np.random.Generator, count: int) -> I
 
 
 def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Box:
-    """The way to one leaf of a tree, left or right by chance."""
+    """Follow a random path from a root to a leaf."""
     place, box = root, _Box()
     for _ in trees.features:
         branches = _branches(trees, place, box, dtype)
@@ -195,7 +195,7 @@ def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Bo
 
 
 def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[int, _Box]]:
-    """The children of a node that numbers in a box lead to, and which of these numbers lead there."""
+    """List the children that a range of values can reach, with the part of the range that does."""
     feature, found = trees.features[place], list[tuple[int, _Box]]()
     for child, ends in zip(
         (trees.true[place], trees.false[place]), _sides(trees.modes[place], trees.splits[place]), strict=True
@@ -208,7 +208,7 @@ def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[in
 
 
 def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """The least and the largest number that goes to the true branch, and those of the false one."""
+    """Split a range by a comparison: the values that go to the true branch, and to the false one."""
     low, high = type(split)(-np.inf), type(split)(np.inf)
     if mode in ("BRANCH_LEQ", "BRANCH_GT"):
         sides = (low, split), (np.nextafter(split, high), high)
@@ -222,7 +222,7 @@ def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def _rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Rows at both ends of a box, and one with a NaN; other features have any number that is compared."""
+    """Draw rows at both ends of a range, and one with NaN; other features are random thresholds."""
     for end in range(2):
         row = rng.choice(trees.splits, features)
         for feature, ends in box.items():

@@ -1,4 +1,4 @@
-"""What an older onnxruntime does not check: it reads beyond what it is given, or overflows, and yields anything."""
+"""Guard calls for which an old onnxruntime returns garbage without an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TensorProto
 
 
 def checked(model: ModelProto, version: str) -> ModelProto:
-    """The model as that onnxruntime can run it: where it would compute anything, a copy that fails."""
+    """Copy a model so that an old onnxruntime fails where it would return garbage."""
     if not any(_check(node, version) for body in bodies(model) for node in body.node):
         return model
     copy = ModelProto()
@@ -43,7 +43,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 class _Nodes(list[NodeProto]):
-    """Nodes in front of one, which tell whether it may run."""
+    """Nodes before a call that check whether it may run."""
 
     def __init__(self, before: NodeProto):
         self.before = before
@@ -68,7 +68,7 @@ Check = Callable[[NodeProto, _Nodes], tuple[str, str]]
 
 
 def _check(node: NodeProto, version: str) -> Check | None:
-    """What tells whether that onnxruntime computes the node."""
+    """Find the check that a node needs in that onnxruntime."""
     since, check = _CHECKED.get((node.domain, node.op_type), ((), None))
     if check is None or _number(version) >= since:
         return None
@@ -80,7 +80,7 @@ def _attribute(node: NodeProto, name: str, default: Any) -> Any:
 
 
 def _failing(node: NodeProto, check: Check) -> _Nodes:
-    """Nodes that take an element which is there only if the check holds."""
+    """Build nodes that fail at run time unless the check holds."""
     nodes = _Nodes(node)
     holds, name = check(node, nodes)
     one = nodes.constant([1])
@@ -90,7 +90,7 @@ def _failing(node: NodeProto, check: Check) -> _Nodes:
 
 
 def _fits(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
-    """Each reflection is shorter than its axis."""
+    """Check that each reflecting pad is shorter than its axis."""
     data, pads, _, axes = [*node.input, "", "", ""][:4]
     written = _attribute(node, "pads", None)
     longest = nodes.made("Cast", pads, to=T.DOUBLE) if written is None else nodes.constant(written)
@@ -103,7 +103,7 @@ def _fits(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
 
 
 def _is_finite(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
-    """The scale is so large, and the elements are so many, that no exponential overflows."""
+    """Check that a quantized Softmax does not overflow."""
     from opshift.passes.operators.shared.dequantized import PER_AXIS, ROOM
 
     per_axis = _attribute(node, "opset", PER_AXIS) >= PER_AXIS

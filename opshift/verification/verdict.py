@@ -1,8 +1,8 @@
-"""What verification found, as it is reported."""
+"""The answer of a verification, as reports show it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opshift.passes.records import dataclass
@@ -13,7 +13,7 @@ UNCOVERED = "not covered"
 
 @dataclass(frozen=True)
 class OutputReport:
-    """How near an output of both models is, at the element that is nearest to what is allowed.
+    """How close an output of both models is, at its worst element.
 
     Attributes:
         output: its name.
@@ -37,11 +37,11 @@ class OutputReport:
 
     @property
     def share(self) -> float:
-        """How much of what is allowed is used up."""
+        """How much of the allowance is used."""
         return self.difference / self.allowed if self.allowed else float(self.difference > 0)
 
     def worse(self, other: OutputReport) -> OutputReport:
-        """Of two runs, the one that is wrong, or nearer to what is allowed."""
+        """Return the wrong one of two reports, or the one closer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
         return OutputReport(
             worst.output,
@@ -57,7 +57,7 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one kind of region: nodes by which the two models compute the same values.
+    """The result for one kind of region.
 
     Attributes:
         before, after: the operators of both forms, such as `LayerNormalization`.
@@ -96,7 +96,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of comparing two models.
+    """The answer for two models.
 
     Attributes:
         status: `equal`, `different`, or `unverified` where a changed part could not be run.
@@ -141,16 +141,124 @@ class Verification:
     def __bool__(self) -> bool:
         return self.equal
 
+    def __str__(self) -> str:
+        return "\n".join(summary(self))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return table(self)
+
     @property
     def equal(self) -> bool:
         return self.status == EQUAL
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """The outputs whose numbers are random, of which only types and shapes were compared."""
+        """Random outputs, compared only by type and shape."""
         return tuple(output.output for output in self.outputs if output.is_random)
 
     @property
     def worst(self) -> OutputReport | None:
-        """The output that is nearest to what is allowed; None where no output moved at all."""
+        """The output closest to its bound; None if no output moved."""
         return max((o for o in self.outputs if o.difference), key=lambda output: output.share, default=None)
+
+
+# --- what is said of it -------------------------------------------------------------------------------------
+
+
+def text(name: str | bytes) -> str:
+    """Return a name as a string: protobuf returns bytes for one that is not UTF-8."""
+    return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
+
+
+def several(count: int, noun: str) -> str:
+    """Write a number and a noun: `1 run`, `3 runs`."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
+_SHOWN = 8  # inputs of a run
+
+
+def verdict(found: Verification) -> str:
+    """Write the first line of a proof: whether the models are equal, and where they differ if not."""
+    if found.status == "unverified":
+        return f"not proved: {found.why}"
+    if found.equal and not found.engine:
+        return f"every changed part is equal; outputs were not compared{f' ({found.why})' if found.why else ''}"
+    if found.equal:
+        return f"equal: {'the same values' if found.is_same else 'the same function, other rounding'}"
+    place = f' at "{found.tensor}"' if found.tensor else ""
+    maker = f", made by {found.op} {found.node!r}" if found.node else ""
+    said = [f"other weights: {', '.join(found.weights)}"] if found.weights else []
+    said += [f"the smallest models that differ are in {found.repro}"] if found.repro else []
+    return "; ".join([f"DIFFERENT{place}{maker}: {found.why}", *said])
+
+
+def measured(found: Verification) -> list[str]:
+    """Write the other lines of a proof: largest difference, inputs, remarks."""
+    lines = []
+    worst = found.worst
+    if worst is not None and not found.is_same:
+        whose = f' (output "{worst.output}")' if len(found.outputs) > 1 else ""
+        lines.append(f"largest difference {worst.difference:.1g}, allowed {worst.allowed:.1g}{whose}")
+    elif found.equal and not found.engine and found.regions:
+        worst_region = max(found.regions, key=lambda region: region.difference)
+        if worst_region.difference:
+            said = f"{worst_region.difference:.1g}, allowed {worst_region.allowed:.1g}"
+            lines.append(f"largest difference of a changed part {said}")
+    if found.inputs:
+        shown = dict.fromkeys(_shapes(run) for run in found.inputs)
+        lines.append(f"tested on {several(len(found.inputs), 'input')}: {'; '.join(filter(None, shown))}".rstrip(": "))
+    if found.drawn:
+        lines.append(f"random outputs, compared by type and shape: {', '.join(found.drawn)}")
+    if found.cast:
+        lines.append(f"compared in the narrower type: {', '.join(found.cast)}")
+    return [*lines, *(f"remark: {remark}" for remark in found.remarks)]
+
+
+def _shapes(run: Mapping[str, Any]) -> str:
+    """Write the inputs of a run: `x 1x3x64x64, length 7`."""
+    shown = [f"{text(name)} {_sizes(held)}" for name, held in list(run.items())[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(run) - _SHOWN} more" if len(run) > _SHOWN else "")
+
+
+def _sizes(held: Any) -> str:
+    """Write a shape, the shapes of a sequence, or a single number."""
+    if isinstance(held, int):
+        return f"= {held}"
+    if any(isinstance(size, list) for size in held):
+        return f"[{', '.join(map(_sizes, held))}]"
+    return "x".join(map(str, held)) or "scalar"
+
+
+_LINES = 5  # of what is printed
+
+
+def summary(found: Verification) -> list[str]:
+    """Write the verdict and the measurements, in at most five lines."""
+    lines = [verdict(found), *measured(found)]
+    return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"and {len(lines) - _LINES + 1} more remarks"]
+
+
+def table(found: Verification) -> str:
+    """Write the same as HTML, with a row for each output."""
+    head = "".join(f"<p>{escape(line)}</p>" for line in summary(found))
+    rows = [
+        (output.output, f"{output.difference:.2g}", f"{output.allowed:.2g}", output.why or "agrees")
+        for output in found.outputs
+    ]
+    return head + (html_table(("output", "largest difference", "allowed", ""), rows) if rows else "")
+
+
+def escape(shown: str) -> str:
+    """Escape a text for HTML."""
+    import html  # not wanted where nothing is shown so
+
+    return html.escape(shown)
+
+
+def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Write a table as HTML."""
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

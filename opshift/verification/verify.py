@@ -1,4 +1,4 @@
-"""Verifies that two models compute the same, in a process of its own, within a stated time."""
+"""Verify two models in another process, within a time limit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def verify_apart(
     wanted: Asked = DRAWN,
     plain: bool = True,
     promise: bool = False,
+    rounded_to: int = 0,
 ) -> Verification:
-    """`combined.verify_sides` in a process of its own: a model that ends it on all inputs is unverified."""
+    """Call `combined.verify_sides` in another process; a crash makes the model unverified."""
 
     def verify(*, sought: bool) -> Verification:
         return isolation.call(
@@ -35,6 +36,7 @@ def verify_apart(
             plain=plain,
             promise=promise,
             sought=sought,
+            rounded_to=rounded_to,
         )
 
     try:
@@ -49,7 +51,7 @@ def verify_apart(
 
 
 def compare_models(before: Side, after: Side, wanted: Asked, *, exact: bool) -> Verification:
-    """Compare two models of any origin; where only the same values count, other rounding is a difference."""
+    """Compare two models of any origin; with `--exact`, other rounding is a difference."""
     found = verify_apart(before, after, grade="close", wanted=wanted)
     if not exact or not found.equal or found.is_same:
         return found

@@ -1,4 +1,4 @@
-"""Runs two whole models on inputs as users have them, and compares their outputs: only that tells how far they move."""
+"""Run two whole models on inputs such as users have, and compare their outputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PAIRS: tuple[tuple[type[OnnxRuntime | Reference], type[OnnxRuntime | Reference]
 
 @dataclass
 class WholeRun:
-    """What came of running both models.
+    """The result of running both whole models.
 
     Attributes:
         feeds: inputs that the first model runs on.
@@ -83,10 +83,13 @@ class WholeRun:
     first: Any = OnnxRuntime
 
 
-def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool = False) -> WholeRun:
-    """Run both models on the same inputs and compare, in the first pair of engines that runs both.
+def run_whole(
+    before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool = False, rounded_to: int = 0
+) -> WholeRun:
+    """Run both models on the same inputs, in the first pair of engines that runs both, and compare.
 
-    Inputs are `sought` in other processes where some are known to end the one that runs them.
+    Inputs are `sought` in other processes where some are known to end the one that runs them. Outputs are compared as
+    numbers of the type that they are `rounded_to`, if one is told.
     """
     size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in (before, after))
     if size > MOST and not (wanted.runs or wanted.sets or wanted.engines):
@@ -100,7 +103,7 @@ def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: b
         try:
             slow = Reference in (first, second)
             with time_limit(_PATIENCE if slow and not wanted.engines else math.inf):
-                found = _run(one, other, grade if same else "close", wanted, sought=sought)
+                found = _run(one, other, grade if same else "close", wanted, sought=sought, rounded_to=rounded_to)
         except EngineError as error:
             reasons.append(str(error))
             if TOO_LONG in reasons[-1]:  # another pair with that engine takes as long
@@ -111,7 +114,7 @@ def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: b
         if found.is_different and (first is second or wanted.engines or before.network or after.network):
             return found
         if found.is_different:
-            found = replace(found, is_different=False, engine="", why="the engines disagree on one and the same model")
+            found = replace(found, is_different=False, engine="", why="the engines disagree on the same model")
             if not _is_blind(one, other) and _agree(one, other, wanted):
                 return replace(found, is_different=True, engine=f"{one.named} and {other.named}")
         best = found if len(found.feeds) > len(best.feeds) else best
@@ -119,7 +122,7 @@ def run_whole(before: Side, after: Side, grade: str, wanted: Asked, *, sought: b
     return replace(best, why="; ".join(dict.fromkeys(filter(None, reasons))))
 
 
-def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) -> WholeRun:
+def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, rounded_to: int = 0) -> WholeRun:
     started = perf_counter()
     cast = interfaces.casts(before.model, after.model)
     found = WholeRun(cast=tuple(cast), first=before.engine)
@@ -166,6 +169,8 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
         for name, a, b in zip(names, values, actual, strict=True):
             if name in cast:
                 a, b = interfaces.in_narrower(a, b)
+            if rounded_to:
+                a, b = interfaces.in_type(a, rounded_to), interfaces.in_type(b, rounded_to)
             report = judge.output(name, given, a, b, values)
             found.outputs[name] = found.outputs[name].worse(report) if name in found.outputs else report
             if not report.is_random and name not in judge.ties:
@@ -185,14 +190,15 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool) 
     ]
     found.remarks += responding.remarks(before.model, expected)
     found.remarks += _unfilled(before, found.feeds)
-    if not (wanted.sets or wanted.runs or found.cast) and before.engine is after.engine is OnnxRuntime:
+    is_plain = not (wanted.sets or wanted.runs or found.cast or rounded_to)
+    if is_plain and before.engine is after.engine is OnnxRuntime:
         _try_small_sizes((before.model, after.model), first, second, found, judge)
     found.seconds = perf_counter() - started
     return found
 
 
 def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What no run could test: windows that were larger than what they see."""
+    """List windows (kernels) that were larger than their feature map in each run."""
     wide = windows.windows(side.model)
     largest = max(feeds, key=lambda given: sum(getattr(value, "size", 0) for value in given.values()))
     sizes = {name: value.shape for name, value in largest.items() if hasattr(value, "shape")}
@@ -201,13 +207,14 @@ def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
     if not names:
         return []
     rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return [f"not filled, so not tested to their edges: {', '.join(names[:3])}{rest}; --input-shape sets larger sizes"]
+    said = f"kernels larger than their feature map, so not fully tested: {', '.join(names[:3])}{rest}"
+    return [f"{said}; try larger sizes with --input-shape"]
 
 
 def _try_small_sizes(
     models: Sequence[ModelProto], first: Session, second: Session, found: WholeRun, judge: OutputJudge
 ) -> None:
-    """Run both at sizes 2, 1 and 0 of all dimensions that are dynamic in both, as far as the first one takes them.
+    """Run both models with all dynamic sizes at 2, 1 and 0, as far as the first model accepts that.
 
     Kernels may crash on these, so each runs in a process of its own.
     """
@@ -233,14 +240,14 @@ def _try_small_sizes(
 
 
 def _cut_down(value: Any, fixed: Sequence[bool], size: int) -> Any:
-    """The first elements of an input along the dimensions that are not fixed."""
+    """Cut an input to its first elements along dynamic dimensions."""
     if getattr(value, "ndim", None) != len(fixed):
         return value
     return value[tuple(slice(None) if is_fixed else slice(size) for is_fixed in fixed)]
 
 
 def _compare_once(first: Session, second: Session, given: Mapping[str, Any], judge: OutputJudge) -> tuple[str, str]:
-    """The first output that differs, and how; nothing where the first model does not take the inputs."""
+    """Run both models, and describe the first output that differs; nothing if the first model fails."""
     isolation.end_after(math.ceil(_PATIENCE))
     try:
         expected = first.run(given)
@@ -258,7 +265,7 @@ def _compare_once(first: Session, second: Session, given: Mapping[str, Any], jud
 
 
 class OutputJudge:
-    """Compares outputs, by what rounding does to them."""
+    """Compares outputs, with a measure of what rounding does to them."""
 
     def __init__(
         self,
@@ -277,7 +284,7 @@ class OutputJudge:
         """How many labels in an output differ where two scores tie, over all runs."""
 
     def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any, run: Sequence[Any] = ()) -> OutputReport:
-        """Compare an output; `run` are all outputs of the first model, the scores of labels among them."""
+        """Compare an output; `run` are all outputs of the first model, scores of labels included."""
         report = self._judge(name, given, a, b)
         if report.why and run and name in self._scores:
             ties = count_ties(a, b, run[self.names.index(self._scores[name])])
@@ -302,7 +309,7 @@ class OutputJudge:
         return OutputReport(name, found.difference, found.allowed, is_same=False, part=found.part, why=found.why)
 
     def _moved_runs(self, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Outputs of the first model with its inputs and its weights moved by a rounding."""
+        """Run the first model with inputs and weights moved by one rounding."""
         if id(given) not in self._moved:
             progress.tell("measure what rounding does")
             found = []
@@ -326,7 +333,7 @@ _WIDEST = 1 << 26
 
 
 def _moved(side: Side, seed: int) -> ModelProto:
-    """The model with its float weights moved by a rounding each, as far as they lie in memory."""
+    """Move the float weights of a model by one rounding, as far as they are in memory."""
     from onnx import numpy_helper
 
     model = ModelProto()
@@ -345,7 +352,7 @@ def _moved(side: Side, seed: int) -> ModelProto:
 
 
 def _agree(one: Side, other: Side, wanted: Asked) -> bool:
-    """Whether two engines yield the same for one of the models, so that what differs is the models' doing."""
+    """Whether two engines agree on one model, so that a difference is due to the models."""
     for side, engine in ((one, other.engine), (other, one.engine)):
         with suppress(EngineError), time_limit(_PATIENCE):
             return not _run(side, replace(side, engine=engine), "close", wanted, sought=False).is_different
@@ -353,7 +360,7 @@ def _agree(one: Side, other: Side, wanted: Asked) -> bool:
 
 
 def _is_blind(before: Side, after: Side) -> bool:
-    """Whether onnx.reference, which does not know of all old versions of operators, ran the older of two models."""
+    """Whether onnx.reference ran the older model, though it may not know its operator versions."""
     old, new = (
         next((entry.version for entry in side.model.opset_import if not default_domain(entry.domain)), 0)
         for side in (before, after)
@@ -362,7 +369,7 @@ def _is_blind(before: Side, after: Side) -> bool:
 
 
 def _is_nothing(values: Sequence[Any]) -> bool:
-    """Whether all float outputs of a run are NaN, and there are such."""
+    """Whether all float outputs of a run are NaN."""
     import numpy as np
 
     floats = [value for value in values if bounds.is_float(value) and value.size]
@@ -370,7 +377,7 @@ def _is_nothing(values: Sequence[Any]) -> bool:
 
 
 def _as_computed(value: Any) -> Any:
-    """A value as exact as OpenVINO knows it, which computes double as float."""
+    """Round double to float, as OpenVINO computes it."""
     return value.astype("float32") if getattr(value, "dtype", None) == "float64" else value
 
 
@@ -378,7 +385,7 @@ def _as_computed(value: Any) -> Any:
 
 
 def runnable_part(side: Side) -> tuple[Side, str] | None:
-    """The model without operators that no engine knows, and without what hangs on them, and what these are.
+    """Cut off operators that no engine knows, and what depends on them; returns the rest and their names.
 
     None where all are known, or nothing is left.
     """
@@ -405,7 +412,7 @@ def runnable_part(side: Side) -> tuple[Side, str] | None:
 
 
 def draw_inputs(side: Side, wanted: Asked) -> list[dict[str, Any]]:
-    """Inputs that a model runs on; none where it does not run."""
+    """Draw inputs that a model runs on; none if there are none."""
     with suppress(EngineError):
         return [fed.given for fed in feeding.running(side, side.open().run, wanted)]
     return []
@@ -419,7 +426,7 @@ _STATE = re.compile(r"(present|past|new|next|prev(ious)?|out(put)?|in(put)?|stat
 def _second_steps(
     model: ModelProto, feeds: Sequence[Mapping[str, Any]], outputs: Sequence[Sequence[Any]]
 ) -> list[dict[str, Any]]:
-    """The first inputs again, with the states that the first run left: `stateN` for `state`, `present` for `past`."""
+    """Run the first inputs again with the states of the first run: `stateN` for `state`, `present` for `past`."""
     if not feeds:
         return []
     names = [value.name for value in model.graph.output]
@@ -434,7 +441,7 @@ def _second_steps(
 
 
 def _is_state(given: str, made: str) -> bool:
-    """Whether an output's name says that it is the next value of an input."""
+    """Whether an output is the next value of an input, by their names."""
     one, other = given.lower(), made.lower()
     if not any(word in one + other for word in ("state", "past", "present", "prev", "cache", "hidden", "mem")):
         plain = re.sub(r"_?(out(put)?|n|next|new)$", "", other)
@@ -454,7 +461,7 @@ def _digits(name: str) -> list[str]:
 
 
 def bound_loops(model: ModelProto) -> ModelProto:
-    """A copy whose Loops without a trip count end after `TURNS` turns; the model itself where it has none."""
+    """Copy a model with Loops without a trip count limited to `TURNS` iterations."""
     if not any(_is_endless(node) for body in bodies(model) for node in body.node):
         return model
     made = ModelProto()

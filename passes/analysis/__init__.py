@@ -1,1 +1,1 @@
-"""What is known of values: their types, shapes and elements, and what constants compute to."""
+"""What is known of values: their types, shapes and elements."""

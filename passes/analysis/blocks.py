@@ -73,17 +73,20 @@ def blocks(model: ModelProto, folder: str | None) -> Blocks:
     possible = [width for width in WIDTHS if all(body.may_have(width) for body in found)]
     asked = _asked.get()
     if asked is not None and asked not in possible:
-        return Blocks(0, f"its sizes are not those of blocks that are {asked} wide")
+        return Blocks(0, f"its sizes do not fit blocks of {asked} (--nchwc-width)")
     if asked is None and len(possible) != 1:
-        return Blocks(0, _OPEN if possible else "its sizes are those of no blocks")
+        return Blocks(0, _OPEN if possible else "its sizes do not fit blocks of 8 or 16")
+    width = possible[0] if asked is None else asked
+    for body in found:
+        body.count_by_weights(width)
     channels = {name: count for body in found for name, count in body.real.items()}
     taken = {name: count for body in found for name, count in body.taken()}
-    return Blocks(possible[0] if asked is None else asked, channels=channels, taken=taken)
+    return Blocks(width, channels=channels, taken=taken)
 
 
 _OPEN = (
-    "its channels lie in blocks of 8 or 16, as wide as the vectors of the machine that saved the model, and nothing in "
-    "the file tells which; --nchwc-width 8 (AVX2) or 16 (AVX-512, NEON) says it"
+    "its channels lie in blocks of 8 or 16, and the file does not tell which; try --nchwc-width 8 (saved on AVX2) or "
+    "16 (AVX-512, NEON)"
 )
 
 
@@ -159,15 +162,28 @@ class _BlockedGraph:
         for node in body.node:
             self._look(node)
         if any(value.name in self.blocked for value in body.output):
-            self.why = "what lies in blocks is an output of the graph"
+            self.why = "a value in blocked layout is an output of the graph"
         for name in self.blocked:
             stated = self._stated.get(self._find(name), set())
             if len(stated) > 1:
-                self.why = "values of one layout have different numbers of channels"
+                self.why = "values of one blocked layout have different numbers of channels"
             elif stated:
                 self.real[name] = next(iter(stated))
         if any(self.real.get(name, 0) % WIDTHS[0] for name in self._whole):
-            self.why = "blocks are joined that are filled up with zeros"
+            self.why = "Concat joins blocks that are padded with zeros"
+
+    def count_by_weights(self, width: int) -> None:
+        """Channels that nothing else tells, as behind a Resize: they are all real if the last one has a weight."""
+        for node in self._convolutions:
+            name, weights = node.input[0], self._held[node.input[1]]
+            outer, inner = weights.dims[:2]
+            group = self._attribute(node, "group", 1)
+            if name in self.real or group > 1 or not takes_blocks(inner, outer, group, width)[1]:
+                continue
+            values = self._array(weights)
+            if values is not None and undone(values, width, inputs=True)[:, -1].any():
+                root = self._find(name)
+                self.real.update({other: inner for other in self.blocked if self._find(other) == root})
 
     def taken(self) -> Iterator[tuple[str, int]]:
         """How many channels are real in what convolutions take, where that is known, by what they make."""
@@ -205,7 +221,7 @@ class _BlockedGraph:
                 self.blocked.add(made)
                 self._join([*read, made])
             else:
-                self.why = f"what lies in blocks is read by {node.op_type}, which knows of none"
+                self.why = f"{node.op_type} reads a value in blocked layout"
             return
         if node.op_type == "ReorderOutput":
             stated = self._stated.setdefault(self._find(node.input[0]), set())
@@ -235,7 +251,7 @@ class _BlockedGraph:
         self._convolutions.append(node)
         weights = self._held.get(node.input[1])
         if weights is None or len(weights.dims) != 4:
-            self.why = "the weights of a convolution on blocks are no constant"
+            self.why = "the weights of a blocked convolution are not constant"
             return
         self._filled.setdefault(self._find(node.output[0]), set()).add(weights.dims[0])
         if len(node.input) > 3 and node.input[3]:

@@ -117,7 +117,7 @@ def find_contradictions(source: ModelProto, inferred: Callable[[Path, str], Type
     versions = {default_domain(entry.domain): entry.version for entry in source.opset_import}
     for graph, wrong in _find_contradicted_in_graphs(source, inferred):
         said = {
-            value.name: f"{spell_shape(value.type)} of {value.name!r}, which is {spell_shape(wrong[value.name])}"
+            value.name: f"{value.name!r}: declared {spell_shape(value.type)}, inferred {spell_shape(wrong[value.name])}"
             for value in (*graph.value_info, *graph.output)
             if value.name in wrong
         }
@@ -244,7 +244,7 @@ def _mended(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Itera
         held[name] = tensor
         kind = tensor_type(tensor.data_type, tensor.dims)
         if name in declared and contradict(declared[name], kind):
-            said = f"{spell_shape(declared[name])} of {name!r}, which is {spell_shape(kind)}"
+            said = f"{name!r}: declared {spell_shape(declared[name])}, inferred {spell_shape(kind)}"
             declared[name].tensor_type.shape.CopyFrom(kind.tensor_type.shape)
             since = schemas.since("", op, opset) or 0
             yield Change(node.name or name, op, "", since, since, CONTRADICTED, "exact", said)

@@ -87,7 +87,7 @@ def copy_functions(source: ModelProto, asks: Asks, inlined: Container[Op] = ()) 
         return ResolvedModel(source)
     variants = calls.variants()
     if sum(map(len, variants.values())) - len(variants) > MOST_COPIES:
-        why = f"calls of functions leave out inputs and attributes in too many ways; {MOST_COPIES} could be expressed"
+        why = f"calls of functions omit inputs and attributes in too many combinations; supported: {MOST_COPIES}"
         return ResolvedModel(source, refusals=[Refusal("", "graph", "", 0, False, why)])
     result = ResolvedModel(source)
     for key, of in calls.functions.items():
@@ -125,7 +125,7 @@ def _refuse_unjudged(key: Callee, calls: Callers, of: Called) -> Iterator[Refusa
     for node, omitted in (*of.asking, *handed):
         if any(omitted):
             name, domain = node.name or next(iter(node.output), ""), default_domain(node.domain)
-            why = f"no call of the function says whether there is {omitted}; what is called could be expressed"
+            why = f"no call of the function tells whether {omitted} is given; supported: functions that are called"
             yield Refusal(name, node.op_type, domain, 0, False, why, where)
 
 
@@ -189,9 +189,9 @@ class _Writing:
             retain(node.attribute, [a.ref_attr_name not in omitted.attributes for a in node.attribute])
 
     def _note(self, function: FunctionProto, first: Omitted, others: list[Omitted]) -> None:
-        how = f"No call has {first}, which is left out in the body"
+        how = f"No call gives {first}; removed it from the body"
         if others:
-            how = f"Calls leave out different inputs or attributes; there is a copy for each of {1 + len(others)} forms"
+            how = f"Calls omit different inputs or attributes; made {1 + len(others)} copies of the function"
         opset = next((i.version for i in function.opset_import if not default_domain(i.domain)), 0)
         self.result.changes.append(
             Change(function.name, function.name, default_domain(function.domain), opset, opset, how)

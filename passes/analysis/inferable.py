@@ -30,7 +30,7 @@ from opshift.passes.model.types import Dim, elem_type_of, has_shape, tensor_type
 
 
 class Recalling(Protocol):
-    """A script that was replayed, and tells only when asked which nodes it made."""
+    """A replayed script, which creates its nodes only when somebody asks about them."""
 
     @property
     def edits(self) -> bool: ...
@@ -90,7 +90,7 @@ class Inferable:
 
     @cached_property
     def initializers(self) -> dict[str, TensorProto]:
-        """The initializers that nobody can override."""
+        """The initializers that callers cannot override."""
         given = self.source.inputs if self.context.overridable else frozenset()
         lasting = given.isdisjoint(self._tensors)
         return self._tensors if lasting else {n: t for n, t in self._tensors.items() if n not in given}
@@ -108,21 +108,21 @@ class Inferable:
         return None if name in self.initializers else self.source.producer(name)
 
     def node_made(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node that the conversion made and that produces `name`, with its opset; None for nodes of the source."""
+        """The new node that produces `name`, with its opset; None for nodes of the source."""
         if name in self.later:
             script, made = self.later[name]
             script.recall(made, self)
         return self.made.get(name)
 
     def source_of(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that tells the type of `name`, and its opset: that of the source if it was replaced."""
+        """The node to infer the type of `name` from, and its opset: the source's, if it was replaced."""
         if name in self.made or (name in self.later and self.later[name][0].edits):
             return self.node_made(name)
         node = self.source.producer(name)
         return None if node is None else (node, self.opset)
 
     def is_opaque(self, name: str) -> bool:
-        """Whether it is known, without a look at the producer, that a value cannot be evaluated."""
+        """Whether a value is known not to be constant, without looking at its producer."""
         return name in self.later and self.later[name][0].opaque
 
     def opset_of(self, node: NodeProto) -> int:
@@ -131,7 +131,7 @@ class Inferable:
         return made[1] if made and made[0] is node else self.opset
 
     def own_type(self, name: str) -> TypeProto | None:
-        """The type of a value of this body, by all that can be known."""
+        """The type of a value of this body, from all sources."""
         known = self.stated_type(name)
         if (known is None or not has_shape(known)) and (asked := self.node_to_ask(name)) is not None:
             self.context.inference.node(*asked, self)
@@ -140,7 +140,7 @@ class Inferable:
         return known
 
     def stated_type(self, name: str) -> TypeProto | None:
-        """The type of a value of this body, as far as it is known without a look at the producer."""
+        """The type of a value of this body that is known without its producer."""
         if (known := self.certain(name)) is not None:
             return known
         typed, declared = self.typed.get(name), self.declared_type(name)
@@ -152,7 +152,7 @@ class Inferable:
         return claims.reconcile(declared, inferred)
 
     def certain(self, name: str) -> TypeProto | None:
-        """The type of a value of this body with its shape, where that is known without inference."""
+        """The type and shape of a value of this body that is known without inference."""
         typed = self.typed.get(name)
         if typed is not None and has_shape(typed):
             return typed
@@ -168,7 +168,7 @@ class Inferable:
         return self._held_types[name]
 
     def notice(self, name: str, known: TypeProto | None) -> None:
-        """Note that a declared type is all that is known of a value of this body, for a remark in the report."""
+        """Remember that only a declaration gives the type of a value, for a remark in the report."""
         if self.context.trusting and self.is_claim(name, known):
             self.context.trust.take(name, self)
 
@@ -181,11 +181,11 @@ class Inferable:
         return self.context.trust.is_claim(name, self.source.type(name), known, self)
 
     def _is_certain(self, name: str) -> bool:
-        """Whether a declared type is certain: runtimes check those of inputs, and initializers have theirs."""
+        """Whether a declaration can be relied on: those of inputs, which runtimes check, and initializers."""
         return name in self._tensors or (self.parent is None and name in self.source.inputs)
 
     def node_to_ask(self, name: str) -> tuple[NodeProto, int] | None:
-        """The node of this body that produces `name`, and its opset; None if it cannot tell more than is known."""
+        """The producer of `name` in this body, and its opset; None if it can add nothing to what is known."""
         made = self.node_made(name)
         if made is not None:
             return None if name in self._settled else made
@@ -196,11 +196,11 @@ class Inferable:
         return (node, self.opset) if known is None or not has_shape(known) else None
 
     def note_judged(self, node: NodeProto) -> None:
-        """Note that a node has told all about its outputs that it can; a new node is asked again until it settles."""
+        """Remember that inference of a node can find nothing more; new nodes are asked again until they settle."""
         (self._judged if self.node_made(node.output[0]) is None else self._told).update(node.output)
 
     def settle(self, made: Sequence[NodeProto | bytes]) -> None:
-        """Note that nodes which replaced one node of the source stay: those before them are not asked again."""
+        """Remember that replacements are final, so that earlier nodes are not asked again."""
         if self._told:
             for node in made:
                 if not isinstance(node, bytes):
@@ -209,7 +209,7 @@ class Inferable:
             self._told.clear()
 
     def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
-        """State the tensor types of values that come from outside, where nothing better is known."""
+        """State types of outer values, if nothing better is known."""
         for name, kind in zip(names, kinds, strict=False):
             known = self.typed.get(name) or self.declared_type(name)
             if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
@@ -225,7 +225,7 @@ class Inferable:
         return self.source.declared_type(name)
 
     def stated_elem_type(self, name: str) -> int:
-        """The element type that the model, or a step, states for a value of this body; 0 where none does."""
+        """The element type that the model or a step states for a value of this body; 0 if none does."""
         stated = self.typed.get(name)
         if stated is None and (stated := self.declared_type(name)) is not None:
             self.context.trust.take_type(name, self)
@@ -237,6 +237,6 @@ def is_constant_node(node: NodeProto) -> bool:
 
 
 def _fuller(inferred: TypeProto | None, declared: TypeProto | None) -> TypeProto | None:
-    """What tells a shape, if one does; what was inferred, if neither does."""
+    """Choose the type with a shape; the inferred one if neither or both have one."""
     known = inferred is None or (declared is not None and has_shape(declared) and not has_shape(inferred))
     return declared if known else inferred

@@ -16,7 +16,7 @@ class Origin(Enum):
     INFERRED = "inferred"
     """From inputs, constants and nodes."""
     DECLARED = "declared"
-    """From what the model says of a value, at least in part."""
+    """At least partly from declarations in the model."""
     UNKNOWN = "unknown"
 
 

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What all scopes of one model share. `source` is the model before any change, for type inference.
+    """What all scopes of one model share. `source` is the unchanged model, for type inference.
 
-    A `trusting` one takes the shapes that the model declares where inference is silent, as a conversion has to.
-    `survey` is that of the source, if there is one, `blocks` what is known of channels that lie in some.
+    If `trusting`, declared shapes count where inference finds none, as conversions need. `survey` is the source's,
+    `blocks` what is known of blocked layouts.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Context:
 
     @property
     def unread(self) -> set[str]:
-        """Names that nodes of the source model give to outputs that nobody reads."""
+        """The names of unused outputs of nodes in the source."""
         if self._unread is None:
             self._unread = unread(self._source)
         return self._unread
@@ -94,12 +94,12 @@ class Context:
 
     @cached_property
     def doubtful(self) -> dict[Callee, frozenset[str]]:
-        """The inputs of functions of the source model that calls may leave out."""
+        """For each function of the source, the inputs that some calls omit."""
         return formals.doubtful(self._source)
 
 
 class Scope(Inferable):
-    """One graph or function body inside its surroundings.
+    """What is known of the values of one graph or function body, outer scopes included.
 
     `opset` is the default domain's version that the source nodes are written at. `path` finds the graph in the
     source model; it is None for graphs that the conversion made.
@@ -124,16 +124,16 @@ class Scope(Inferable):
         self.constants_made: set[str] = set()
 
     def inside(self, body: GraphProto, opset: int) -> Scope:
-        """The scope of a graph that a node made here holds."""
+        """Make the scope of a subgraph of a new node."""
         return Scope(body, self.context, opset, self)
 
     def nested(self, body: GraphProto, index: int, attribute: str, k: int) -> Scope:
-        """The scope of a graph that the node at this index holds, here as in the source model."""
+        """Make the scope of a subgraph that the source has at the same place."""
         path = None if self.path is None else (*self.path, (index, attribute, k))
         return Scope(body, self.context, self.opset, self, path)
 
     def branches(self, node: NodeProto, opset: int) -> list[tuple[GraphProto, Scope]]:
-        """The graphs that a node holds, with their scopes: at their places, where the node is one of the source."""
+        """List the subgraphs of a node, with their scopes."""
         place = None if self.path is None else self._places.get(node.output[0])
         if place is None or self.body.node[place] is not node:
             return [(graph, self.inside(graph, opset)) for _, _, graph in subgraphs(node)]
@@ -141,7 +141,7 @@ class Scope(Inferable):
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """Where the nodes stand that may hold graphs, by the first value that they make."""
+        """The index of each node with subgraphs, by its first output."""
         return {node.output[0]: index for index, node in holding(self.body) if node.output}
 
     @property
@@ -156,7 +156,7 @@ class Scope(Inferable):
         return {value.name: value for value in reversed(self.graph.output)} if self.graph else {}
 
     def owner(self, name: str) -> Scope | None:
-        """The innermost scope, this one or one around it, that defines `name`."""
+        """Find the innermost scope that defines `name`."""
         scope: Scope | None = self
         while scope is not None and not scope._defines(name):
             scope = scope.parent
@@ -187,9 +187,9 @@ class Scope(Inferable):
     # --- what it holds --------------------------------------------------------------------------------------
 
     def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
-        """The constant that `name` holds, through initializers, Constant, Identity and outer scopes.
+        """The constant `name`, found through initializers, Constant, Identity and outer scopes.
 
-        One of more than `most` elements is None, too: its bytes may have to be read from a file.
+        None also for more than `most` elements, which may have to be read from a file.
         """
         if self.is_opaque(name):
             return None
@@ -228,7 +228,7 @@ class Scope(Inferable):
         return scope, name
 
     def held(self, name: str, most: int | None = None) -> TensorProto | None:
-        """The initializer `name` of this very body; None for one of more than `most` elements."""
+        """The initializer `name` of this body; None for more than `most` elements."""
         return self._at_hand(self.initializers.get(name), most)
 
     def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
@@ -237,7 +237,7 @@ class Scope(Inferable):
         return tensor_data.load(held, self.context.folder)
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value is constant. The data of initializers are not read for that."""
+        """Whether a value is constant; does not read its data."""
         owner = self.owner(name)
         return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
 
@@ -275,12 +275,12 @@ class Scope(Inferable):
         return dims, origin if found is not None and has_shape(found) else Origin.INFERRED
 
     def names_sizes(self, name: str) -> bool:
-        """Whether inference alone tells the whole shape of a value, in numbers and symbols of the model."""
+        """Whether inference alone finds the whole shape, in numbers and the model's symbols."""
         scope = self.owner(name)
         return scope is not None and is_whole(scope._inferred_alone(name))
 
     def _inferred_alone(self, name: str) -> TypeProto | None:
-        """The type and shape of a value of the source of which nobody declares or states anything."""
+        """The inferred type of a value of the source without a declaration."""
         if (
             self.path is None
             or name in self.typed
@@ -303,11 +303,11 @@ class Scope(Inferable):
         return elem_type_of(found) if found is not None else 0
 
     def spread_elem_types(self) -> None:
-        """Find the element types of all values at once: cheaper than one after the other."""
+        """Infer the element types of all values at once, which is cheaper than one by one."""
         elements.spread(self, self.body.node, self.source.declarations.keys() | self.typed.keys())
 
     def shape(self, name: str) -> list[Dim] | None:
-        """The dimensions of a tensor: a number, a symbol, or None; None altogether where the rank is unknown."""
+        """The dimensions of a tensor, each a number, a symbol, or None; None if the rank is unknown."""
         found = self.type(name)
         if name in self.context.inference.less and not is_whole(found):
             raise installed.Lacking(f"it infers less of the sizes of {name!r}")
@@ -331,7 +331,7 @@ class Scope(Inferable):
         return found if isinstance(found, int) else None
 
     def shape_in_source(self, name: str) -> list[Dim] | None:
-        """The dimensions of a value of the source by inference, even where the model declares fewer of them."""
+        """The inferred dimensions of a value of the source, even if the declared rank is lower."""
         scope = self.owner(name)
         if scope is None or scope.path is None:
             return self.shape(name)
@@ -340,7 +340,7 @@ class Scope(Inferable):
     # --- what a step adds -----------------------------------------------------------------------------------
 
     def record(self, node: NodeProto, opset: int) -> None:
-        """Note a node that the conversion made, so that its outputs can be asked about."""
+        """Add a new node, so that its outputs can be asked about."""
         for name in node.output:
             self.made[name] = (node, opset)
 
@@ -352,17 +352,17 @@ class Scope(Inferable):
                 (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
-        """Note the elements of a sequence or an optional that no node produces any more, so that readers use these."""
+        """Remember the elements of a removed sequence or optional, so that its readers use these."""
         self._elements[name] = list(elements)
         self.context.dissolved.add(name)
 
     def elements(self, name: str) -> list[str] | None:
-        """What a dissolved sequence or optional holds; None for any other value."""
+        """The elements of a removed sequence or optional; None for any other value."""
         scope = self.owner(name)
         return None if scope is None else scope._elements.get(name)
 
     def constant(self, tensor: TensorProto, hint: str) -> str | None:
-        """The name of an initializer with this value, shared by all that ask; None in a function body."""
+        """Return the name of a shared initializer with this value; None in a function body."""
         if self.graph is None:
             return None
         key = tensor.SerializeToString()
@@ -374,7 +374,7 @@ class Scope(Inferable):
         return name
 
     def relabel_constant(self, name: str, elem_type: int, dims: Sequence[int]) -> str | None:
-        """The name of an initializer with the bytes of a constant, unread, as another type and shape.
+        """Make an initializer with the bytes of a constant, unread, as another type and shape.
 
         None where `name` is none whose bytes lie together, and in a function body.
         """
@@ -390,7 +390,7 @@ class Scope(Inferable):
         return self.constant(made, "const") if tensor_data.nbytes(made) == tensor_data.nbytes(held) else None
 
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
-        """Hold a constant that was made here, of which nobody knows yet whether it finds a use."""
+        """Keep a new constant, which may turn out to be unused."""
         self.context.released.add(name)
         self.hold(name, tensor)
 
@@ -410,10 +410,10 @@ class Scope(Inferable):
 
 
 def of_model(model: ModelProto, opset: int) -> Scope:
-    """The scope of a model's main graph, of which nothing is changed, without inference over the whole of it."""
+    """Make a scope for a main graph that will not change, without inferring all of it."""
     return Scope(model.graph, Context(model, model), opset)
 
 
 def open_main_graph(model: ModelProto, folder: str | None = None) -> Scope:
-    """The scope of a model's main graph, of which nothing is changed; its external data lie in `folder`."""
+    """Make a scope for a main graph that will not change, with inferred types; external data lie in `folder`."""
     return Scope(model.graph, Context(model, model, folder), imports.opsets(model).get("", 1), path=())

@@ -15,9 +15,9 @@ from opshift.passes.model import schemas
 from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
-from opshift.passes.model.types import Dim, dims_of, has_shape, type_text
+from opshift.passes.model.types import Dim, dims_of, has_shape, plain_type, type_text
 
-TAKEN = "A type or size is taken as it is declared, for nothing that the model computes tells it"
+TAKEN = "Assumed a declared type or shape that cannot be inferred"
 
 
 class Believing(KnownBody, Protocol):
@@ -46,7 +46,7 @@ class Trust:
         kind, node = scope.source.declared_type(name), scope.source.producer(name)
         if kind is None or not self._asked or (scope.path, name) in self._taken:
             return
-        what = f"{type_text(kind) or ''}{spell_shape(kind) if has_shape(kind) else ''} of {name!r}"
+        what = f"{name!r} is {plain_type(type_text(kind) or '')}{spell_shape(kind) if has_shape(kind) else ''}"
         op, domain = ("value", "") if node is None else (node.op_type, default_domain(node.domain))
         since = schemas.since(domain, op, scope.opset) or 0
         called = name if node is None else node.name or name

@@ -1,1 +1,1 @@
-"""What a runtime reads: targets by name, what stands in a model's way, and what takes it out of it."""
+"""Backends: what they support, what in a model they do not, and how to convert for them."""

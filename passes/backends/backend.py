@@ -1,4 +1,4 @@
-"""What a backend reads: opsets, operators, types, and what it needs to know before a model runs."""
+"""What a backend supports: opsets, operators, types, and the limits of its operators."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Limit:
-    """What a backend does not take of some operators that it has.
+    """A restriction on some operators of a backend.
 
     Attributes:
         ops: the operators, as (domain, name).
-        since, before: holds from this version of an operator on, and no more from that one on, if there is one.
-        attribute, takes: the attribute that may hold only these values; left out, it has its default.
+        since, before: the versions of the operators for which it holds.
+        attribute, takes: an attribute, and the values that it may have; a missing one has its default.
         constant: the inputs, by their formal names, that must be constants.
         unused: the outputs, by their formal names, that must not be used.
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
         ranks: the ranks that its first input may have; empty for all.
-        numbers: whether every size of its inputs must be a number.
+        numbers: whether every input size must be fixed.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.
     """
@@ -43,12 +43,12 @@ class Limit:
     source: str = ""
 
     def holds(self, domain: str, op: str, version: int) -> bool:
-        """Whether it is about this version of an operator."""
+        """Whether the limit is about this version of an operator."""
         return (domain, op) in self.ops and self.since <= version and (not self.before or version < self.before)
 
 
 class Types(NamedTuple):
-    """The types of a type variable: those with which some call ran, and those with which none did that was tried."""
+    """The types of a type variable that ran on the backend, and those that failed."""
 
     ran: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class Types(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredCall:
-    """How an operator was called when it was seen to run.
+    """The calls of an operator that ran when the backend was measured.
 
     Attributes:
         ranks: those of its first input.
@@ -71,7 +71,7 @@ class MeasuredCall:
 
 @dataclass(frozen=True)
 class Backend:
-    """One version of a backend, and where it is written what it reads.
+    """One version of a backend, what it supports, and the source of that.
 
     Attributes:
         name: such as `onnxruntime-1.8`.
@@ -107,7 +107,7 @@ class Backend:
     measured: Mapping[Op, MeasuredCall] = field(default_factory=dict)
 
     def untyped(self, ops: Collection[Op]) -> Backend:
-        """The same as if nobody had seen it fail for the types of calls of some operators."""
+        """Copy the backend without the types that failed for some operators."""
         measured = dict(self.measured)
         for op in measured.keys() & set(ops):
             types = {variable: Types(found.ran) for variable, found in measured[op].types.items()}
@@ -115,7 +115,7 @@ class Backend:
         return replace(self, measured=measured) if ops else self
 
     def has(self, domain: str, op: str, opset: int) -> bool:
-        """Whether it has the version of the operator that is in force at `opset` of its domain.
+        """Whether the backend has the version of the operator that `opset` of its domain uses.
 
         What vendors added to ONNX is lacked unless it is listed.
         """
@@ -127,19 +127,19 @@ class Backend:
         return version >= self.oldest.get((domain, op), 1) and (missing is None or version < missing)
 
     def missing(self, domain: str, opset: int) -> set[Op]:
-        """The operators of a domain that ONNX has at `opset` and the backend has not."""
+        """List the operators of a domain that ONNX has at `opset` and the backend lacks."""
         found = ((op, schemas.schema(domain, op, opset)) for op in schemas.operators(domain))
         known = [op for op, schema in found if schema is not None and not schema.deprecated]
         return {(domain, op) for op in known if not self.has(domain, op, opset)}
 
     def reads_import(self, domain: str, version: int) -> bool:
-        """Whether it is known to read a model that imports this, though nothing uses it."""
+        """Whether the backend loads a model with this opset import, even if nothing uses it."""
         if domain == "ai.onnx.ml":
             return not self.ml_opset or version <= self.ml_opset
         return not domain or any(held == domain for held, _ in self.vendors)
 
     def opsets_to_try(self, own: int) -> list[int]:
-        """The opsets that it reads, the one nearest to a model's own first, each with other operators missing."""
+        """List the opsets of the backend at which different operators are missing, nearest to the model's own first."""
         newest = self.opset or own
         reached = min(own, newest)
         edges = {version - 1 for version in (*self.lacks.values(), *(limit.since for limit in self.limits))}

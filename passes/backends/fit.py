@@ -1,4 +1,4 @@
-"""Conversion for a backend: to an opset and an IR version that it reads, without operators that it lacks."""
+"""Convert for a backend: to an opset and an IR version that it reads, without operators that it lacks."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ def convert_for_backend(
     ir_version: int | None = None,
     folder: str | None = None,
 ) -> Result:
-    """Convert to the opset that the backend reads and that is nearest to the model's own.
+    """Convert to the nearest opset that the backend reads, and replace all operators that it lacks.
 
-    All that the backend lacks is expanded, and `ops`, to any depth. An operator of which it does not take some call is
-    expanded, too, wherever it occurs. Where that fails, other opsets are tried, at which the backend has other
-    operators.
+    Replacements are replaced in turn if the backend lacks them, too. An operator is also replaced if the backend
+    rejects one of its calls. If that fails, other opsets are tried, at which the backend has other operators.
     """
     ops = frozenset(ops)
     if ir_version is None and _is_read(source, backend, ops, folder):
@@ -89,11 +88,10 @@ def convert_to_opset(
     folder: str | None = None,
     survey: Survey | None = None,
 ) -> Result:
-    """Convert to an opset that a user names by a backend, without operators that the backend lacks there.
+    """Convert to the opset of a backend (`--opset onnxruntime-1.8`), without operators that it lacks there.
 
-    They are expanded, or the model goes to a lower opset at which the backend still has them. Where neither can be
-    done, the model is refused, or stays as it is if only failed measurements say that the backend lacks them. Operators
-    that come in on the way and that the backend lacks are expanded, too, or refused.
+    They are replaced, or the model goes to a lower opset at which the backend has them. If neither works, the model is
+    refused; it stays if only failed measurements say that the backend lacks them.
     """
     named = _NamedForOpset(plan_attempt(source, targets, ops, ir_version, folder, survey), backend)
     tried = try_attempts(named.first, convert_once, REPAIRS, [named.replace_lacked, named.expand_what_came_in])
@@ -101,7 +99,7 @@ def convert_to_opset(
 
 
 class _NamedForOpset:
-    """Makes the next attempts of a conversion to the opset of a backend, and chooses among them.
+    """The strategies for `convert_to_opset`: next attempts, and the choice among them.
 
     They come in groups. The first of a group expands what the user asks for, the others what the backend lacks, too.
     """
@@ -113,7 +111,7 @@ class _NamedForOpset:
         self._brought: dict[int, set[Op]] = {}
 
     def replace_lacked(self, tried: Sequence[Conversion]) -> list[Attempt]:
-        """Expand what the backend lacks at the opset, and at those below at which it still has some of it."""
+        """Next attempts: replace operators that the backend lacks, here or at a lower opset that has some of them."""
         first, *others = self._last_group(tried)
         left = self._lacked_in(first)
         if others or not left:
@@ -129,7 +127,7 @@ class _NamedForOpset:
         return attempts
 
     def expand_what_came_in(self, tried: Sequence[Conversion]) -> list[Attempt]:
-        """Expand operators that a conversion brought in, and that the backend lacks."""
+        """Next attempts: replace operators that a conversion brought in and the backend lacks."""
         brought = self._brought_by(self._take(tried))
         if not brought or any(conversion.attempt.is_extended for conversion in tried):
             return []
@@ -138,7 +136,7 @@ class _NamedForOpset:
         return [extend(self._plan(self.first.targets, self.first.expand), more)]
 
     def choose(self, tried: Sequence[Conversion]) -> Result:
-        """The conversion that the backend reads, or why there is none."""
+        """Choose the conversion that the backend supports, or a refusal that says why there is none."""
         taken = self._take(tried)
         if not any(conversion.attempt.is_extended for conversion in tried):
             return taken.result
@@ -188,7 +186,7 @@ def _named(ops: Iterable[Op]) -> str:
 
 
 def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
-    """The opset of `ai.onnx.ml` that the backend reads, where the model uses it."""
+    """The opset of `ai.onnx.ml` that the backend reads, if the model uses that domain."""
     own = imports.opsets(source)
     if _ML not in own or _ML not in imports.used_domains(source):
         return {}
@@ -196,7 +194,7 @@ def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
 
 
 def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
-    """Find vendors' operators in the model that the backend lacks, or of which it does not take some call."""
+    """Find vendor operators in the model that the backend lacks, or of which it lacks a call."""
     held = {op for op in find_foreign_operators(source) if op[0] in schemas.VENDORS}
     if not held:
         return held
@@ -204,7 +202,7 @@ def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | No
 
 
 def find_foreign_operators(source: ModelProto) -> set[Op]:
-    """Find operators in the model that are neither ONNX's nor functions of its own."""
+    """Find operators in the model that are neither ONNX's nor functions of the model."""
     return {op for op in _find_called(source) if not schemas.known_domain(op[0])}
 
 
@@ -214,7 +212,7 @@ def find_classical_operators(source: ModelProto) -> set[Op]:
 
 
 def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: str | None) -> bool:
-    """Whether the backend reads the model as it is, and none of `ops` is called."""
+    """Whether the backend supports the model as it is, and no operator of `ops` is called."""
     own = imports.opsets(source)
     targets = {"": next(iter(backend.opsets_to_try(own.get("", schemas.latest()))), 0), **ml_opset(source, backend)}
     if source.ir_version > backend.ir_version or not ir_versions.is_at_opsets(source, targets):
@@ -229,13 +227,13 @@ def _is_read(source: ModelProto, backend: Backend, ops: frozenset[Op], folder: s
 
 
 def _find_called(model: ModelProto) -> set[Op]:
-    """Find the operators that a model calls, without its own functions."""
+    """List the operators that a model calls, except its own functions."""
     local = {(default_domain(f.domain), f.name) for f in model.functions}
     return {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node} - local
 
 
 def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder: str | None) -> set[Op]:
-    """Find operators that a conversion brought in, and that the backend lacks, or lacks for the types of a call."""
+    """Find operators that a conversion brought in and the backend lacks, or lacks for the types of a call."""
     if made.model is None or not made.changes:
         return set()
     opsets, new = imports.opsets(made.model), _find_called(made.model) - _find_called(source)
@@ -244,11 +242,11 @@ def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder:
 
 
 def _blame_reader(refusal: Refusal, backend: Backend) -> Refusal:
-    return replace(refusal, why=f"{backend.name} does not read it, and {refusal.why}")
+    return replace(refusal, why=f"{backend.name} does not support it, and {refusal.why}")
 
 
 def _check_readable(result: Result, backend: Backend, folder: str | None) -> Result:
-    """Drop imports that the backend may not read; refuse the result if it does not read the rest."""
+    """Drop imports that the backend may reject; refuse the result if the backend does not support the rest."""
     if result.model is not None:
         imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
     left = tuple(_obstacles(result.model, backend, folder)) if result.model is not None else ()
@@ -256,7 +254,7 @@ def _check_readable(result: Result, backend: Backend, folder: str | None) -> Res
 
 
 def _find_lacked(made: Result, backend: Backend, folder: str | None) -> set[Op]:
-    """Find operators in a converted model of which the backend lacks the version, or the types of a call."""
+    """Find operators in a converted model that the backend lacks, at that version or for those types."""
     if made.model is None or not (backend.lacks or backend.measured):
         return set()
     imported = imports.opsets(made.model)
@@ -271,7 +269,7 @@ def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
 
 
 def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
-    """Find all operators that the backend lacks, of ONNX and of what else the model uses."""
+    """List all operators that the backend lacks, of ONNX and of other domains that the model uses."""
     found = backend.missing("", targets[""])
     if _ML in targets:
         found |= backend.missing(_ML, targets[_ML])

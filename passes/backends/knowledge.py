@@ -1,4 +1,4 @@
-"""What is known of each call in a model: that the backend reads it, that somebody says so, or nothing."""
+"""What is known of each call in a model: the backend was seen to run it, is documented to, or nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from opshift.passes.model import schemas
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
+from opshift.passes.model.types import plain_type
 from opshift.passes.model.validity import is_theirs
 
 READ, BELIEVED, UNKNOWN = "read", "believed", "unknown"
@@ -20,7 +21,7 @@ READ, BELIEVED, UNKNOWN = "read", "believed", "unknown"
 
 
 class KnownCalls(NamedTuple):
-    """What is known of calls of one operator: one of the three words, and for what nobody knows the reason."""
+    """What is known of the calls of one operator: `read`, `believed` or `unknown`, and why it is unknown."""
 
     operator: str
     word: str
@@ -30,7 +31,7 @@ class KnownCalls(NamedTuple):
 def known(
     model: ModelProto, backend: Backend, folder: str | None = None, obstacles: Iterable[Refusal] = ()
 ) -> Iterator[KnownCalls]:
-    """For each call that is none of the obstacles, in the order of the model: what is known of it."""
+    """Say for each call that is no obstacle what is known of it, in the order of the model."""
     blocked = {(refusal.node, refusal.op) for refusal in obstacles}
     context = Context(model, model, folder)
     local = {(default_domain(function.domain), function.name) for function in model.functions}
@@ -57,25 +58,29 @@ def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownC
         return KnownCalls(name, BELIEVED)
     if not schemas.known_domain(domain):
         listed = backend.supports is not None and (domain, op) in backend.supports
-        return KnownCalls(name, BELIEVED) if listed else KnownCalls(name, UNKNOWN, f"nothing is said of {domain}")
+        return (
+            KnownCalls(name, BELIEVED)
+            if listed
+            else KnownCalls(name, UNKNOWN, f"the target says nothing about {domain}")
+        )
     if not backend.measured:
         return KnownCalls(name, BELIEVED)
     held = backend.measured.get((domain, op))
     if held is None:
-        return KnownCalls(name, UNKNOWN, "it was not measured")
+        return KnownCalls(name, UNKNOWN, "not measured")
     first = next(filter(None, node.input), "")
     dims = scope.shape(first) if first and held.ranks else []
     if dims is None:
-        return KnownCalls(name, UNKNOWN, "the rank of its input is not known")
+        return KnownCalls(name, UNKNOWN, "the rank of its input is unknown")
     if held.ranks and first and len(dims) not in held.ranks:
         return KnownCalls(name, UNKNOWN, f"rank {len(dims)} was not measured")
     if not held.symbolic and any(not isinstance(dim, int) for dim in dims):
-        return KnownCalls(name, UNKNOWN, "sizes without a number were not measured")
+        return KnownCalls(name, UNKNOWN, "dynamic sizes were not measured")
     for value in measurements.asked(node, scope, backend, opset):
         if value.type is None:
-            return KnownCalls(name, UNKNOWN, "the type of one of its values is not known")
+            return KnownCalls(name, UNKNOWN, "a type is unknown")
         if value.types is None or value.type not in value.types.ran:
             failed = value.types is not None and value.type in value.types.failed
-            kind = measurements.plain(value.type)
-            return KnownCalls(name, UNKNOWN, f"of {kind} no call ran" if failed else f"{kind} was not measured")
+            kind = plain_type(value.type)
+            return KnownCalls(name, UNKNOWN, f"{kind} failed when measured" if failed else f"{kind} was not measured")
     return KnownCalls(name, READ)

@@ -1,4 +1,4 @@
-"""How a target file says with which ranks and element types operators were seen to run, and what of that a call asks.
+"""The `measured` texts of target files: with which ranks and types an operator ran.
 
 `MatMul = "2-6 symbolic; T: floats, not ints uints"`: ranks of the first input, whether its sizes were symbols, too, and
 for each type variable the types that ran, and those of which no call did.
@@ -14,7 +14,7 @@ from opshift.passes.backends.backend import Backend, MeasuredCall, Types
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.schemas import INFINITE
-from opshift.passes.model.types import ELEMENT_TYPES, type_text
+from opshift.passes.model.types import ELEMENT_TYPES, plain_type, type_text
 from opshift.passes.spelling import hint
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _GROUPS = {
 
 
 class OpenType(NamedTuple):
-    """A value of a call whose type the operator leaves open: the type, if it is known, and what was measured of it."""
+    """An input or output of a call: its type, if known, and what was measured for its type variable."""
 
     name: str
     type: str | None
@@ -48,7 +48,7 @@ class OpenType(NamedTuple):
 
 
 def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[OpenType]:
-    """Those of a call at an opset, but those without elements, such as the `roi` that exporters give to Resize.
+    """List the inputs and outputs of a call, without empty ones such as the `roi` that exporters give to Resize.
 
     Measurements name the type variables of the newest version that the backend has.
     """
@@ -70,7 +70,7 @@ def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterat
 
 
 def read(name: str, text: str) -> MeasuredCall:
-    """What the text of an operator says; raises `ValueError`."""
+    """Parse the measured text of an operator; raises `ValueError`."""
     first, *rest = text.split("; ")
     ranked = _RANKS.fullmatch(first)
     if ranked is None:
@@ -90,7 +90,7 @@ def read(name: str, text: str) -> MeasuredCall:
 
 
 def spelled(held: MeasuredCall) -> str:
-    """The text that says it."""
+    """Write the measured text of an operator."""
     parts: list[list[int]] = []
     for rank in sorted(held.ranks):
         if parts and rank == parts[-1][-1] + 1:
@@ -108,7 +108,7 @@ def _said(variable: str, found: Types) -> str:
 
 
 def _types(text: str) -> frozenset[str]:
-    """`floats int64 seq(float)` as type constraints spell these."""
+    """Parse `floats int64 seq(float)` into types as schemas spell them."""
     return frozenset(_constraint(each) for name in text.split() for each in _GROUPS.get(name, (name,)))
 
 
@@ -116,23 +116,18 @@ def _constraint(name: str) -> str:
     head, opened, last = name.rpartition("(")
     element = last.rstrip(")")
     if f"tensor({element})" not in ELEMENT_TYPES:
-        known = [*_GROUPS, *map(plain, ELEMENT_TYPES)]
+        known = [*_GROUPS, *map(plain_type, ELEMENT_TYPES)]
         likely = hint(name, known) or f"; {', '.join(known)} are"
-        raise ValueError(f"{name} is no type{likely}")
+        raise ValueError(f"{name} is not a type{likely}")
     return f"{head}{opened}tensor({element}){last[len(element) :]}"
 
 
-def plain(kind: str) -> str:
-    """A type without the `tensor()` around its elements: `float`, `seq(float)`."""
-    return re.sub(r"\btensor\((\w+)\)", r"\1", kind)
-
-
 def _grouped(kinds: Iterable[str]) -> str:
-    """The names of types, those of a group as one."""
-    left, found = set(map(plain, kinds)), []
+    """Write types, with the name of a group for all its members."""
+    left, found = set(map(plain_type, kinds)), []
     for group, members in _GROUPS.items():
         if left.issuperset(members):
             found.append(group)
             left -= set(members)
-    order = [plain(kind) for kind in ELEMENT_TYPES]
+    order = [plain_type(kind) for kind in ELEMENT_TYPES]
     return " ".join([*found, *(name for name in order if name in left), *sorted(left.difference(order))])

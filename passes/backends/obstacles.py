@@ -1,4 +1,4 @@
-"""What in a model a backend does not read: one entry for each node or value, with the reason."""
+"""Find what in a model a backend does not support: an entry for each node or value, with the reason."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
-from opshift.passes.model.types import is_fixed, symbol, type_text
+from opshift.passes.model.types import is_fixed, plain_type, symbol, type_text
 from opshift.passes.model.validity import is_theirs
 
 
 def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
-    """Everything that keeps the backend from reading the model; `folder` is where external data lie."""
+    """List everything in the model that the backend does not support; `folder` is where external data lie."""
     return [*_versions(model, backend), *_ObstacleSearch(model, backend, folder).found()]
 
 
 def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
-    """The operators that some node calls with a type with which the backend was seen to fail, and never to run."""
+    """List operators that are called with a type that failed when the backend was measured."""
     measured = any(types.failed for held in backend.measured.values() for types in held.types.values())
     return set(_ObstacleSearch(model, backend, folder).failing()) if measured else set()
 
 
 def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
-    """Every dimension of an input that has no number, if the backend needs them all: the user has to choose them."""
+    """List the dynamic dimensions of inputs if the backend needs numbers; the user has to choose them."""
     if not backend.static_shapes:
         return []
     held = {tensor.name for tensor in model.graph.initializer}
@@ -39,7 +39,7 @@ def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
         dims = value.type.tensor_type.shape.dim
         open_dims = [symbol(d) or str(i) for i, d in enumerate(dims) if not is_fixed(d)]
         if value.name not in held and open_dims:
-            why = f"dimension {', '.join(open_dims)} has no number; only numbers are read"
+            why = f"dimension {', '.join(open_dims)} is dynamic; supported: fixed sizes; try --fix-shape"
             found.append(Refusal(value.name, "input", "", 0, False, why))
     return found
 
@@ -53,7 +53,7 @@ def _versions(model: ModelProto, backend: Backend) -> Iterator[Refusal]:
     ]
     for what, own, newest in rows:
         if newest and own > newest:
-            yield Refusal("", what, "", 0, False, f"{own}; at most {newest} is read")
+            yield Refusal("", what, "", 0, False, f"{own}; supported: at most {newest}")
 
 
 class _ObstacleSearch:
@@ -83,7 +83,7 @@ class _ObstacleSearch:
                     yield domain, node.op_type
 
     def _scopes(self) -> Iterator[tuple[Scope, Mapping[str, int], str]]:
-        """All graphs and functions that the backend reads, with what is imported there and where that is."""
+        """List all graphs and functions that the backend reads, with their opset imports and their place."""
         main = opsets(self._model)
         bodies: list[tuple[Body, Mapping[str, int], str]] = [(self._model.graph, main, "")]
         if self._backend.functions:
@@ -100,7 +100,7 @@ class _ObstacleSearch:
                         pending.append(Scope(graph, self._context, scope.opset, scope, inner))
 
     def _values(self, scope: Scope, where: str) -> Iterator[Refusal]:
-        """Inputs, initializers and results of types that the backend does not read."""
+        """List values of types that the backend does not support."""
         types = self._backend.types
         if not types:
             return
@@ -115,18 +115,18 @@ class _ObstacleSearch:
             kind = scope.type(name)
             text = type_text(kind) if kind is not None else None
             if text and text not in types:
-                yield Refusal(name, "value", "", 0, False, f"{text} is not read", where)
+                yield Refusal(name, "value", "", 0, False, f"{text} is not supported", where)
 
     def _node(self, node: NodeProto, scope: Scope, imports: Mapping[str, int]) -> str:
         domain, op = default_domain(node.domain), node.op_type
         if (domain, op) in self._local:
-            return "" if self._backend.functions else "model-local functions are not read"
+            return "" if self._backend.functions else "model-local functions are not supported"
         opset = imports.get(domain, 1)
         if is_theirs(domain, op, opset):
             domain = schemas.ONNXRUNTIME
         if not self._backend.has(domain, op, opset):
             some = max(self._backend.lacks.get((domain, op), 0), self._backend.oldest.get((domain, op), 0)) > 1
-            return f"version {schemas.since(domain, op, opset)} is not read" if some else "it is not read"
+            return f"version {schemas.since(domain, op, opset)} is not supported" if some else "not supported"
         version = schemas.since(domain, op, opset) or 1
         for limit in self._backend.limits:
             if limit.holds(domain, op, version):
@@ -136,7 +136,7 @@ class _ObstacleSearch:
         return self._failing(node, scope, opset)
 
     def _failing(self, node: NodeProto, scope: Scope, opset: int) -> str:
-        """The types of a node with which no call ran, if it has to: what constants alone decide does not."""
+        """Say which type of a node failed when the backend was measured; a node of constants alone does not matter."""
         held = self._backend.measured.get((default_domain(node.domain), node.op_type))
         if held is None or not any(found.failed for found in held.types.values()):
             return ""
@@ -144,11 +144,11 @@ class _ObstacleSearch:
             if kind is not None and found is not None and kind in found.failed - found.ran:
                 if node.input and all(self._known(scope, given) for given in node.input if given):
                     return ""
-                return f'"{name}" is {measurements.plain(kind)}, of which no call ran'
+                return f'"{name}" is {plain_type(kind)}, which failed when measured'
         return ""
 
     def _known(self, scope: Scope, name: str) -> bool:
-        """Whether a backend knows a value before it runs: also an empty one, and one that callers could override."""
+        """Whether a backend knows a value before it runs: a constant, an empty value, or a default of an input."""
         pending, seen = [name], {name}
         while pending:
             name = pending.pop()
@@ -167,7 +167,7 @@ class _ObstacleSearch:
         return owner is not None and owner.parent is None and owner.graph is not None
 
     def _beyond(self, limit: Limit, node: NodeProto, scope: Scope, schema: schemas.Schema | None) -> str:
-        """How a node exceeds a limit; empty if it does not."""
+        """Say how a node exceeds a limit; empty if it does not."""
         if schema is None:
             return ""
         if limit.attribute and (why := _untaken(limit, node, schema)):
@@ -176,26 +176,26 @@ class _ObstacleSearch:
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
             if name and parameter.name in limit.constant and not self._known(scope, name):
-                return f'input {parameter.name} "{name}" is computed; only constants are read'
+                return f'input {parameter.name} "{name}" is dynamic; supported: constants'
             kind = scope.type(name) if limit.types and name else None
             text = type_text(kind) if kind is not None else None
             if text and text not in limit.types:
-                return f'"{name}" is {text}; {", ".join(sorted(limit.types))} is read'
+                return f'"{name}" is {text}; supported: {", ".join(sorted(limit.types))}'
         for parameter, name in zip(schema.outputs, node.output, strict=False):
             if name and parameter.name in limit.unused and name not in self._context.unread:
-                return f'output {parameter.name} "{name}" is not read'
+                return f'output {parameter.name} "{name}" is not supported'
         return ""
 
 
 def _unshaped(limit: Limit, node: NodeProto, scope: Scope) -> str:
-    """How the shapes of a node's inputs exceed a limit, as far as they are known."""
+    """Say how the rank or the sizes of a node's inputs exceed a limit; empty if they do not."""
     first = scope.shape(node.input[0]) if limit.ranks and node.input and node.input[0] else None
     if first is not None and len(first) not in limit.ranks:
-        return f'"{node.input[0]}" has rank {len(first)}; {" or ".join(map(str, limit.ranks))} is read'
+        return f'"{node.input[0]}" has rank {len(first)}; supported: {" or ".join(map(str, limit.ranks))}'
     if limit.numbers:
         for name in filter(None, node.input):
             if any(not isinstance(dim, int) for dim in scope.shape(name) or [None]):
-                return f'"{name}" has sizes without a number; only numbers are read'
+                return f'"{name}" has dynamic sizes; supported: fixed sizes; try --fix-shape'
     return ""
 
 
@@ -209,4 +209,4 @@ def _untaken(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
     value: Any = attribute_value(held)
     if all(item in limit.takes for item in (value if isinstance(value, list) else [value])):
         return ""
-    return f"{limit.attribute}={value!r}; {' or '.join(map(repr, limit.takes))} is read"
+    return f"{limit.attribute}={value!r}; supported: {' or '.join(map(repr, limit.takes))}"

@@ -1,4 +1,4 @@
-"""Targets: what backends read, by name, from the TOML files under `targets/` or from a file of the user's own.
+"""Read target files: what backends support, from `targets/` or from a file of the user.
 
 A file describes one backend. Its keys, those of each version, and those of a limit are listed in `_FILE`, `_VERSION`
 and `_LIMIT`; docs/targets.md explains them. A version inherits what it does not say from the one before it.
@@ -42,7 +42,7 @@ _LIMIT = {
 
 
 def loads(text: str, where: str) -> dict[str, Any]:
-    """The values of a TOML text; raises `ValueError`, in which `where` is what the text is called."""
+    """Parse TOML; raises `ValueError`, which calls the text `where`."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -51,7 +51,7 @@ def loads(text: str, where: str) -> dict[str, Any]:
 
 @cache
 def targets() -> dict[str, Backend]:
-    """Every known target by name."""
+    """Return every known target by name."""
     found: dict[str, Backend] = {}
     for entry in sorted(files("opshift.passes.backends").joinpath("targets").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
@@ -60,7 +60,7 @@ def targets() -> dict[str, Backend]:
 
 
 def find(name: str) -> Backend:
-    """The target of a name, such as `onnxruntime-1.8`, or `onnxruntime` for its newest version; or of a TOML file.
+    """Find a target: `onnxruntime-1.8`, `onnxruntime` for the newest version, or a TOML file.
 
     Raises:
         ValueError: there is no such target, or the file is not one.
@@ -86,20 +86,20 @@ _NUMBER = re.compile(r"[-+]?[\d.,_]*\d[\d.,_]*")
 
 
 def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
-    """The end of an error about a target that is not known: those that could be meant."""
+    """Suggest known targets, as the end of an error message."""
     if opset := _OPSET.fullmatch(name):
         return f"; did you mean {opset[1]}?"
     if _NUMBER.fullmatch(name):
         return "; an opset is a whole number"
     stem = name.rpartition("-")[0]
     if stem in releases:
-        return f"; of {stem}, {', '.join(releases[stem])} are known"
+        return f"; versions of {stem}: {', '.join(releases[stem])}"
     kinds = f"an opset, latest, a TOML file, and versions of {', '.join(releases)} (`opshift targets` lists them)"
     return hint(name, ("latest", *releases, *targets())) or f"; known are {kinds}"
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
-    """The targets in a TOML file by name, the newest last.
+    """Read the targets in a TOML file by name, the newest last.
 
     Raises:
         ValueError: it is not a target file; the message names the key or the operator.
@@ -108,17 +108,17 @@ def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """What a text file holds, as editors of any system keep it; raises `ValueError` for what is no text."""
+    """Read a text file in the encodings that editors write; raises `ValueError` for anything else."""
     held = Path(tensor_data.reachable(os.fspath(path))).read_bytes()
     marked = held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` does
     try:
         return held.decode("utf-16" if marked else "utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"{os.fspath(path)}: it is no text in UTF-8") from None
+        raise ValueError(f"{os.fspath(path)}: not UTF-8 text") from None
 
 
 def parse(text: str, where: str) -> dict[str, Backend]:
-    """The same for the text of a file; `where` is what messages call it."""
+    """Parse the text of a target file; messages call it `where`."""
     held = loads(text, where)
     try:
         return _backends(held)
@@ -144,7 +144,7 @@ def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
 
 
 def _based(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
-    """What a known target says, as the state that the first version of a file begins with, and its limits."""
+    """Start a file from a known target (`base`): its state and its limits."""
     base = find(name)
     state: dict[str, Any] = {"opset": base.opset, "ir": base.ir_version, "ml": base.ml_opset, "lacks": dict(base.lacks)}
     state["since"] = dict(base.oldest)
@@ -162,7 +162,7 @@ def _known(row: Mapping[str, Any], keys: set[str], where: str) -> None:
 
 
 def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a version says, over what the one before it says; `adds` ends that an operator is missing.
+    """Merge a version into the one before it; `adds` removes operators from those that are missing.
 
     The operators of vendors add up.
     """
@@ -183,7 +183,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
     latest, latest_ml = schemas.latest(), schemas.latest("ai.onnx.ml")
     opset, ml = int(state.get("opset", 0)), int(state.get("ml", 0))
     if not 0 <= opset <= latest or not 0 <= ml <= latest_ml:
-        raise ValueError(f"{name}: opset {opset}, ml {ml}; 1 to {latest} and 1 to {latest_ml} are known")
+        raise ValueError(f"{name}: unknown opset {opset} or ml {ml}; supported: 1 to {latest}, ml 1 to {latest_ml}")
     types, missing = _types(state.get("types", ELEMENT_TYPES)), _types(state.get("lacks_types", ()))
     return Backend(
         name,
@@ -230,7 +230,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
 
 
 def _measured(rows: Mapping[str, str]) -> dict[Op, MeasuredCall]:
-    """How operators were called: `{ Relu = "1-6 symbolic; T: floats", Conv = "3-5" }`."""
+    """Parse measured calls: `{ Relu = "1-6 symbolic; T: floats", Conv = "3-5" }`."""
     return {op: measurements.read(name, text) for name, text in rows.items() for op in _operators([name])}
 
 
@@ -241,7 +241,7 @@ def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:
 
 
 def _operators(names: Iterable[str]) -> dict[Op, int]:
-    """`Name`, `Name-13` (from that version on) or `domain::Name`, as the operators with their versions."""
+    """Parse `Name`, `Name-13` (from that version on) or `domain::Name`."""
     found: dict[Op, int] = {}
     for name in names:
         domain, _, op = name.rpartition("::")
@@ -256,11 +256,11 @@ def _operators(names: Iterable[str]) -> dict[Op, int]:
 
 
 def _types(names: Iterable[str]) -> frozenset[str]:
-    """Element types, with or without `tensor()` around them."""
+    """Parse element types, with or without `tensor()`."""
     spelled = frozenset(name if name.startswith("tensor(") else f"tensor({name})" for name in names)
     unknown = sorted(spelled - set(ELEMENT_TYPES))
     if unknown:
-        raise ValueError(f"{unknown[0]} is no type; {', '.join(ELEMENT_TYPES)} are")
+        raise ValueError(f"{unknown[0]} is not a type; supported: {', '.join(ELEMENT_TYPES)}")
     return spelled
 
 
@@ -275,7 +275,7 @@ def write(
     *,
     base: str = "",
 ) -> str:
-    """The text of a target file with one version; `facts` are its keys, `remarks` the comments before them."""
+    """Write a target file with one version; `facts` are its keys, `remarks` the comments on top."""
     said = (("name", name), ("title", title), ("source", source), *((("base", base),) if base else ()))
     head = [f"{key} = {json.dumps(value)}" for key, value in said]
     rows = [", ".join(f"{key} = {json.dumps(value)}" for key, value in limit.items()) for limit in limits]
@@ -297,7 +297,7 @@ def _key(name: str) -> str:
 
 
 def _entry(key: str, value: object) -> str:
-    """One TOML entry; a list fills lines of at most 120 characters."""
+    """Write one TOML entry; a list fills lines of at most 120 characters."""
     line = f"{key} = {json.dumps(value)}"
     if len(line) <= 120 or not isinstance(value, list):
         return line

@@ -1,1 +1,1 @@
-"""From opset to opset: the worklist, the transitions, the IR version."""
+"""Convert from opset to opset: the worklist, the attempts, the IR version."""

@@ -1,5 +1,4 @@
-"""Functions that differ in their names alone, as exporters write one for each layer: calls of them all become calls of
-one, so that what is done to the first calls is replayed for the others, and the changes name what the user wrote."""
+"""Merge functions that differ only in their names, as exporters write one for each layer."""
 
 from __future__ import annotations
 
@@ -20,13 +19,13 @@ _FEWEST = 16  # that are worth a look at each call
 
 @dataclass
 class Alike:
-    """The functions that calls were of before one took the place of all, by the names of the calling nodes."""
+    """For each call: the function that the user wrote, before functions that differ only in names were merged."""
 
     names: dict[str, str] = field(default_factory=dict)
     chosen: frozenset[Op] = frozenset()
 
     def as_written(self, changes: list[Change]) -> list[Change]:
-        """The changes with the names of the functions that the user wrote."""
+        """Return the changes under the names of the functions that the user wrote."""
         if not self.names:
             return changes
         return [
@@ -38,7 +37,7 @@ class Alike:
 
 
 def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
-    """Let calls of functions that differ in their names alone call one of them. Few are not worth a look."""
+    """Make calls of functions that differ only in names call one of them, so that one conversion serves all."""
     chosen = _choose_functions(model, survey, inlined)
     if len(chosen) < _FEWEST:
         return Alike()
@@ -60,7 +59,7 @@ def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) 
 
 
 def _choose_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[Op, Op]:
-    """Choose the function that takes the place of each other one like it."""
+    """For each function, choose the first one that is equal but for its name."""
     ops = [(default_domain(function.domain), function.name) for function in model.functions]
     times = Counter(ops)
     first: dict[int, Op] = {}

@@ -36,10 +36,10 @@ class Attempt:
         inline: functions of the model to inline.
         copies: functions of which there is a copy for each kind of call, if any.
         merge: whether functions that differ in their names alone are inlined as one.
-        dropped: what is said of the Ifs in `source` of which a dead branch was dropped.
-        beside: whether it stands beside another attempt, at another opset or without what a backend lacks.
-        is_extended: whether more operators are expanded than at first, on the chance that this succeeds.
-        why: what is done otherwise than at first, as reports tell it.
+        dropped: the changes of Ifs in `source` that lost a dead branch.
+        beside: whether it is an alternative to another attempt: another opset, or without what a backend lacks.
+        is_extended: whether it replaces more operators than the first attempt, in case that helps.
+        why: what differs from the first attempt, for reports.
         survey: the nodes of `source` by kind; a conversion uses it up.
     """
 
@@ -65,7 +65,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Copies:
-    """A model in which functions have a copy for each kind of call, and the names that the user gave to these."""
+    """A model with a copy of a function for each kind of call, and the user's names of these functions."""
 
     model: ModelProto
     changes: tuple[Change, ...]
@@ -105,10 +105,10 @@ def try_attempts(
     repairs: Sequence[Callable[[R], A | None]] = (),
     alternatives: Sequence[Callable[[Sequence[R]], Sequence[A]]] = (),
 ) -> list[R]:
-    """Carry out attempts until nobody knows another one; returns those that were not repaired, in order.
+    """Convert by one attempt after the other; returns all that no repair replaced, in order.
 
-    The first repair that has an attempt takes the place of what has just failed. Once no attempt waits, the first
-    alternative that has any is asked for more.
+    The first repair that applies replaces an attempt that failed. When no attempt is left, the alternatives are asked
+    for more.
     """
     waiting, tried = [first], list[R]()
     while waiting:
@@ -124,7 +124,9 @@ def try_attempts(
 
 
 def choose(tried: Iterable[Conversion]) -> Conversion:
-    """The conversion that is exact, then that of the fewest nodes; of refusals the fewest."""
+    """Choose the best conversion: exact before close, then the fewest nodes; of refused ones, the one with the fewest
+    refusals.
+    """
     tried = list(tried)
     done = [conversion for conversion in tried if not conversion.is_refused]
     if done:
@@ -140,7 +142,8 @@ def plan_attempt(
     folder: str | None = None,
     survey: Survey | None = None,
 ) -> Attempt:
-    """The first attempt. Functions of the model stay, unless they are to be expanded, or below IR version 8.
+    """Make the first attempt. It keeps the model's functions, unless they are to be replaced or the IR version is below
+    8.
 
     Raises:
         InvalidModel: the opset imports are missing, contradict each other or are unknown.
@@ -151,14 +154,14 @@ def plan_attempt(
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
         held = ", ".join(repr(domain or "ai.onnx") for domain in opsets(source))
-        raise ValueError(f"the model imports no opset of domain {absent[0]!r}; it imports {held}")
+        raise ValueError(f"the model does not import domain {absent[0]!r}; it imports {held}")
     wanted, local = frozenset(expand), local_functions(source)
     inline = local if ir_versions.choose_ir_version(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     return Attempt(source, targets, ir_version, folder, wanted, inline, survey=survey)
 
 
 def extend(attempt: Attempt, ops: Iterable[Op]) -> Attempt:
-    """The attempt with more operators to expand."""
+    """Make an attempt that also replaces these operators by their definitions."""
     more = frozenset(ops)
     first = plan_attempt(attempt.source, attempt.targets, attempt.expand | more, attempt.ir_version, attempt.folder)
     said = ", ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in more))
@@ -166,17 +169,17 @@ def extend(attempt: Attempt, ops: Iterable[Op]) -> Attempt:
 
 
 def local_functions(model: ModelProto) -> frozenset[Op]:
-    """The functions of a model, by domain and name."""
+    """List the model's functions, as (domain, name)."""
     return frozenset((default_domain(function.domain), function.name) for function in model.functions)
 
 
 def convert_functions_apart(failed: Conversion) -> Attempt | None:
-    """Inline functions that are alike each by itself: refusals tell the names of the functions."""
+    """Repair: convert like functions one by one, so that refusals have the names that the user wrote."""
     return replace(failed.attempt, merge=False, survey=None) if failed.merged else None
 
 
 def inline_functions(failed: Conversion) -> Attempt | None:
-    """Inline functions that cannot be converted where they stand, for want of what only their callers know."""
+    """Repair: inline functions that cannot be converted alone, as they need types or constants of their callers."""
     attempt, more = failed.attempt, failed.blamed - failed.attempt.inline
     if not more:
         return None
@@ -185,7 +188,7 @@ def inline_functions(failed: Conversion) -> Attempt | None:
 
 
 def drop_dead_branches(failed: Conversion) -> Attempt | None:
-    """Begin again with a source in which branches that a constant condition never takes are the other branch."""
+    """Repair: drop branches that a constant condition never takes; a refusal in one need not count."""
     attempt = failed.attempt
     if not failed.is_refused or not failed.repairable or attempt.dropped:
         return None
@@ -198,12 +201,12 @@ def drop_dead_branches(failed: Conversion) -> Attempt | None:
     model, decided = pruned
     first = plan_attempt(model, attempt.targets, attempt.expand, attempt.ir_version, attempt.folder)
     changes = tuple(_note_dead_branch(node, opset) for node in decided)
-    why = (*attempt.why, "without branches that are never taken")
+    why = (*attempt.why, "removed branches that are never taken")
     return replace(first, dropped=changes, beside=attempt.beside, is_extended=attempt.is_extended, why=why)
 
 
 def _note_dead_branch(node: NodeProto, opset: int) -> Change:
-    how = "The branch that the constant condition never takes is replaced by the other"
+    how = "Removed the branch that a constant condition never takes"
     return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
 
 

@@ -44,7 +44,7 @@ from opshift.passes.model.traversal import Calls, Op, census, with_nested
 from opshift.passes.process import collector_paused
 from opshift.passes.records import replace
 
-_TOO_DEEP = "what takes the place of its innermost nodes is nested deeper than protobuf's 100 levels of messages"
+_TOO_DEEP = "the replacement is nested deeper than 100 levels, which protobuf does not read"
 
 _HOLDING = (("", "Constant"), ("", "Identity"))  # these may make a constant of a value that another node computed
 
@@ -58,11 +58,10 @@ def convert_model(
     folder: str | None = None,
     survey: Survey | None = None,
 ) -> Result:
-    """Convert a copy of `source` to `targets` (opset by domain), expanding `ops` wherever they occur.
+    """Convert a copy of the model to opsets, given by domain, and replace `ops` by their definitions.
 
-    `folder` is where external data lie; `survey`, that of `check_model`, is used up. Model-local functions are
-    converted where they stand; one that cannot be, for want of what only its callers know, is inlined, and below IR 8
-    all are.
+    `folder` is where external data lie; `survey`, if the source was `checked`, is used up. Model-local functions are
+    converted where they stand. One that needs types or constants of its callers is inlined; below IR 8, all are.
     """
     first = plan_attempt(source, targets, ops, ir_version, folder, survey)
     return choose(try_attempts(first, convert_once, REPAIRS)).result
@@ -73,7 +72,7 @@ attempt = convert_model  # the name that most tests call it by
 
 @collector_paused()
 def convert_once(attempt: Attempt) -> Conversion:
-    """Convert a copy of the model in the one way that the attempt describes."""
+    """Convert a copy of the model in the way that one attempt describes."""
     try:
         attempt, failed = _copy_functions(attempt)
         if failed is not None:
@@ -97,7 +96,7 @@ def convert_once(attempt: Attempt) -> Conversion:
             survey = attempt.survey if source is attempt.source else None
             before = survey if survey is not None else Survey(source)
             if before.depth > DEEPEST:
-                why = f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}"
+                why = f"graphs are nested {before.depth} levels deep; protobuf reads at most {DEEPEST}"
                 raise InvalidModel(why)
             model = copy_model(source)
             merged = alike.merge_functions(model, before, inlined) if attempt.merge and inlined else alike.Alike()
@@ -124,9 +123,10 @@ def convert_once(attempt: Attempt) -> Conversion:
 
 
 def _copy_functions(attempt: Attempt) -> tuple[Attempt, Conversion | None]:
-    """Copy functions that some calls hand more inputs or attributes than others; returns the attempt, or its failure.
+    """Copy functions whose calls give different numbers of inputs or attributes; returns the new attempt, or its
+    failure.
 
-    Each kind of call then has a function of its own, in which nothing is left out that a node reads.
+    Then every call of a function gives the same inputs and attributes, and no node reads a missing one.
     """
     given, inline = attempt.model, attempt.inline
     asks = formals.asking(attempt.source, attempt.targets, attempt.expand - local_functions(attempt.source), needs_work)
@@ -147,7 +147,7 @@ def _copy_functions(attempt: Attempt) -> tuple[Attempt, Conversion | None]:
 def _fail(
     attempt: Attempt, refusals: Sequence[Refusal], changes: Sequence[Change] = (), *, merged: bool = False
 ) -> Conversion:
-    """The failure of an attempt. To blame are the functions of the model that hold a refused node."""
+    """Make the failure of an attempt. It blames the model's functions that hold a refused node."""
     places = {refusal.where for refusal in refusals}
     blamed = {op for op in local_functions(attempt.model) if function_place(*op) in places}
     result = _tell_by_user_names(attempt, Result(None, tuple(changes), tuple(refusals)))
@@ -163,7 +163,7 @@ def _finish(
     expanded: frozenset[Op],
     brought: Mapping[str, int],
 ) -> Conversion:
-    """Drop what nothing uses any more, judge the model by the target, and mend what it declares falsely."""
+    """Finish a converted model: drop unused nodes, check it against the target's schemas, correct declared shapes."""
     model, targets = context.model, attempt.targets
     held, calls = before.census(model)
     if dead_code.drop_unused(model, context.released, held):
@@ -182,7 +182,7 @@ def _finish(
 
 
 def _tell_by_user_names(attempt: Attempt, result: Result) -> Result:
-    """The result as users read it: what was done to the source comes first, copied functions have the user's names."""
+    """Report the changes in the names that the user wrote, those of the first copy included."""
     told = replace(result, attempt=", ".join(attempt.why))
     if attempt.copies is not None:
         names = attempt.copies.names
@@ -209,7 +209,7 @@ def _mend_declarations(
     before: Mapping[Op, int],
     calls: Mapping[Op, int],
 ) -> list[Change]:
-    """Mend false declarations that a reader of the result would stumble over; returns what is said of each."""
+    """Correct declared shapes and types that runtimes would reject in the result; returns a change for each."""
     model, inference = context.model, context.inference
     said: list[Change] = []
     if ledger.changes and any(calls.get(op, 0) > before.get(op, 0) for op in _HOLDING):
@@ -223,7 +223,7 @@ def _mend_declarations(
 def _take_out_functions(
     model: ModelProto, source: ModelProto, survey: Survey, inlined: Container[Op]
 ) -> dict[Op, list[FunctionProto]]:
-    """Take functions that are inlined out of the model and its survey; returns them by name."""
+    """Remove functions that will be inlined from the model and its survey; returns them by name."""
     local: dict[Op, list[FunctionProto]] = {}
     for index in reversed(range(len(source.functions))):
         op = default_domain(source.functions[index].domain), source.functions[index].name
@@ -234,7 +234,7 @@ def _take_out_functions(
 
 
 def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[Op], calls: Calls) -> list[Refusal]:
-    """Find what the target does not allow, once all nodes are at its versions."""
+    """List nodes and values of the converted model that the target does not allow."""
     found = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
     if any((default_domain(domain), op) in ops for domain, op in calls):
         found += legality.left(model, ops)
@@ -244,7 +244,7 @@ def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozen
 def _refuse_training_graphs(
     source: ModelProto, targets: Mapping[str, int], replaced: Container[Op]
 ) -> Iterator[Refusal]:
-    """Refuse nodes of training_info that would have to change: these graphs stay as they are."""
+    """Refuse nodes of training_info that would have to change: opshift does not convert these graphs."""
     own = opsets(source)
     judge = legality.LegalityJudge()
     for info in source.training_info:
@@ -255,12 +255,12 @@ def _refuse_training_graphs(
             stays = formals.is_lasting(domain, op, own.get(domain, 0), target, needs_work)
             if (domain, op) in replaced or not stays or (moved and judge.why_not(node, target)):
                 name = node.name or next(iter(node.output), "")
-                yield Refusal(name, op, domain, 0, True, "nodes of training_info are not converted")
+                yield Refusal(name, op, domain, 0, True, "opshift does not convert training_info")
 
 
 @collector_paused()
 def check_model(source: ModelProto) -> Survey:
-    """Check a model and list its nodes by kind; raises `InvalidModel` for one that ONNX does not allow."""
+    """Check a model, and group its nodes by kind; raises `InvalidModel` if ONNX does not allow it."""
     check_opsets(source)
     survey = Survey(source, checked=True)
     if source.functions:
@@ -271,7 +271,8 @@ def check_model(source: ModelProto) -> Survey:
 def find_nearest_opset(
     source: ModelProto, refusals: Iterable[Refusal], targets: Mapping[str, int], folder: str | None = None
 ) -> int | None:
-    """The opset of the default domain nearest to the target that the model does reach; None if there is none.
+    """Find the opset closest to the target that the model can reach; None if there is none. Only called after a
+    refusal.
 
     The boundaries in refusals tell which opset is worth an attempt next.
     """
@@ -288,7 +289,7 @@ def find_nearest_opset(
     def plan(opset: int) -> list[Attempt]:
         if (own - opset) * step <= 0:
             return []
-        progress.tell(f"look whether opset {opset} can be reached")
+        progress.tell(f"try opset {opset}")
         return [plan_attempt(source, {**targets, "": opset}, folder=folder)]
 
     def approach_own_opset(tried: Sequence[Conversion]) -> list[Attempt]:
@@ -309,7 +310,7 @@ def convert(
     ir_version: int | None = None,
     folder: str | None = None,
 ) -> Result:
-    """`convert_model`, but a refusal is raised as `Refused`, with every reason and the nearest opset."""
+    """Convert like `convert_model`, but raise `Refused`, with every reason and the nearest opset."""
     result = convert_model(source, targets, ops=ops, ir_version=ir_version, folder=folder)
     if result.model is None:
         reached = find_nearest_opset(source, result.refusals, targets, folder) if not ops else None

@@ -8,7 +8,7 @@ from opshift.passes.model.traversal import Body, bodies, subgraphs
 
 
 def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tuple[ModelProto, list[NodeProto]] | None:
-    """Copy the model, and in it the live branch over the dead one wherever the condition of an If is constant.
+    """Copy the model with the live branch in place of the dead one, for each If with a constant condition.
 
     Returns the copy and the Ifs that were changed; None if there is none. `opset` is that of the default domain.
     """

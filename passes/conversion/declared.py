@@ -1,4 +1,4 @@
-"""Shapes that a converted model declares, and that inference at its opset contradicts.
+"""Correct declared shapes of a converted model that inference contradicts, if `onnx.checker` would reject them.
 
 A newer operator's inference finds out more, and so may that of the nodes that take an operator's place. What a model
 always declared wrongly then stands in its way: `onnx.checker` took the source, and would not take the result.
@@ -79,7 +79,7 @@ def mend_shapes(
     targets: Mapping[str, int],
     inference: Inference,
 ) -> list[Change]:
-    """Correct declared shapes that inference contradicts, if `onnx.checker` would refuse the model for them."""
+    """Correct declared shapes that inference at the new opset contradicts, if `onnx.checker` would reject the model."""
     own, target = opsets(source).get("", 0), targets.get("", 0)
     tells_more = own < _RANKS <= target and ("", "Reshape") in calls and _reshapes_to_computed(source)
     tells_more |= any(own < _TELL_FROM.get(name, 0) <= target for domain, name in calls if not domain)
@@ -109,7 +109,7 @@ def mend_shapes(
 
 
 def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inference, *, between: bool) -> None:
-    """Drop declared sizes of outputs of nested graphs, and perhaps of values `between`, that do not follow in `source`.
+    """Make declared sizes dynamic that inference does not confirm, in outputs of subgraphs and perhaps other values.
 
     Runtimes allocate memory by them.
     """
@@ -126,7 +126,7 @@ def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inferenc
 
 
 def _follow(declared: list[Dim], inferred: TypeProto | None) -> bool:
-    """Whether all numbers that are declared are inferred, too."""
+    """Whether inference confirms every declared number."""
     known = dims_of(inferred) if inferred is not None and has_shape(inferred) else []
     known = known if len(known) == len(declared) else [None] * len(declared)
     return all(a == b for a, b in zip(declared, known, strict=True) if isinstance(a, int))
@@ -138,7 +138,7 @@ def _tells_little(op: Op) -> bool:
 
 
 def _reads_computed(source: ModelProto, ops: set[Op]) -> bool:
-    """Whether any of the operators takes what is not constant where inference looks for numbers."""
+    """Whether one of these operators has a dynamic input where inference needs numbers."""
     reading = {name for domain, name in ops if not domain and name in _READING}
     return bool(reading) and _takes_computed(source, reading, lambda inputs: inputs[len(inputs) > 1 :])
 
@@ -148,7 +148,7 @@ def _reshapes_to_computed(source: ModelProto) -> bool:
 
 
 def _takes_computed(source: ModelProto, ops: Container[str], numbers: Callable[[list[str]], list[str]]) -> bool:
-    """Whether one of these operators takes as `numbers` of its inputs what is no constant of its body."""
+    """Whether one of these operators has a dynamic value at one of the inputs `numbers`."""
     for body in bodies(source):
         calls = [node for node in body.node if node.op_type in ops and not node.domain]
         taken = {name for node in calls for name in numbers(node.input[:]) if name}
@@ -161,18 +161,18 @@ def _takes_computed(source: ModelProto, ops: Container[str], numbers: Callable[[
 
 
 def _crops(source: ModelProto) -> bool:
-    """Whether a Resize takes a region, of which inference passes over how large it is."""
+    """Whether a Resize uses `roi`, which inference ignores when it computes sizes."""
     calls = (node for body in bodies(source) for node in body.node if node.op_type == "Resize" and not node.domain)
     return any(held.s == b"tf_crop_and_resize" for node in calls for held in node.attribute)
 
 
 def _rounds_up(source: ModelProto, own: int) -> bool:
-    """Whether a pool may have a window behind the data."""
+    """Whether a pool has ceil_mode, where versions infer different sizes."""
     return any(may_begin_behind(node, own) for body in bodies(source) for node in body.node)
 
 
 def _is_told(source: ModelProto, opset: int) -> bool:
-    """Whether the nodes near each value tell the very shape that is declared of it, so that no inference denies it."""
+    """Whether every declared shape follows from the nodes around it, so that no inference can contradict it."""
     graph = source.graph
     declared = [value for value in (*graph.value_info, *graph.output) if has_shape(value.type)]
     if len(declared) > _FEW or holding(graph):

@@ -8,7 +8,7 @@ from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto
 
 
 def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> FunctionProto:
-    """The definition of an operator for one element type, as a function that a standard ONNX file can carry.
+    """Write the definition of an operator as a function for a standard ONNX file, for one element type.
 
     Put it into the `functions` of a model that imports `domain`, and any runtime that knows functions runs the
     model's calls of the operator (onnxruntime and onnx.reference do, OpenVINO does not). It is written at `opset`
@@ -41,7 +41,7 @@ def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> Func
 
 
 def _carry(function: FunctionProto, form: Form) -> None:
-    """Cast in front of and behind the nodes, which compute in the carrier type."""
+    """Add Casts around the nodes, which compute in a wider type."""
     from opshift.passes.model.attributes import make_attribute
     from opshift.passes.model.editing.renaming import rename
 

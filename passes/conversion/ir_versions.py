@@ -1,4 +1,4 @@
-"""The IR version that a model is written at: it follows the opset, unless a feature needs a newer one."""
+"""Choose and write the IR version: it follows the opset, unless a feature of the model needs a newer one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INITIALIZERS_NEED_NO_INPUT = 4
 
 
 def choose_ir_version(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> int:
-    """The IR version that the user asks for, else the one that was current when the newest of the opsets came out."""
+    """Choose the IR version: the one that the user asks for, or the one released with the newest opset."""
     if asked is not None:
         return asked
     imported = {default_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
@@ -38,7 +38,7 @@ def choose_ir_version(model: ModelProto, targets: Mapping[str, int], asked: int 
 
 
 def is_at_opsets(source: ModelProto, targets: Mapping[str, int]) -> bool:
-    """Whether a model and its functions are at these opsets already."""
+    """Whether a model and its functions have these opsets already."""
     own, inner = imports.opsets(source), [imports.opsets(function) for function in source.functions]
     return all(own.get(d) == v and all(each.get(d, v) == v for each in inner) for d, v in targets.items())
 
@@ -46,7 +46,7 @@ def is_at_opsets(source: ModelProto, targets: Mapping[str, int]) -> bool:
 def write_ir_version(
     model: ModelProto, targets: Mapping[str, int], asked: int | None, held: Iterable[Body], most: int | None = None
 ) -> list[Refusal]:
-    """Write the IR version, raised to what the model's features need; refuse an asked one that is too low.
+    """Write the IR version, and raise it to what the model's features need; refuse an asked one that is too low.
 
     `held` are the model's bodies. Without a feature that needs it, none above `most` is written. Imports that nothing
     uses, and that readers of that version do not know, are dropped.
@@ -57,7 +57,7 @@ def write_ir_version(
     reasons = {reason: ir for reason, ir in _needs(model, held) if ir > follows}
     if asked is not None and reasons:
         return [
-            Refusal("", "ir_version", "", 0, False, f"{reason} needs IR {ir}, asked for {asked}")
+            Refusal("", "ir_version", "", 0, False, f"{reason} needs IR version {ir}; --ir-version is {asked}")
             for reason, ir in reasons.items()
         ]
     model.ir_version = max([follows, *reasons.values()])
@@ -68,7 +68,7 @@ def write_ir_version(
 
 
 def _needs(model: ModelProto, held: Iterable[Body]) -> Iterator[tuple[str, int]]:
-    """Every feature that a reader of an older IR would misread; what it would merely skip does not count."""
+    """List features that older readers would misread, each with the IR version that it needs."""
     if model.training_info:
         yield "training_info", 7
     for function in model.functions:
@@ -92,7 +92,7 @@ def _needs(model: ModelProto, held: Iterable[Body]) -> Iterator[tuple[str, int]]
 
 
 def _find_ir_version(elem_type: int) -> int:
-    """The IR version that introduced an element type; 0 where all know it."""
+    """Look up the IR version that introduced an element type; 0 if all have it."""
     return ELEMENTS[elem_type].ir_version if elem_type in ELEMENTS else 0
 
 
@@ -106,7 +106,8 @@ def _type_needs(kind: TypeProto) -> int:
 
 
 def initializers_to_inputs(model: ModelProto) -> None:
-    """Below IR 4 every initializer is also a graph input; those of subgraphs move to the main graph.
+    """Make every initializer a graph input, as IR versions below 4 require, and move those of subgraphs to the main
+    graph.
 
     They get new names there: graphs that stand side by side may use one name for different values. Graphs of
     operators that may not read the main graph's values get nodes instead.

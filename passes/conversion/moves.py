@@ -1,4 +1,4 @@
-"""The two moves of a node: it crosses a version boundary, or becomes its definition."""
+"""Carry out a move of a node: cross a version boundary, or replace the node by its definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.messages import GraphProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op
-from opshift.passes.model.types import has_shape, tensor_text, tensor_type, type_text
+from opshift.passes.model.types import has_shape, plain_type, tensor_text, tensor_type, type_text
 from opshift.passes.model.validity import is_theirs
 from opshift.passes.rewrite import registry
 from opshift.passes.rewrite.node import Node
@@ -30,7 +30,7 @@ _TOLD_SINCE = {
 
 
 def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
-    """Take a node over one version boundary; returns the nodes that replace it, or None if it was edited in place."""
+    """Convert a node across one version boundary; returns its replacement, or None if it was edited in place."""
     op = work.op
     older = schemas.since(*op, move.edge - 1) or 0
     before, after = (older, move.edge) if move.up else (move.edge, older)
@@ -48,7 +48,7 @@ def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, le
                 result = step(node)
             _check_imports(node, arrived)
         elif pair is None and schemas.difference(*op, older, move.edge) == "changed":
-            raise CannotConvert(node, "this change of the operator is not supported yet")
+            raise CannotConvert(node, "opshift does not know how to convert this version of the operator yet")
         if result is None and work.proto.op_type == op[1]:
             _check_types(node, before, after)
     except CannotConvert as refused:
@@ -72,12 +72,12 @@ def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, le
 
 
 def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: Ledger) -> list[Work]:
-    """Replace a node by its definition; returns the nodes of that, for the worklist."""
+    """Replace a node by its definition; returns the new nodes, which go on the worklist."""
     op, version = work.op, work.version
     node = work.node(scope, version, version)
     vendor = _vendor(work, expander)
     if vendor and (why := legality.misuse(work.proto, vendor, version)):
-        raise CannotConvert(node, f"no call that onnxruntime takes: {why}")
+        raise CannotConvert(node, f"onnxruntime does not accept this call: {why}")
     if not expander.is_local(*op):
         _check_inputs(node, version)
     if move.definition is not None:
@@ -98,7 +98,7 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
 
 
 def _vendor(work: Work, expander: Expander) -> str:
-    """The domain of a vendor whose table lists the operator; empty for operators of ONNX and of the model."""
+    """Find the vendor whose table has the operator; empty for operators of ONNX and functions of the model."""
     domain, op = work.op
     if expander.is_local(domain, op):
         return ""
@@ -108,14 +108,14 @@ def _vendor(work: Work, expander: Expander) -> str:
 
 
 def keep_types(work: Work, scope: Scope) -> None:
-    """Infer and remember the types of a node's outputs now: the next version of the operator infers less."""
+    """Remember the types of a node's outputs before it changes, because the next version infers less."""
     for name in work.proto.output:
         if name and scope.node_to_ask(name) is not None:
             scope.type(name)
 
 
 def state_shapes(graph: GraphProto, scope: Scope) -> None:
-    """Declare the shapes of new outputs of a graph: runtimes need them where they cannot infer them."""
+    """Declare the shapes of a graph's new outputs, which runtimes need if they cannot infer them."""
     for value in graph.output:
         if has_shape(value.type) or scope.node_made(value.name) is None:
             continue
@@ -133,7 +133,7 @@ def _make_work(
     copies: Sequence[NodeProto],
     expander: Expander,
 ) -> Work:
-    """A node for the worklist that a step or a definition made of a call of `op`."""
+    """Put a node that a step or a definition made of `op` into a worklist entry."""
     same = (default_domain(proto.domain), proto.op_type) == op
     known = work.within and expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
     within = work.within if same or known else (*work.within, (op, since))
@@ -141,26 +141,24 @@ def _make_work(
 
 
 def _check_inputs(node: Node, version: int) -> None:
-    """Refuse a call without an input that the operator needs: callers of a function may have left it out."""
+    """Refuse a call without a required input, which a function's caller may have left out."""
     schema = schemas.schema(default_domain(node.domain), node.op_type, version)
     for index, formal in enumerate(schema.inputs if schema is not None else ()):
         given = node.inputs[index:] if formal.option == "Variadic" else [node.input(index)]
         if formal.option != "Optional" and "" in given:
             place = index + given.index("")
-            raise CannotConvert(
-                node, f"input {place} ({formal.name}) is left out; one that is given could be expressed"
-            )
+            raise CannotConvert(node, f"input {place} ({formal.name}) is missing")
 
 
 def _check_imports(node: Node, versions: Versions) -> None:
-    """Refuse new nodes of a domain that the model does not import: their version would be unknown."""
+    """Refuse new nodes of a domain that the model does not import, as their version is unknown."""
     for made in node.build.nodes:
         if default_domain(made.domain) not in versions:
             raise CannotConvert(node, f"{made.op_type} is needed, but the model imports no opset of its domain")
 
 
 def _check_types(node: Node, before: int, after: int) -> None:
-    """Refuse types that the new version does not take. Types are only looked up where it takes fewer."""
+    """Refuse a node whose types the new version does not accept."""
     less = find_narrowed_types(default_domain(node.domain), node.op_type, before, after)
     new = schemas.schema(node.domain, node.op_type, after) if less else None
     if new is None:
@@ -171,13 +169,15 @@ def _check_types(node: Node, before: int, after: int) -> None:
         known = {n: t for n in filter(None, names) if (t := _type_text(n, node.scope))}
         for name, text in known.items():
             if text not in allowed:
-                raise CannotConvert(node, f'"{name}" is {text}; {_listed(allowed)} could be expressed')
+                raise CannotConvert(
+                    node, f'"{name}" is {plain_type(text)}', supported=_listed(frozenset(map(plain_type, allowed)))
+                )
         if any(names) and not known:
             raise CannotConvert(node, f'the type of "{next(filter(None, names))}" is unknown')
 
 
 def _type_text(name: str, scope: Scope) -> str | None:
-    """The type of a value as schemas spell it: `tensor(float)`. Element types are cheaper than whole types."""
+    """Write the type of a value as schemas do: `tensor(float)`."""
     if elem_type := scope.elem_type(name):
         return tensor_text(elem_type)
     known = scope.type(name)
@@ -188,7 +188,7 @@ def _note_change(ledger: Ledger, node: Node, op: str, source: int, target: int, 
     lost = find_lost_plans(node.proto, replaced)
     if lost:
         tensors = _listed(lost, "tensors")
-        node.remarks.append(f"how {tensors} had to be split among devices is said no more")
+        node.remarks.append(f"dropped how {tensors} are split among devices")
     ledger.changes.append(Change(node.name, op, node.domain, source, target, how, node.grade, "; ".join(node.remarks)))
 
 

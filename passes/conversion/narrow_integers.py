@@ -1,4 +1,4 @@
-"""Integers of 2 and 4 bits where the target has none: inside a model they become int8 or uint8 with the same values.
+"""Store int2, int4, uint2 and uint4 as int8 or uint8 where the target opset lacks them.
 
 What makes such a value yields the same number in the wider type; what reads one or hands it on takes the wider type as
 it is. Floats have no such form: what computes one rounds to its type.
@@ -27,7 +27,7 @@ LARGEST = 2**31 - 1  # bytes: what a file without external data can hold
 
 @dataclass(frozen=True)
 class Narrow:
-    """A type of integers with its ends, and the type that carries them."""
+    """An integer type of 2 or 4 bits, its range, and the type that stores it."""
 
     name: str
     carrier: int
@@ -58,7 +58,7 @@ READERS |= {"Size", "Squeeze", "TensorScatter", "Transpose", "Unsqueeze"}
 
 
 def carry_narrow_integers(source: ModelProto, target: int, ledger: Ledger, folder: str | None) -> ModelProto:
-    """Copy the model with integers of 2 and 4 bits as bytes; `source` itself if the target has all its types.
+    """Copy the model with 2- and 4-bit integers stored as bytes; returns `source` itself if the target has these types.
 
     What is done and what cannot be goes to `ledger`. Graph inputs and outputs are not looked at: their types stay.
     """
@@ -73,7 +73,7 @@ def _opset(holder: ModelProto | FunctionProto) -> int:
 
 
 def _find_held_types(model: ModelProto) -> Iterator[int]:
-    """The types that initializers have and that attributes hold or name."""
+    """List the element types that initializers have and attributes hold or name."""
     for body in bodies(model):
         if isinstance(body, GraphProto):
             yield from (tensor.data_type for tensor in body.initializer)
@@ -84,7 +84,7 @@ def _find_held_types(model: ModelProto) -> Iterator[int]:
 
 
 class _IntegerRetyping:
-    """One pass over a model: `source` answers for the types, `model` is the copy that changes."""
+    """One pass that retypes `model`, a copy; `source` answers questions about types."""
 
     def __init__(self, source: ModelProto, missing: dict[int, Narrow], ledger: Ledger, folder: str | None):
         self.model = ModelProto()
@@ -130,7 +130,7 @@ class _IntegerRetyping:
                 node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
                 return self._replaced(node, MAKERS[proto.op_type](node, question, self))
             if narrow and (domain, proto.op_type) not in self._local and (domain or proto.op_type not in READERS):
-                raise CannotConvert(question, f"it takes or makes {narrow[0]}, which does not exist there")
+                raise CannotConvert(question, f"it uses {narrow[0]}, which this opset does not have")
         except CannotConvert as refused:
             since = min(n.since for n in self._missing.values())
             name = proto.name or next(iter(proto.output), "")
@@ -144,7 +144,7 @@ class _IntegerRetyping:
         return [node.proto] if result is None else take_over(node, result)
 
     def missing(self, kind: int) -> Narrow | None:
-        """What there is to know about a type that does not exist at the target; None for any other."""
+        """Look up a type that the target lacks; None for any other type."""
         return self._missing.get(kind)
 
     def _value(self, value: Any) -> None:
@@ -152,10 +152,10 @@ class _IntegerRetyping:
         if kind.elem_type in self._missing:
             kind.elem_type = self._missing[kind.elem_type].carrier
         elif any(f"tensor({n.name})" in (type_text(value.type) or "") for n in self._missing.values()):
-            self._refuse(value.name, f"it is {type_text(value.type)}; tensors could be expressed")
+            self._refuse(value.name, f"it is {type_text(value.type)}; supported: tensors")
 
     def _tensor(self, tensor: TensorProto, name: str) -> bool:
-        """Write a tensor in the type that carries it; False if there was nothing to do."""
+        """Store a tensor in the wider type; returns False if it needs no change."""
         narrow = self._missing.get(tensor.data_type)
         if narrow is None:
             return False
@@ -177,7 +177,7 @@ class _IntegerRetyping:
                 node.touched |= self._tensor(tensor, node.name)
 
     def _note(self, name: str, op: str) -> None:
-        how = "Integers of 2 or 4 bits did not exist: the same numbers are held in bytes"
+        how = "Stored 2- and 4-bit integers as 8-bit ones"
         self._ledger.changes.append(Change(name, op, "", self._opset, self._opset, how))
 
     def _refuse(self, name: str, why: str) -> None:
@@ -199,7 +199,7 @@ def _constant(node: Node, question: Node, model: _IntegerRetyping) -> None:
 
 
 def _clip_twice(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
-    """Cut off at the ends of the byte first, then at those of the narrow type, which lie inside."""
+    """Quantize to a byte, and clip to the narrow type."""
     kind = question.attributes.get("output_dtype", 0)
     if question.input(2):
         kind = question.elem_type(2)
@@ -214,7 +214,7 @@ def _clip_twice(node: Node, question: Node, model: _IntegerRetyping) -> str | No
 
 
 def _cast(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
-    """Of an integer that does not fit, the low bits are kept: by the byte first, and of that by the narrow type."""
+    """Cast to a byte, and keep the low bits, as a cast to the narrow type does."""
     narrow = model.missing(question.attributes["to"])
     return None if narrow is None else _wrap_around(node, question, narrow, to=narrow.carrier)
 
@@ -225,13 +225,15 @@ def _cast_like(node: Node, question: Node, model: _IntegerRetyping) -> str | Non
 
 
 def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
-    """Between integers of as many bits, the low bits are the bits."""
+    """Reinterpret integers of equal width by their low bits."""
     source, to = question.elem_type(0), question.attributes["to"]
     if model.missing(source) is None and model.missing(to) is None:
         return None
     narrow = model.missing(to)
     if narrow is None or source not in NARROW:
-        raise CannotConvert(question, "bits of 2 or 4 as something else than integers; integers could be expressed")
+        raise CannotConvert(
+            question, "a cast of the bits of 2- or 4-bit integers to another kind of type", supported="integers"
+        )
     wide = node.build.Cast(node.input(0), to=narrow.carrier)
     return _low_bits(node, wide, narrow)
 
@@ -242,7 +244,7 @@ def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) 
     if kind in NARROW:
         fits = narrow.lowest <= NARROW[kind].lowest and NARROW[kind].highest <= narrow.highest
     elif kind != T.BOOL and kind not in WIDE:
-        why = f"runtimes differ on how a fraction is cast to {narrow.name}; integers could be expressed"
+        why = f"a cast of fractions to {narrow.name}: runtimes disagree on the rounding; supported: integers"
         raise CannotConvert(question, why)
     wide = str(node.build.again(node.proto, node.inputs, **attributes))
     return wide if fits else _low_bits(node, wide, narrow)

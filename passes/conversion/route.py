@@ -1,4 +1,4 @@
-"""What the next move of a node is on its way to the target."""
+"""Decide the next move of a node on its way to the target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TENSORS_SINCE = 9
 
 
 class KindPlan(Enum):
-    """What has to be done about all nodes of a kind."""
+    """What nodes of a kind need."""
 
     KEEP = "nothing: the operator has the same version at both ends, and the call is legal there"
     JUDGE = "look whether the call is legal: that depends on its attributes"
@@ -36,7 +36,7 @@ class KindPlan(Enum):
 
 @dataclass(frozen=True)
 class Arrived:
-    """The node's operator means the same here as at the target."""
+    """The node is done: its operator means the same at the target."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Cross:
 
 @dataclass(frozen=True)
 class Inline:
-    """The node becomes its definition: the one that was registered, else a function."""
+    """The node is replaced by its definition: a registered step, or a function."""
 
     definition: registry.OnRequest | None
 
@@ -58,7 +58,7 @@ Move = Arrived | Cross | Inline
 
 
 class Route:
-    """Decides the moves of nodes of one graph or function to `targets`, by domain.
+    """Decides the moves of nodes in one graph or function, given target opsets by domain.
 
     Nodes of a domain without a target stay at its version in `home`. Definitions that are inlined are taken there, too.
     """
@@ -70,11 +70,11 @@ class Route:
         self._plain: dict[tuple[Op, int], Move] = {}  # the moves that hang on the operator and its version alone
 
     def target(self, domain: str, version: int) -> int:
-        """The version to reach in a domain: its target, else the version that the body imports."""
+        """The opset to reach in a domain: its target, or else what the body imports."""
         return self._targets.get(domain) or self.home.get(domain, version)
 
     def plan(self, versions: Versions, kind: Kind, judge: LegalityJudge) -> KindPlan:
-        """Plan what to do about nodes of a kind that are written at `versions`."""
+        """Plan what nodes of a kind need: nothing, a check, or a conversion. Asked once for each kind."""
         domain, op = default_domain(kind.domain), kind.op
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
@@ -92,7 +92,7 @@ class Route:
         return KindPlan.KEEP
 
     def tensors_kept(self, versions: Versions) -> frozenset[int]:
-        """The element types of tensors in Constants at `versions` that the target takes without a change."""
+        """The element types of Constants that need no change."""
         at = versions.get("", 0)
         opset = self.target("", at)
         if min(at, opset) < _TENSORS_SINCE or self._expander.wants("", "Constant"):
@@ -102,7 +102,7 @@ class Route:
         return frozenset(ELEMENT_TYPES[text] for text in formal.types) if formal is not None else frozenset()
 
     def next_move(self, work: Work, scope: Scope) -> Move:
-        """Find the next move of a node; raises `CannotConvert` where there is none."""
+        """Find the next move of a node; raises `CannotConvert` if there is none."""
         domain, op = of = work.op
         version = work.version
         if (of, version) in self._plain:
@@ -134,7 +134,7 @@ class Route:
         return definition.otherwise if lacking else definition
 
     def _towards(self, work: Work, scope: Scope, target: int) -> Move:
-        """The move that takes a node towards a version of its domain."""
+        """Find the move of a node whose operator exists at the target; Arrived if nothing is left to do."""
         (domain, op), version = work.op, work.version
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
         if schemas.known_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
@@ -144,31 +144,34 @@ class Route:
         return Cross(next_edge(domain, op, at or 0, goal or 0), (goal or 0) > (at or 0))
 
     def _below(self, work: Work, scope: Scope, target: int, first: int) -> int:
-        """The version to go to where no definition takes the call; `first` is the operator's first version."""
+        """Find the version to go to next if no definition accepts the call; refuse if there is none."""
         domain, op = work.op
         if registry.step(domain, op, first) is not None:
             return first - 1
         if first > 1 and functions.defined(domain, op) and schemas.since(domain, op, work.version) != first:
             return first  # which took fewer types: the one that no definition takes may be gone there
         node = work.node(scope, work.version)
-        lacking = "there is no definition of this operator to inline"
+        is_basic = schemas.schema(domain, op, work.version) is not None
+        lacking = "it is a basic operator: there is nothing simpler to replace it with"
+        if not is_basic:
+            lacking = "opshift has no definition of this operator, and the model has no function for it"
         if target < first:
-            lacking = f"the operator exists from opset {first} on and has no definition in older operators"
+            lacking = f"it is new in opset {first}, and older operators cannot express it"
         refused = CannotConvert(node, self._expander.misfit(node) or lacking)
         raise refused.at(first, up=False) if target < first else refused
 
 
 def _circle(op: str, within: Within) -> str:
-    """Explain that definitions need each other, so that an operator to expand would come back."""
+    """Explain that a definition needs the operator that it replaces."""
     names = [name for (_, name), _ in within]
     way = " needs ".join([*names[names.index(op) :], op])
-    return f"its definition leads back to it: {way}"
+    return f"its definition needs the operator itself: {way}"
 
 
 def _unknown(domain: str, op: str, version: int) -> str:
     known = schemas.versions(domain, op)
     if not known and is_theirs(domain, op, version):
-        return "it is onnxruntime's own operator in the default domain, and has no definition here"
+        return "it is an operator of onnxruntime that ONNX does not define"
     if not known:
-        return f"ONNX defines no operator of this name in domain {domain or 'ai.onnx'!r}"
-    return f"the operator exists from opset {known[0]} on, but the model imports opset {version}"
+        return f"ONNX has no operator of this name in domain {domain or 'ai.onnx'!r}"
+    return f"it is new in opset {known[0]}, but the model imports opset {version}"

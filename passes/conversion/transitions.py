@@ -1,4 +1,4 @@
-"""Version boundaries of operators: which one comes next, and whether anything has to be done there."""
+"""Version boundaries of operators: which comes next, and whether it needs a step."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from opshift.passes.rewrite import registry
 
 
 def too_early(op: str, at: int | None) -> bool:
-    """Whether an operator does not exist yet at the opset that the model imports."""
+    """Whether an operator is newer than the opset that the model imports."""
     return at is None and op not in schemas.BEFORE_ITS_TIME
 
 
 def next_edge(domain: str, op: str, at: int, goal: int) -> int:
-    """The next boundary on the way between two versions, as the since_version at its newer side."""
+    """Find the next boundary between two versions; returns the version at its newer side."""
     known = schemas.versions(domain, op)
     return next(v for v in known if v > at) if goal > at else at
 
 
 def _edges(domain: str, op: str, at: int, goal: int) -> list[tuple[int, int]]:
-    """All boundaries on the way between two versions of an operator, as (before, after)."""
+    """List all boundaries between two versions of an operator, as (before, after)."""
     low, high = sorted((at, goal))
     way = [v for v in schemas.versions(domain, op) if low <= v <= high]
     return list(pairwise(way if goal >= at else way[::-1]))
 
 
 def needs_work(domain: str, op: str, at: int, goal: int) -> bool:
-    """Whether a node of an operator's version `at` may have to become another one to mean the same at `goal`."""
+    """Whether a node must change, or may be refused, on the way from version `at` to `goal`."""
     return any(_needs_work(domain, op, *edge) for edge in _edges(domain, op, at, goal))
 
 
 @cache
 def _needs_work(domain: str, op: str, before: int, after: int) -> bool:
-    """Whether a boundary has a step, is refused, or leaves fewer types."""
+    """Whether a boundary has a step, is refused, or accepts fewer types."""
     pair = registry.step(domain, op, max(before, after))
     if pair is not None:
         step = pair.up if after > before else pair.down
@@ -46,7 +46,7 @@ def _needs_work(domain: str, op: str, before: int, after: int) -> bool:
 
 @cache
 def find_narrowed_types(domain: str, op: str, since: int, to: int) -> list[tuple[str, frozenset[str]]]:
-    """The type variables that allow fewer types after a boundary, with the types that they still allow."""
+    """Find type variables that accept fewer types after a boundary, with the types that are left."""
     old, new = schemas.schema(domain, op, since), schemas.schema(domain, op, to)
     if old is None or new is None:
         return []

@@ -1,4 +1,4 @@
-"""Inputs that are vectors or numbers by the text of an operator, and that onnx.checker takes in other shapes, too."""
+"""Inputs that must be vectors or scalars, though onnx.checker accepts other shapes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
 
 @contextmanager
 def assume_vectors(node: Node) -> Iterator[None]:
-    """Let a step assume that inputs are vectors and numbers, as the text says: where one is not, refuse the node."""
+    """While a step runs, refuse the node if an input that must be a vector or a scalar is not."""
     op = node.op_type
     try:
         yield
@@ -41,13 +41,13 @@ def assume_vectors(node: Node) -> Iterator[None]:
         for index in VECTORS.get(op, ()):
             rank = node.scope.rank(node.input(index)) if node.input(index) else None
             if rank not in (None, 1):
-                why = f"input {index} of rank {rank}, which the text has as a vector; one could be expressed"
+                why = f"input {index} has rank {rank}; supported: a vector"
                 raise CannotConvert(node, why) from None
             if rank == 1 and node.scope.shape(node.input(index)) == [0]:
-                raise CannotConvert(node, f"no elements in input {index}; some could be expressed") from None
+                raise CannotConvert(node, f"input {index} is empty") from None
         for index in NUMBERS.get(op, ()):
             held = node.scope.array(node.input(index)) if node.input(index) else None
             if held is not None and held.size != 1:
-                why = f"{held.size} elements in input {index}, which the text has as a number; one could be expressed"
+                why = f"input {index} has {held.size} elements; supported: one"
                 raise CannotConvert(node, why) from None
         raise

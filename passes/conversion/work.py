@@ -1,4 +1,4 @@
-"""A node on the worklist, with the versions that it is written at and the operators that it came out of."""
+"""Entries of the worklist: a node, its versions, and the operators whose definitions it came from."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Work:
 
     @property
     def version(self) -> int:
-        """The version of its operator's domain."""
+        """The version of the operator's domain."""
         return self.versions.get(default_domain(self.proto.domain), 0)
 
     @property
@@ -43,6 +43,6 @@ class Work:
         return self.versions.get("", 1)
 
     def node(self, scope: Scope, version: int, build_at: int | None = None) -> Node:
-        """The node as a step sees it, at a version of its operator; what it builds is written at `build_at`."""
+        """Wrap the node for a step, at a version of its operator; new nodes are built at `build_at`."""
         builder = Builder(scope, self.opset if build_at is None else build_at, self.proto)
         return Node(self.proto, scope, version, builder)

@@ -1,4 +1,4 @@
-"""The worklist: takes every node from its own version to the target, one version boundary at a time.
+"""The worklist: convert every node from its version to the target, one version boundary at a time.
 
 A node whose operator has the same version at both ends costs one dictionary look-up. Any other crosses one boundary
 after the other by the registered steps. Nodes that a step creates go on the list, each with its own version.
@@ -30,7 +30,7 @@ _TOLD = 5_000  # nodes, after each of which it is told how far a body is
 
 
 class BodyConverter:
-    """Converts graphs and functions in place; `targets` holds the opset to reach, by domain."""
+    """Converts graphs and functions in place, to target opsets by domain."""
 
     def __init__(self, context: Context, targets: Versions, expander: Expander, ledger: Ledger, survey: Survey):
         self._context = context
@@ -45,7 +45,7 @@ class BodyConverter:
         self._source = NodeProto()
 
     def enter(self, holder: ModelProto | FunctionProto, versions: Versions) -> Scope:
-        """Begin with the main graph or a model-local function; returns its scope, for `convert_body`.
+        """Start with the main graph or a model-local function; returns its scope, for `convert_body`.
 
         Nodes of a domain without a target stay at `versions`. Definitions that are inlined here are taken there, too.
         """
@@ -60,7 +60,7 @@ class BodyConverter:
     def convert_body(
         self, body: Body, layout: BodyLayout, scope: Scope, versions: Versions, within: Within = ()
     ) -> None:
-        """Convert a graph or a function in place, with all graphs nested in it."""
+        """Convert all nodes of a graph or function in place, subgraphs included."""
         plans, replays = self._at(versions, within)
         nodes = body.node
         taken: dict[int, Sequence[NodeProto | bytes]] = {}
@@ -107,7 +107,7 @@ class BodyConverter:
     def _plan_kinds(
         self, nodes: Sequence[NodeProto], layout: BodyLayout, plans: dict[Kind, KindPlan], versions: Versions
     ) -> list[tuple[int, Kind]]:
-        """Plan what to do about each kind of node; returns the places and kinds of nodes that need anything done."""
+        """Plan each kind of node once; returns the places and kinds of nodes that need work."""
         forms: dict[object, KindPlan] = {}  # of many constants, each of which is a kind
         kinds = set(layout.kinds)
         for kind in [kind for kind in kinds if kind not in plans]:  # a difference would look at each of the plans
@@ -128,7 +128,7 @@ class BodyConverter:
         plans: Mapping[Kind, KindPlan],
         versions: Versions,
     ) -> set[int]:
-        """Find the Constants that hold a tensor of a type that the target takes: nothing has to be done to them."""
+        """Find Constants whose tensor type the target accepts, which need no work."""
         opset, kinds = self._route.target("", versions.get("", 0)), (("value", AttributeProto.TENSOR),)
         if not opset or self._judge.why("", "Constant", 0, 1, kinds, opset):
             return set()
@@ -139,7 +139,7 @@ class BodyConverter:
         return kept | (legal & layout.values.constants)
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, KindPlan], Replays]:
-        """The plans and replays for nodes that are written at `versions` and came out of operators in `within`."""
+        """Look up the plans and replays for nodes at `versions` that came from the definitions of `within`."""
         key = frozenset(versions.items()), frozenset(self._route.home.items()), within
         if key not in self._known:
             self._known[key] = {}, Replays()
@@ -157,7 +157,7 @@ class BodyConverter:
             self._ledger, self._rehearsing = ledger, False
 
     def _convert_node(self, first: Work, scope: Scope) -> list[NodeProto]:
-        """Take a node, and all that it becomes on the way, to the target; returns the nodes that replace it."""
+        """Convert one node until it and all its replacements are at the target; returns the final nodes."""
         outer, op, outputs = self._source, first.proto.op_type, first.proto.output[:]
         if not first.within:
             self._source = NodeProto(
@@ -209,7 +209,7 @@ class BodyConverter:
         return done
 
     def _note_illegal(self, proto: NodeProto, versions: Versions) -> bool:
-        """Note a node that the schemas of the target do not allow; returns whether it is one."""
+        """Record a node that the target's schemas do not allow; returns whether it is one."""
         domain = default_domain(proto.domain)
         opset = self._route.target(domain, versions.get(domain, 0))
         why = self._judge.why_not(proto, opset) if opset else ""
@@ -218,7 +218,7 @@ class BodyConverter:
         return bool(why)
 
     def _convert_subgraphs(self, work: Work, scope: Scope) -> None:
-        """Convert the graphs that a node holds, before the node itself."""
+        """Convert a node's subgraphs, before the node itself."""
         domain, op = work.op
         if not schemas.has_subgraphs(domain, op) or self._expander.inlines(domain, op):
             return  # a function's graphs are converted where its body uses them
@@ -237,16 +237,16 @@ class BodyConverter:
         scope.context.descended.update(work.proto.output)
 
     def _refuse(self, work: Work, refused: CannotConvert) -> None:
-        """Note a refusal under the name of the node that the user wrote, even where it is about one made of it."""
+        """Record a refusal under the user's node, even if it is about a replacement of that node."""
         node, source = refused.node, self._source
         name, op, domain, why = node.name, node.op_type, default_domain(node.domain), refused.why
         if work.within:
-            name, op, domain, why = source.name, source.op_type, source.domain, f"it becomes {op} {name!r}: {why}"
+            name, op, domain, why = source.name, source.op_type, source.domain, f"its replacement needs {op}: {why}"
         self._ledger.refusals.append(Refusal(name, op, domain, refused.edge, refused.up, why, self._where))
 
 
 def _elem_type(constant: NodeProto) -> int:
-    """The element type of the tensor in a Constant; 0 if it holds anything else."""
+    """The element type of the tensor in a Constant; 0 for other attributes."""
     held = constant.attribute[0]
     is_tensor = held.name == "value" and held.type == AttributeProto.TENSOR and not held.ref_attr_name
     return held.t.data_type if is_tensor and not constant.input and len(constant.output) == 1 else 0

@@ -1,1 +1,1 @@
-"""Finds operators that are written out, and puts them in the place of the nodes that compute them."""
+"""Recognise operators that are decomposed into many nodes, and fold the nodes into the operator."""

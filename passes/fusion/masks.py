@@ -36,7 +36,7 @@ _CHOOSING = frozenset(("Where", "Concat"))
 class Element(Enum):
     """What an element of a value may be."""
 
-    TAME = "a number that is lost when it is added to the lowest one"
+    TAME = "a number that vanishes when it is added to the lowest one"
     FINITE = "another number, more than the lowest one"
     LOWEST = "the lowest number"
     EXCLUDED = "-inf"

@@ -158,7 +158,7 @@ class Proposals:
                     continue
                 most = max(most, saved)
                 literal = pattern.grade == "exact" and self._is_literal(term, pattern, group)
-                how = f"{op[1]} from {', '.join(self._whole.grouping.operators(group.inside))}"
+                how = f"Folded {', '.join(self._whole.grouping.operators(group.inside))} into {op[1]}"
                 proposal = Proposal(pattern, found.floats, group, masks.MaskRemedy.NONE, saved, literal, how)
                 if (allowed := self._allowed(index, proposal)) is not None:
                     best = allowed

@@ -242,10 +242,10 @@ def _are_numbers(shapes: Iterable[Sequence[Dim] | None]) -> bool:
 
 def _remark(call: PatternCall, remedy: masks.MaskRemedy) -> str:
     if remedy is masks.MaskRemedy.RAISED:
-        return "the operator may round otherwise; the lowest number in the mask, which some take for -inf, is raised"
+        return "the operator may round otherwise; raised the lowest number in the mask"
     if call.op == ("", "Attention") and len(call.inputs) > MASK:
         return (
-            "the operator may round otherwise; a query that may attend no key yields 0, where Softmax yields NaN, "
-            "or the mean of all values if the mask holds the lowest number there"
+            "the operator may round otherwise; a query that attends to no key yields 0, where Softmax yields NaN or "
+            "the mean of all values"
         )
     return "the operator may round otherwise than its definition"

@@ -1,1 +1,1 @@
-"""An operator becomes its definition: the body is specialized for the call, and stamped out."""
+"""Replace an operator by its definition, specialized for the call."""

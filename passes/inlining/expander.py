@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opshift.passes.errors import CannotConvert
+from opshift.passes.errors import CannotConvert, reason
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import attribute_kind, make_attribute
 from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op, subgraphs
-from opshift.passes.model.types import elem_type_of, type_text
+from opshift.passes.model.types import elem_type_of, plain_type, type_text
 from opshift.passes.rewrite.builder import Builder
 
 from opshift import functions
@@ -56,8 +56,8 @@ class Expander:
         data = node.input(0)
         kind = node.scope.type(data)
         if kind is None or not elem_type_of(kind):
-            return f'the type of "{data}" is unknown; a typed value_info helps'
-        return f"its definition does not take {type_text(kind)}"
+            return reason(f'the type of "{data}" is unknown', fix="a value_info that declares it")
+        return f"its definition does not accept {plain_type(type_text(kind))}"
 
     def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:
         """The nodes that take over, the versions they are written at, the grade, and a sentence.
@@ -70,13 +70,13 @@ class Expander:
             return self._inline(node, self._local[op])
         form = functions.find(*op, _elem_type(node.proto, node.scope))
         if form is None:
-            raise CannotConvert(node, "there is no definition of this operator for its type")
+            raise CannotConvert(node, "opshift has no definition of this operator for this type")
         if node.schema is None:
             _check_call(node, form)
         _check_choices(node, form)
         node.build.opset = form.opset
         nodes = instantiate(node, form)
-        return nodes, {"": form.opset}, form.grade, f"expanded into {_list_operators(nodes)}"
+        return nodes, {"": form.opset}, form.grade, f"Replaced by {_list_operators(nodes)}"
 
     def _inline(self, node: Node, overloads: list[FunctionProto]) -> tuple[list[NodeProto], dict[str, int], str, str]:
         wanted = getattr(node.proto, "overload", "")
@@ -85,13 +85,13 @@ class Expander:
             raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
         imports = {default_domain(i.domain): i.version for i in body.opset_import}
         if any(True for _ in subgraphs(node.proto)) and imports.get("", node.scope.opset) != node.scope.opset:
-            raise CannotConvert(node, "it takes a graph, but the function is written at another opset than the call")
+            raise CannotConvert(node, "the call passes a subgraph, but the function is written at another opset")
         nodes = _stamp(node, body, node.inputs, node.outputs)
         if functions.defined(*_op(node.proto)):  # a definition that the file carries along
             nodes = _reduce(nodes, node, imports.get("", 1))
         for made in nodes:
             node.scope.record(made, imports.get("", 1))
-        return nodes, imports, "exact", "inlined the model's own function"
+        return nodes, imports, "exact", "Inlined a model-local function"
 
 
 def instantiate(node: Node, form: functions.Form) -> list[NodeProto]:
@@ -149,18 +149,18 @@ def _check_call(node: Node, form: functions.Form) -> None:
         kind = form.attributes.get(name)
         if kind is None:
             declared = ", ".join(form.attributes)
-            raise CannotConvert(node, f"attribute {name} does not exist; {declared} could be expressed")
+            raise CannotConvert(node, f"attribute {name} does not exist", supported=f"{declared}")
         found = attribute_kind(node.proto.attribute[list(node.attributes).index(name)])
         if found != kind:
             spelled = AttributeProto.AttributeType.Name
-            raise CannotConvert(node, f"attribute {name} is {spelled(found)}; {spelled(kind)} could be expressed")
+            raise CannotConvert(node, f"attribute {name} is {spelled(found)}", supported=f"{spelled(kind)}")
 
 
 def _check_choices(node: Node, form: functions.Form) -> None:
     """A schema does not say which texts an attribute may hold."""
     for name, texts in form.choices.items():
         if name in node.attributes and (value := node.attributes[name]) not in texts:
-            raise CannotConvert(node, f"{name}={value!r}; {' or '.join(texts)} could be expressed")
+            raise CannotConvert(node, f"{name}={value!r}", supported=f"{' or '.join(texts)}")
 
 
 def _op(proto: NodeProto) -> Op:

@@ -1,1 +1,1 @@
-"""Inputs of a model as users speak of them: their sizes and values, and how these are written into the model."""
+"""Inputs of a model as users speak of them: their sizes and values, and how to write these into the model."""

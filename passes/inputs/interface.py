@@ -45,7 +45,7 @@ def fits(name: str, kind: TypeProto, shape: Sequence[int]) -> None:
         raise ValueError(f"input {name!r} has rank {len(dims)} ([{text}]), not {len(shape)} ({list(shape)})")
     for dim, size in zip(dims, shape, strict=True):
         if is_fixed(dim) and dim.dim_value != size:
-            raise ValueError(f"input {name!r} has shape [{text}], which {list(shape)} does not fit")
+            raise ValueError(f"input {name!r} has shape [{text}], not {list(shape)}")
 
 
 def of_type(name: str, value: Any, kind: TypeProto) -> Any:
@@ -55,7 +55,7 @@ def of_type(name: str, value: Any, kind: TypeProto) -> Any:
         return None if value is None else of_type(name, value, kind.optional_type.elem_type)
     if which == "sequence_type":
         if not isinstance(value, (list, tuple)):
-            raise ValueError(f"input {name!r} is a sequence: a list of arrays")
+            raise ValueError(f"input {name!r} is a sequence; give a list of arrays")
         return [of_type(name, one, kind.sequence_type.elem_type) for one in value]
     array = of_elements(name, value, kind.tensor_type.elem_type)
     fits(name, kind, array.shape)

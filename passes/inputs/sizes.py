@@ -14,6 +14,9 @@ Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
 BatchSize = int | str
 """A number of samples, or `dynamic` for any."""
 
+CANNOT_CHANGE = "the batch size cannot change"
+"""How a refusal to rebatch begins."""
+
 _DYNAMIC = "dynamic"
 _LIST = r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?"
 
@@ -29,7 +32,7 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
             else:
                 symbols[name] = _whole(size)
     else:
-        for text in texts(given, "sizes are given by name, such as {'batch': 1}"):
+        for text in texts(given, "give sizes by name, such as {'batch': 1}"):
             name, colon, rest = text.rpartition(":")
             found = re.fullmatch(_LIST, rest.strip())
             if colon and name and found:
@@ -53,7 +56,7 @@ def _symbols(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, equals, size = part.rpartition("=")
         if not equals or not name.strip() or not size.strip().isdecimal():
-            raise ValueError(f"{text!r} is neither NAME:SIZE,SIZE,... nor DIMENSION=SIZE,...")
+            raise ValueError(f"write --fix-shape INPUT:SIZE,SIZE,... or DIMENSION=SIZE, not {text!r}")
         found[name.strip()] = int(size)
     return found
 

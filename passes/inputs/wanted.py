@@ -57,10 +57,10 @@ def values(given: Values | None) -> dict[str, Any]:
         held = dict(given)
     else:
         held = {}
-        for text in texts(given, "values are given by the names of inputs, such as {'sr': 16000}"):
+        for text in texts(given, "give values by the names of inputs, such as {'sr': 16000}"):
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise ValueError(f"{text!r} is no value of an input; write NAME=VALUE or NAME=FILE.npy")
+                raise ValueError(f"write --set NAME=VALUE or NAME=FILE.npy, not {text!r}")
             held[name] = value
     return {name: _read(value) for name, value in held.items()}
 
@@ -75,7 +75,7 @@ def _read(value: Any) -> Any:
     try:
         return np.load(tensor_data.reachable(path), allow_pickle=False)
     except (ValueError, EOFError):
-        raise OSError(22, "no .npy that numpy reads without running code", path) from None
+        raise OSError(22, "not a .npy file that numpy can read without running code", path) from None
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,13 @@ def resolved(of: Wanted, model: ModelProto) -> ResolvedInputs:
     found = dict(of.sizes)
     for name, shape in shapes.items():
         if inputs[name].WhichOneof("value") not in ("tensor_type", "optional_type"):
-            raise ValueError(f"input {name!r} is no tensor, and has no shape")
+            raise ValueError(f"input {name!r} is not a tensor, so it has no shape")
         fits(name, inputs[name], shape)
         for dim, size in zip(tensor(inputs[name]).shape.dim, shape, strict=False):
             if (dimension := symbol(dim)) and found.setdefault(dimension, size) != size:
-                raise ValueError(f"{dimension!r} cannot be {found[dimension]} and {size} (in {name!r})")
+                raise ValueError(
+                    f"dimension {dimension!r} cannot be both {found[dimension]} and {size} (input {name!r})"
+                )
     computed = {name: size for name in symbols if (size := size_of(name, found)) is not None}
     return ResolvedInputs(shapes, {**found, **computed}, arrays)
 
@@ -121,7 +123,7 @@ def array(name: str, given: Any, kind: TypeProto, shape: Sequence[int] | None = 
     import numpy as np
 
     if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.elem_type:
-        raise ValueError(f"input {name!r} is no tensor of a known type; only these are set")
+        raise ValueError(f"input {name!r} is not a tensor of a known type")
     elem_type = kind.tensor_type.elem_type
     if isinstance(given, (np.ndarray, np.generic)):
         held = of_elements(name, given, elem_type)
@@ -164,7 +166,7 @@ def _converted(name: str, given: Any, elem_type: int) -> Any:
         held = np.array(given, dtype=object)
         members = [_plain(value) for value in held.reshape(-1)]
     except ValueError:
-        raise ValueError(f"input {name!r}: {given!r} is no array") from None
+        raise ValueError(f"input {name!r}: {given!r} is not an array") from None
     if elem_type == TensorProto.STRING:
         fit, dtype = all(isinstance(value, str) for value in members), np.dtype(object)
         made = np.array(members, dtype=object)

@@ -15,8 +15,8 @@ from opshift.passes.model.messages import GraphProto, ModelProto, NodeProto, Typ
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import symbol
 
-SIZED = "An input has the sizes that were asked for"
-_SET = "An input is a constant, and is asked for no more"
+SIZED = "Fixed the sizes of an input"
+_SET = "Made an input a constant"
 _OVERRIDABLE_SINCE = 4  # the IR version from which on an initializer that is also an input is only a default
 
 

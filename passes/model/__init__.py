@@ -1,1 +1,1 @@
-"""A model in memory: messages, attributes, tensors, schemas, types, and what is legal."""
+"""A model in memory: messages, attributes, tensors, schemas, types, and which models are valid."""

@@ -63,13 +63,14 @@ def check_opsets(model: ModelProto) -> None:
         for entry in holder.opset_import:
             domain, version = default_domain(entry.domain), entry.version
             if seen.setdefault(domain, version) != version:
-                raise InvalidModel(f"domain {domain or 'ai.onnx'!r} is imported at {seen[domain]} and at {version}")
-            if schemas.known_domain(domain) and not 1 <= version <= schemas.latest(domain):
                 raise InvalidModel(
-                    f"opset {version} of domain {domain or 'ai.onnx'!r} is unknown; 1 to {schemas.latest(domain)} are"
+                    f"domain {domain or 'ai.onnx'!r} is imported twice, at opset {seen[domain]} and {version}"
                 )
+            if schemas.known_domain(domain) and not 1 <= version <= schemas.latest(domain):
+                known = f"1 to {schemas.latest(domain)}"
+                raise InvalidModel(f"unknown opset {version} of domain {domain or 'ai.onnx'!r}; supported: {known}")
         if "" not in seen and "" not in opsets(holder) and "" in _used(holder):
-            raise InvalidModel("operators of the default domain are used, but no opset of it is imported")
+            raise InvalidModel("the model uses operators of the default domain, but imports no opset of it")
     if not model.HasField("graph"):
         raise InvalidModel("the model has no graph")
 
@@ -117,7 +118,7 @@ def check_recursion(model: ModelProto, called: Called) -> None:
         stuck = next(name for name, left in waiting.items() if left)
         raise InvalidModel(f"function {stuck[1]!r} calls itself, directly or through others")
     if sum(nodes.get(callee, 1) * count for callee, count in main.items()) >= _MOST_NODES:
-        raise InvalidModel(f"with its functions written out the model has {_MOST_NODES} nodes or more")
+        raise InvalidModel(f"with its functions inlined the model has {_MOST_NODES} nodes or more")
 
 
 def stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:

@@ -98,40 +98,45 @@ def _judge(raw: str, op: str, inputs: int, outputs: int, attributes: Kinds, opse
     schema = schemas.schema(domain, op, opset)
     if schema is None:
         known = schemas.versions(domain, op)
-        return f"it exists from opset {known[0]} on" if known else "no such operator"
+        return f"it is new in opset {known[0]}" if known else "ONNX has no such operator"
     return _against(schema, inputs, outputs, attributes)
 
 
 def _against(schema: schemas.Schema, inputs: int, outputs: int, attributes: Kinds) -> str:
     domain, op = schema.domain, schema.name
     if schema.deprecated:
-        return f"deprecated since opset {schema.since}"
+        return f"it is deprecated since opset {schema.since}"
     if not schema.min_input <= inputs <= schema.max_input:
-        return f"{inputs} inputs; {schema.min_input} to {schema.max_input} could be expressed"
+        return f"{inputs} inputs; supported: {_span(schema.min_input, schema.max_input)}"
     if not schema.min_output <= outputs <= schema.max_output:
-        return f"{outputs} outputs; {schema.min_output} to {schema.max_output} could be expressed"
+        return f"{outputs} outputs; supported: {_span(schema.min_output, schema.max_output)}"
     if (domain, op) == ("", "BatchNormalization") and outputs not in (counts := (1, 3 if schema.since > 9 else 5)):
-        return f"{outputs} outputs; {counts[0]} or {counts[1]} could be expressed"
+        return f"{outputs} outputs; supported: {counts[0]} or {counts[1]}"
     for name, kind in attributes:
         declared = schema.attributes.get(name)
         if declared is None and name.startswith(_INTERNAL):
             continue
         if declared is None:
-            return f"attribute {name} does not exist there"
+            return f"attribute {name} does not exist"
         if kind != declared.type:
             return f"attribute {name} has the wrong type"
     given = dict(attributes)
     if len(given) < len(attributes):
-        return "an attribute stands there twice"
+        return "an attribute is given twice"
     missing = [n for n, a in schema.attributes.items() if a.required and n not in given]
     return f"attribute {missing[0]} is missing" if missing else ""
+
+
+def _span(least: int, most: int) -> str:
+    """How many inputs or outputs an operator may have, as `2` or `1 to 3`."""
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
     """Everything that still reads a sequence or an optional that no node makes any more."""
     if not dissolved:
         return
-    why = "it reads a sequence or an optional, which does not exist there"
+    why = "it reads a sequence or an optional, which this opset does not have"
     for body in bodies(model):
         for node in body.node:
             if not dissolved.isdisjoint(node.input):
@@ -141,7 +146,7 @@ def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
             name = value if isinstance(value, str) else value.name
             if name in dissolved:
                 yield Refusal(
-                    name, "value", "", 0, False, "it is a sequence or an optional, which does not exist there"
+                    name, "value", "", 0, False, "it is a sequence or an optional, which this opset does not have"
                 )
 
 
@@ -152,7 +157,7 @@ def left(model: ModelProto, ops: Container[tuple[str, str]]) -> Iterator[Refusal
             domain = default_domain(node.domain)
             if (domain, node.op_type) in ops:
                 name = node.name or next(iter(node.output), "")
-                yield Refusal(name, node.op_type, domain, 0, False, "it was to be expanded and is still there")
+                yield Refusal(name, node.op_type, domain, 0, False, "it was to be replaced, but is still there")
 
 
 _HOLDERS = {f"seq({text})": 11 for text in ELEMENT_TYPES}
@@ -178,7 +183,7 @@ def _unknown_holders(model: ModelProto, opset: int) -> Iterator[Refusal]:
     met = {name for node in plain for name in (*node.input, *node.output)}
     for name in filter(met.__contains__, early):
         first, role = _HOLDERS[early[name]], "an input" if name in inputs else "an output"
-        why = f"it is {role} of the model and {early[name]}, which exists from opset {first} on"
+        why = f"it is {role} of the model and {early[name]}, which is new in opset {first}"
         yield Refusal(name, "value", "", first, False, why)
 
 

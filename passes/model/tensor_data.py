@@ -17,10 +17,13 @@ from typing import BinaryIO
 
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.recoding import recoded
 from opshift.passes.model.types import ELEMENTS
 from opshift.passes.records import dataclass
 
 FIELDS = "opshift.fields"
+SOURCE = "opshift.source"
+"""The key under which a tensor names the type of its bytes, where it is to have another one once it is read."""
 
 Range = tuple[int, int]
 
@@ -32,7 +35,8 @@ class DataPlace:
     """Where the bytes of a tensor lie. Without a length they reach as far as the tensor's dims need.
 
     `fields` are the byte ranges of its data fields in a model file, tags and lengths included; `stamp` says which
-    state of that file they were found in. Both are empty for external data.
+    state of that file they were found in. Both are empty for external data. `source` is the type of the bytes, where
+    that is another one than the tensor's; else 0.
     """
 
     location: str
@@ -40,6 +44,7 @@ class DataPlace:
     length: int | None = None
     fields: tuple[Range, ...] = ()
     stamp: str = ""
+    source: int = 0
 
 
 def is_stored(of: TensorProto) -> bool:
@@ -58,14 +63,15 @@ def place(of: TensorProto) -> DataPlace:
     try:
         offset = int(entries.get("offset") or 0)
         length = int(entries["length"]) if "length" in entries else None
+        source = int(entries.get(SOURCE) or 0)
         stamp, _, ranges = entries.get(FIELDS, "").partition(" ")
         fields = [(int(start), int(end)) for start, _, end in (text.partition("-") for text in ranges.split())]
     except ValueError:
         offset = -1
         length = None
     if offset < 0 or (length is not None and length < 0):
-        raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is no number of bytes")
-    return DataPlace(entries.get("location", ""), offset, length, tuple(fields), stamp)
+        raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is not a number")
+    return DataPlace(entries.get("location", ""), offset, length, tuple(fields), stamp, source)
 
 
 def mark(of: TensorProto, location: str, stamp: str, fields: Sequence[Range], raw: Range | None) -> None:
@@ -80,6 +86,31 @@ def embed(of: TensorProto) -> None:
     length = nbytes(of) if found.length is None else found.length
     refer(of, found.location, (found.offset, found.offset + length))
     of.external_data.add(key=FIELDS, value="")
+
+
+def retype(of: TensorProto, target: int) -> bool:
+    """Let a stored tensor have another type once it is read; False where its bytes lie in no form that allows it."""
+    found = place(of)
+    if found.location in _lent or found.source or (found.fields and not found.offset):
+        return False
+    length = nbytes(of) if found.length is None else found.length
+    outside = not is_embedded(of)
+    source, of.data_type = of.data_type, target
+    refer(of, found.location, (found.offset, found.offset + length))
+    of.external_data.add(key=FIELDS, value=f"{found.stamp} ")
+    of.external_data.add(key=SOURCE, value=str(source))
+    if outside:
+        of.external_data.add(key=OUTSIDE, value="1")
+    return True
+
+
+OUTSIDE = "opshift.outside"
+"""The key that says that such a tensor was external data, and is to be so again."""
+
+
+def was_outside(of: TensorProto) -> bool:
+    """Whether a tensor of another type was external data."""
+    return is_stored(of) and any(entry.key == OUTSIDE for entry in of.external_data)
 
 
 def refer(of: TensorProto, location: str, raw: Range | None) -> None:
@@ -98,7 +129,7 @@ def path(folder: str | os.PathLike[str], location: str) -> str:
     for part in parts_of(location):
         found = os.path.join(found, part)
         if os.path.islink(found) or _is_junction(found):
-            raise InvalidModel(f"external data {location!r} lie behind a symbolic link")
+            raise InvalidModel(f"external data {location!r} is a symbolic link, which opshift does not follow")
     return reachable(found)
 
 
@@ -114,7 +145,7 @@ def parts_of(location: str, flavour: ModuleType = os.path) -> list[str]:
     # there, a path that begins with a drive or a separator leads elsewhere, and a colon to another stream of a file
     outside = flavour.isabs(location) or (windows and (":" in location or location[:1] in ("/", "\\")))
     if not location or "\0" in location or outside or ".." in location.replace("\\", "/").split("/"):
-        raise InvalidModel(f"external data {location!r} lie outside the model's folder")
+        raise InvalidModel(f"external data {location!r} is outside the model's folder")
     return [str(part) for part in flavour.normpath(location).split(flavour.sep)]
 
 
@@ -175,7 +206,9 @@ def misfit(found: DataPlace, status: os.stat_result) -> str:
         return f"{found.location}: the file changed while it was read"
     if found.offset + (found.length or 0) > status.st_size:
         end = found.offset + (found.length or 0)
-        return f"external data {found.location!r} end at {status.st_size}; a tensor lies at {found.offset} to {end}"
+        return (
+            f"external data {found.location!r} has {status.st_size} bytes; a tensor needs bytes {found.offset} to {end}"
+        )
     return ""
 
 
@@ -220,7 +253,7 @@ def loaded(of: TensorProto, folder: str | None) -> TensorProto:
     found = place(of)
     read = _lent.get(found.location)
     if read is None and folder is None:
-        raise InvalidModel(f"tensor {of.name!r}: nobody knows where {found.location!r} lies")
+        raise InvalidModel(f"tensor {of.name!r}: the folder of {found.location!r} is unknown, as the model has no path")
     made = TensorProto()
     made.CopyFrom(of)
     del made.external_data[:]
@@ -234,13 +267,14 @@ def loaded(of: TensorProto, folder: str | None) -> TensorProto:
             made.MergeFromString(b"".join(_read(file, start, end - start) for start, end in found.fields))
         else:
             length = nbytes(of) if found.length is None else found.length
-            made.raw_data = _read(file, found.offset, length)
+            data = _read(file, found.offset, length)
+            made.raw_data = recoded(data, found.source, of.data_type) if found.source else data
     return made
 
 
 def _read(file: BinaryIO, offset: int, length: int) -> bytes:
     """Bytes of a file; never more memory than the file has bytes, whatever the length claims."""
     if offset + length > os.fstat(file.fileno()).st_size:
-        raise InvalidModel("external data end before the tensor does")
+        raise InvalidModel("external data is too short for the tensor")
     file.seek(offset)
     return file.read(length)

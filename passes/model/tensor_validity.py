@@ -36,22 +36,22 @@ def fault(tensor: TensorProto) -> str:
         return f"has a negative dimension: {list(tensor.dims)}"
     count = _count(tensor)
     if count >= UNCOUNTED:
-        return f"has more elements than can be counted: {list(tensor.dims)}"
+        return f"has too many elements: {list(tensor.dims)}"
     unknown = "" if kind in _KNOWN_TYPES else f"is of the unknown element type {kind}"
     if not count:
         return f"has no elements, but holds data in {held[0]}" if held else unknown
     if len(held) != 1:
-        return f"holds data in {' and '.join(held) or 'no field'}; in one they could be"
+        return f"holds data in {' and '.join(held) or 'no field'}; it must be in one field"
     if held == ["raw_data"]:
         needed, there = (0 if unknown else tensor_data.nbytes(tensor)), sizes["raw_data"]
         if kind == _TENSOR.STRING:
-            return "holds strings as raw data, which cannot be"
+            return "holds strings as raw_data, which is not allowed"
         return f"has {there} bytes of data; its shape and type need {needed}" if there < needed else ""
     if unknown:
         return unknown
     field = _STORED.get(kind, "int32_data")
     if held != [field]:
-        return f"holds data in {held[0]}; for its type they belong in {field}"
+        return f"holds data in {held[0]}; its type needs {field}"
     packed = {2: 16, 4: 8}.get(tensor_data.bits(kind), 1)
     needed = 2 * count if kind in _PAIRS else -(-count // packed)
     there = sizes[field]
@@ -60,9 +60,9 @@ def fault(tensor: TensorProto) -> str:
 
 def _stored_fault(tensor: TensorProto, held: list[str]) -> str:
     if held:
-        return f"is stored externally, but holds data in {held[0]}"
+        return f"is external, but holds data in {held[0]}"
     if not any(entry.key == "location" and entry.value for entry in tensor.external_data):
-        return "is stored externally, but nothing says where"
+        return "is external, but has no location"
     if tensor_data.is_embedded(tensor):
         there, needed = tensor_data.place(tensor).length, tensor_data.nbytes(tensor)
         if there is not None and there < needed and tensor.data_type != _TENSOR.STRING:
@@ -83,15 +83,15 @@ def _count(tensor: TensorProto) -> int:
 def sparse_fault(sparse: SparseTensorProto) -> str:
     values, indices, dims = sparse.values, sparse.indices, list(sparse.dims)
     if len(values.dims) != 1:
-        return f"has values of rank {len(values.dims)}; 1 could be"
+        return f"has values of rank {len(values.dims)}; it must be 1"
     if not dims or min(dims) <= 0:
-        return f"has the dimensions {dims}; one or more positive ones could be"
+        return f"has the dimensions {dims}; it needs one or more positive ones"
     if not sparse.HasField("indices"):
         return "has values, but no indices" if values.dims[0] else ""
     if indices.data_type != _TENSOR.INT64:
         return "has indices that are not int64"
     if len(indices.dims) not in (1, 2):
-        return f"has indices of rank {len(indices.dims)}; 1 or 2 could be"
+        return f"has indices of rank {len(indices.dims)}; it must be 1 or 2"
     if indices.dims[0] != values.dims[0]:
         return f"has {indices.dims[0]} indices for {values.dims[0]} values"
     if len(indices.dims) == 2 and indices.dims[1] != len(dims):

@@ -142,6 +142,11 @@ def tensor_text(elem_type: int) -> str:
     return f"tensor({element_name(elem_type)})"
 
 
+def plain_type(kind: str) -> str:
+    """Write a type without the `tensor()` around its elements: `float`, `seq(float)`."""
+    return re.sub(r"\btensor\((\w+)\)", r"\1", kind)
+
+
 def type_text(kind: TypeProto) -> str | None:
     """A type as the schemas' type constraints spell it, such as `seq(tensor(float))`; None if unknown."""
     which = kind.WhichOneof("value")

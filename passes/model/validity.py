@@ -110,14 +110,14 @@ def check_header(model: ModelProto) -> None:
     """The same for what a model says before its graph."""
     version = model.ir_version
     if not 1 <= version <= _NEWEST_IR:
-        raise fault(f"IR version {version}; 1 to {_NEWEST_IR} are known")
+        raise fault(f"unknown IR version {version}; supported: 1 to {_NEWEST_IR}")
     keys = [entry.key for entry in model.metadata_props]
     if len(set(keys)) < len(keys):
-        raise fault(f"metadata_props hold {_twice(keys)!r} twice; a key stands there once")
+        raise fault(f"metadata_props has {_twice(keys)!r} twice")
     if version >= _IMPORTS_SINCE and not model.opset_import:
-        raise fault("it imports no opset; from IR 3 on it must say at which it is written")
+        raise fault("it imports no opset, which is required from IR version 3 on")
     if version < _IMPORTS_SINCE and model.opset_import:
-        raise fault(f"it imports an opset; IR {version} has no imports and means opset 1")
+        raise fault(f"it imports an opset, which IR version {version} does not allow")
 
 
 def check_functions(model: ModelProto) -> None:
@@ -128,7 +128,7 @@ def check_functions(model: ModelProto) -> None:
     for function in model.functions:
         key = function.domain, function.name, function.overload
         if key in seen:
-            raise fault(f"function {function.name!r} of domain {function.domain!r} stands there twice")
+            raise fault(f"function {function.name!r} of domain {function.domain!r} is defined twice")
         seen.add(key)
     for function in model.functions:
         where = f"function {function.name}"
@@ -173,7 +173,7 @@ class ValidityWalk:
         self._nodes(graph.node, own, outer)
         for value in graph.output:
             if value.name not in own:
-                self._fail(f"nothing makes {value.name!r}, an output of graph {graph.name!r}; a node of it must")
+                self._fail(f"no node computes {value.name!r}, an output of graph {graph.name!r}")
 
     def frame(self, graph: GraphProto, *, main: bool) -> set[str]:
         """The same for all of a graph but its nodes; the names of its inputs and initializers."""
@@ -215,9 +215,9 @@ class ValidityWalk:
     def call(self, node: NodeProto) -> None:
         """Raise `InvalidModel` for what is wrong with a node, whatever its values are called; graphs stay shut."""
         if not node.op_type:
-            self._fail("it names no operator", node)
+            self._fail("a node has no op_type", node)
         if not node.input and not node.output:
-            self._fail("it has neither inputs nor outputs", node)
+            self._fail("a node has neither inputs nor outputs", node)
         domain = default_domain(node.domain)
         opset = self._opsets.get(domain)
         if opset is None:
@@ -225,7 +225,7 @@ class ValidityWalk:
         if node.attribute:
             names = [attribute.name for attribute in node.attribute]
             if len(set(names)) < len(names):
-                self._fail(f"attribute {_twice(names)!r} stands there twice", node)
+                self._fail(f"attribute {_twice(names)!r} is given twice", node)
             for attribute in node.attribute:
                 self._attribute(attribute, node)
         schema = schemas.schema(domain, node.op_type, opset)
@@ -253,14 +253,14 @@ class ValidityWalk:
                 continue
             for index, (name, formal) in enumerate(zip(names, formals, strict=False)):
                 if not name and formal.option == "Single":
-                    self._fail(f"{role} {index} ({formal.name}) is left out, but is not optional", node)
+                    self._fail(f"{role} {index} ({formal.name}) is missing, but required", node)
         for attribute in node.attribute:
             field = _MESSAGES.get(attribute.type)
             if field and not attribute.ref_attr_name and not attribute.HasField(field):
                 self._fail(f"attribute {attribute.name!r} holds no value", node)
             if attribute.name == "num_outputs" and not schema.domain and 0 < attribute.i < len(node.output):
                 why = f"num_outputs={attribute.i} with {len(node.output)} outputs"
-                self._fail(f"{why}, of which ONNX's inference may end the process", node)
+                self._fail(f"{why}, which may crash ONNX's shape inference", node)
 
     def _value(self, value: ValueInfoProto, *, main: bool) -> None:
         if not value.name:
@@ -276,17 +276,17 @@ class ValidityWalk:
             if not name:
                 self._fail("an initializer has no name")
             if name in seen:
-                self._fail(f"initializer {name!r} stands there twice")
+                self._fail(f"initializer {name!r} is defined twice")
             self._tensor(tensor)
             if self.is_early and name not in own:
-                self._fail(f"initializer {name!r} is no input of the graph; below IR 4 it must be")
+                self._fail(f"initializer {name!r} is not an input of the graph, as IR versions below 4 require")
             seen.add(name)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             if not name:
                 self._fail("a sparse initializer has no name")
             if name in seen:
-                self._fail(f"initializer {name!r} stands there twice")
+                self._fail(f"initializer {name!r} is defined twice")
             self._sparse(sparse)
             seen.add(name)
             own.add(name)
@@ -298,7 +298,7 @@ class ValidityWalk:
         for node in nodes:
             for name in node.input:
                 if name and name not in own and not any(name in names for names in outer):
-                    self._fail(f"nothing before it makes {name!r}, which it reads", node)
+                    self._fail(f"it reads {name!r}, which no earlier node computes", node)
             self.call(node)
             for attribute in node.attribute:
                 for graph in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
@@ -306,7 +306,7 @@ class ValidityWalk:
             for name in node.output:
                 if name:
                     if name in own or any(name in names for names in outer):
-                        self._fail(f"it makes {name!r}, which is there already; a value is made once", node)
+                        self._fail(f"it computes {name!r}, which exists already", node)
                     own.add(name)
 
     def _attribute(self, attribute: AttributeProto, node: NodeProto) -> None:
@@ -317,10 +317,10 @@ class ValidityWalk:
             self._fail(f"attribute {name!r} has no type", node)
         held = [_VALUE_FIELDS[field.name] for field, _ in attribute.ListFields() if field.name in _VALUE_FIELDS]
         if len(held) > 1:
-            self._fail(f"attribute {name!r} holds {len(held)} values; one could be", node)
+            self._fail(f"attribute {name!r} holds {len(held)} values; it must hold one", node)
         if held and attribute.HasField("type") and held[0] != attribute.type:
             kinds = AttributeProto.AttributeType.Name
-            self._fail(f"attribute {name!r} is {kinds(attribute.type)} by its type and holds {kinds(held[0])}", node)
+            self._fail(f"attribute {name!r} has type {kinds(attribute.type)}, but holds {kinds(held[0])}", node)
         if attribute.HasField("t"):
             self._tensor(attribute.t, node)
         if attribute.HasField("sparse_tensor"):
@@ -347,7 +347,7 @@ class ValidityWalk:
         held = list(names)
         found = set(held)
         if len(found) < len(held):
-            self._fail(f"{_twice(held)!r} stands twice among the {role}")
+            self._fail(f"{_twice(held)!r} is twice among the {role}")
         return found
 
     def _fail(self, why: str, node: NodeProto | None = None) -> NoReturn:

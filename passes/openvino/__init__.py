@@ -1,1 +1,1 @@
-"""OpenVINO IR networks as ONNX graphs: one function, or one line of a table, for each operator."""
+"""Convert OpenVINO IR networks to ONNX graphs: one function, or one line of a table, for each operator."""

@@ -38,7 +38,7 @@ def largest_of_segments(of: Layer) -> Made:
     """Data, the segment of each row, how many there are; all begin at the lowest number, which NaN and -inf leave."""
     b, kind, fill = of.build, of.elem_type(), of.choice("fill_mode", ("zero", "lowest"))
     if kind == T.INT64 and fill == "lowest":
-        raise Unmapped("the lowest int64, which OpenVINO has in 32 bits; fill_mode=zero could be expressed")
+        raise Unmapped("fill_mode=lowest for int64, which OpenVINO computes in 32 bits", supported="fill_mode=zero")
     wide = T.FLOAT if kind in (T.FLOAT16, T.BFLOAT16) else kind
     lowest = b.constant(_lowest(wide), wide)
     x, segment = of.cast(of.input(0), wide), of.vector(1)
@@ -59,7 +59,7 @@ def _lowest(kind: int) -> float | int:
     info = {T.FLOAT: np.finfo(np.float32), T.DOUBLE: np.finfo(np.float64), T.INT32: np.iinfo(np.int32),
             T.INT64: np.iinfo(np.int64)}.get(kind)  # type: ignore[call-overload]  # fmt: skip
     if info is None:
-        raise Unmapped("the largest of small or unsigned integers; of floats, int32 and int64 it could be expressed")
+        raise Unmapped("the largest of small or unsigned integers", supported="floats, int32 and int64")
     return info.min  # type: ignore[no-any-return]
 
 

@@ -49,7 +49,7 @@ def shuffle_channels(of: Layer) -> Made:
     axis, groups = of.normal(of.integer("axis", 1), len(dims)), of.integer("group", 1)
     channels = dims[axis]
     if groups < 1 or (isinstance(channels, int) and channels % groups):
-        raise Unmapped(f"{channels} channels in {groups} groups")
+        raise Unmapped(f"{channels} channels do not divide into {groups} groups")
     parted = [*dims[:axis], groups, sizes.over(of, channels, groups), *dims[axis + 1 :]]
     order = list(range(len(dims) + 1))
     order[axis], order[axis + 1] = axis + 1, axis
@@ -65,7 +65,7 @@ def space_to_batch(of: Layer) -> Made:
     padded = [sizes.plus(of, sizes.plus(of, a, d), b) for a, d, b in zip(begin[1:], rest, end[1:], strict=True)]
     for size, block in zip(padded, blocks, strict=True):
         if isinstance(size, int) and isinstance(block, int) and (block < 1 or size % block):
-            raise Unmapped(f"{size} elements in blocks of {block}")
+            raise Unmapped(f"{size} elements do not divide into blocks of {block}")
     data = of.build.Pad(of.input(0), sizes.vector(of, [*begin, *end]))
     fewer = [sizes.over(of, size, block) for size, block in zip(padded, blocks, strict=True)]
     parted = sizes.reshaped(of, data, [batch, *(n for pair in zip(fewer, blocks, strict=True) for n in pair)])
@@ -86,13 +86,11 @@ def _check_leaks(of: Layer, blocks: Sequence[Size], begin: Sequence[Size], rest:
             unknown = True
         elif (filled := sizes.plus(of, size, before)) < block:  # type: ignore[operator]
             raise Unmapped(
-                f"a block of {block} of which data and begin fill {filled}, into the rest of which OpenVINO lets other "
-                "data leak; whole ones could be expressed"
+                f"data and begin fill {filled} of a block of {block}, and OpenVINO leaves other data in the rest",
+                supported="whole ones",
             )
     if unknown:
-        of.close(
-            "where data and begin do not fill a block, OpenVINO lets other data leak into the rest, which is 0 here"
-        )
+        of.close("fills incomplete blocks with 0, where OpenVINO leaves other data")
 
 
 @layer("BatchToSpace")
@@ -102,7 +100,7 @@ def batch_to_space(of: Layer) -> Made:
     (_, *blocks), begin, end = (sizes.elements(of, index, of.rank()) for index in (1, 2, 3))
     for block in blocks:
         if isinstance(batch, int) and isinstance(block, int) and (block < 1 or batch % block):
-            raise Unmapped(f"a batch of {batch} in blocks of {blocks}")
+            raise Unmapped(f"a batch of {batch} does not divide into blocks of {blocks}")
         batch = sizes.over(of, batch, block)
     parted = sizes.reshaped(of, of.input(0), [*blocks, batch, *rest])
     count = len(rest)
@@ -123,7 +121,7 @@ def columns_to_image(of: Layer) -> Made:
     columns = of.input(0) if rank == 3 else b.Unsqueeze(of.input(0), [0])
     held = {name: of.ints(name, [1, 1]) for name in ("dilations", "strides")}
     found = b.Col2Im(columns, of.vector(1), of.vector(2), pads=pads, **held)
-    of.close("the order of its sums is left open")
+    of.close("sums in another order")
     return str(found if rank == 3 else b.Squeeze(found, [0]))
 
 
@@ -133,7 +131,7 @@ def patches(of: Layer) -> Made:
     b, dims = of.build, sizes.dims(of)
     sides = [dim for dim in dims[2:] if isinstance(dim, int)]
     if len(sides) < 2:
-        raise Unmapped("the sides of the image are not known; known ones could be expressed")
+        raise Unmapped("the size of the image is unknown", fix="--fix-shape")
     held = zip(sides, of.ints("sizes"), of.ints("strides"), of.ints("rates"), strict=True)
     auto = of.choice("auto_pad", ("valid", "same_upper", "same_lower"))
     value, counts, kernel = of.input(0), [], of.ints("sizes")
@@ -148,7 +146,7 @@ def patches(of: Layer) -> Made:
         value = b.Gather(value, [k * stride + n * rate for k in range(made) for n in range(count)], axis=axis)
         counts.append(made)
     if 0 in counts:
-        raise Unmapped("a patch that is larger than the image; smaller ones could be expressed")
+        raise Unmapped("a patch is larger than the image", supported="smaller patches")
     value = sizes.reshaped(of, value, [dims[0], dims[1], counts[0], kernel[0], counts[1], kernel[1]])
     value = b.Transpose(value, perm=[0, 3, 5, 1, 2, 4])
     return sizes.reshaped(of, value, [dims[0], sizes.times(of, dims[1], kernel[0] * kernel[1]), *counts])

@@ -14,7 +14,7 @@ T = TensorProto
 def colored(of: Layer) -> Made:
     """Planes one below the other, or each as an input; NV12 has both differences in one."""
     if of.elem_type() not in FLOATS | {T.UINT8}:
-        raise Unmapped("pixels that are neither floats nor bytes")
+        raise Unmapped("the pixels are neither float nor uint8")
     b = of.build
     bright, blue, red = (
         b.Sub(plane, _number(of, zero)) for plane, zero in zip(_planes(of), (16, 128, 128), strict=True)
@@ -26,7 +26,7 @@ def colored(of: Layer) -> Made:
         "B": b.Add(bright, b.Mul(blue, _number(of, 2.018))),
     }
     color = b.Clip(b.Concat(*(made[letter] for letter in of.type[-3:]), axis=3), _number(of, 0), _number(of, 255))
-    of.close("a sum may be rounded otherwise")
+    of.close("may round otherwise")
     if of.elem_type() == T.UINT8:
         color = b.Round(color)
     return of.cast(color, of.elem_type())

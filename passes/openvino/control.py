@@ -102,7 +102,7 @@ def _sorted(of: Layer, body: Body) -> _Rounds:
             _check_whole(port)
             parts.stacked.append(port)
         elif port.inner not in back.values():
-            raise Unmapped("an output is what the last round made, and no round reads it; what is carried is expressed")
+            raise Unmapped("an output of the last iteration is not carried to the next one", supported="carried values")
     return parts
 
 
@@ -111,7 +111,10 @@ def _check_whole(port: Mapped) -> None:
     size = _number(port.attributes, "part_size", "1")
     held = _number(port.attributes, "start", "0"), _number(port.attributes, "end", "-1"), _step(port)
     if size != 1 or held not in ((0, -1, 1), (-1, 0, -1)):
-        raise Unmapped(f"parts of {size}, {held[0]} to {held[1]} by {held[2]}; single ones of all could be expressed")
+        raise Unmapped(
+            f"slices of {size}, from {held[0]} to {held[1]} in steps of {held[2]}",
+            supported="slices of size 1 over all",
+        )
 
 
 def _step(port: Mapped) -> int:
@@ -122,14 +125,14 @@ def _number(attributes: Mapping[str, str], name: str, default: str) -> int:
     try:
         return int(attributes.get(name, default))
     except ValueError:
-        raise Unmapped(f"{name}={attributes[name]!r} is no number") from None
+        raise Unmapped(f"{name}={attributes[name]!r} is not a number") from None
 
 
 def _rounds(of: Layer, parts: _Rounds) -> tuple[str | None, str | None]:
     """How many rounds, and whether there is a first one. A count of -1 is none."""
     if of.type == "TensorIterator":
         if not parts.sliced:
-            raise Unmapped("no input is cut into parts, which would tell how many rounds there are")
+            raise Unmapped("no input is sliced, so the number of iterations is unknown")
         port = parts.sliced[0]
         axis = _number(port.attributes, "axis", "0")
         size = of.build.Gather(of.build.Shape(_outer(of, port)), of.build.constant(axis, T.INT64))
@@ -159,7 +162,7 @@ def _outputs(of: Layer, body: Body, parts: _Rounds, made: list[str]) -> list[str
         entry = next(p for p in of.entry.outputs if p.id == port.port)
         rank = len(entry.dims)
         if not rank:
-            raise Unmapped("the rank of a joined output is not known")
+            raise Unmapped("the rank of a concatenated output is unknown")
         axis %= rank
         name = of.permuted(name, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
         if _step(port) < 0:
@@ -167,7 +170,7 @@ def _outputs(of: Layer, body: Body, parts: _Rounds, made: list[str]) -> list[str
         found[port.port] = name
     missing = [port.id for port in of.entry.outputs if port.id not in found]
     if missing:
-        raise Unmapped(f"nothing leads to port {missing[0]}")
+        raise Unmapped(f"port {missing[0]} has no input")
     return [found[port.id] for port in of.entry.outputs]
 
 

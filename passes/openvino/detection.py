@@ -34,14 +34,14 @@ class _Detection:
         self.size = [of.integer("input_width", 1), of.integer("input_height", 1)]
         self.top, self.keep = of.integer("top_k", -1), of.ints("keep_top_k")[0]
         if self.top == 0 or self.top < -1 or self.keep == 0 or self.keep < -1:
-            raise Unmapped(f"top_k={self.top}, keep_top_k={self.keep}; -1 or 1 and more could be expressed")
+            raise Unmapped(f"top_k={self.top}, keep_top_k={self.keep}", supported="-1 or 1 and more")
         if self.decreased and self.background:
-            raise Unmapped(f"decrease_label_id with background_label_id={self.background}; 0 could be expressed")
+            raise Unmapped(f"decrease_label_id with background_label_id={self.background}", supported="0")
         shape = sizes.dims(of, 1)
         self.batch = shape[0]
         self.priors = sizes.over(of, sizes.dims(of, 2)[2], 4 if self.whole else 5)
         self.classes = sizes.over(of, shape[1], self.priors)
-        of.close("an exponential or a sum may be rounded otherwise")
+        of.close("may round otherwise")
 
     def rows(self) -> str:
         of, b = self.of, self.build
@@ -186,7 +186,7 @@ class _Detection:
         of, b = self.of, self.build
         limit = of.number("nms_threshold")
         if limit < 0:
-            raise Unmapped(f"nms_threshold={limit}; 0 or more could be expressed")
+            raise Unmapped(f"nms_threshold={limit}", supported="0 or more")
         low, high = (b.Slice(boxes, [k], [k + 2], [3]) for k in (0, 2))
         ordered = b.Concat(low, b.Max(low, high), axis=3)  # a box that is turned around overlaps nothing
         flat = [sizes.times(of, self.batch, self.classes), 1] if self.by_class else [self.batch, self.classes]

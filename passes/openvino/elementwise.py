@@ -184,7 +184,7 @@ def clamp(of: Layer) -> Made:
     low, high = of.number("min"), of.number("max")
     kind = of.elem_type()
     if math.isnan(low) or math.isnan(high) or low > high:
-        raise Unmapped(f"min={low}, max={high}; min <= max could be expressed")
+        raise Unmapped(f"min={low}, max={high}", supported="min <= max")
     if kind in FLOATS:
         return str(of.build.Clip(of.input(0), of.like(low), of.like(high)))
     least, most = _range(kind)
@@ -197,7 +197,7 @@ def clamp(of: Layer) -> Made:
 
 def _range(kind: int) -> tuple[int, int]:
     if kind not in SIGNED | UNSIGNED:
-        raise Unmapped("numbers could be expressed")
+        raise Unmapped("the elements are not numbers")
     width = {T.INT8: 8, T.UINT8: 8, T.INT16: 16, T.UINT16: 16, T.INT32: 32, T.UINT32: 32}.get(kind, 64)  # type: ignore[call-overload]
     return (0, 2**width - 1) if kind in UNSIGNED else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
 
@@ -214,7 +214,7 @@ def selu(of: Layer) -> Made:
         return str(of.build.Selu(of.input(0), alpha=alpha, gamma=scale))
     x = of.input(0)
     negative = of.build.Mul(of.input(1), of.build.Sub(of.build.Exp(x), of.like(1)))
-    of.close("exp(x) - 1 is rounded")
+    of.close("rounds exp(x) - 1")
     return str(of.build.Mul(of.input(2), of.build.Where(of.build.Greater(x, of.like(0)), x, negative)))
 
 
@@ -229,14 +229,14 @@ def inverse_of_erf(of: Layer) -> Made:
     """Giles's two polynomials of -log(1 - x^2), of 32 bits; infinite at the ends."""
     b, kind = of.build, of.elem_type()
     if kind not in (T.FLOAT, T.FLOAT16, T.BFLOAT16):
-        raise Unmapped("other numbers than floats of 32 and 16 bits, which could be expressed")
+        raise Unmapped("other numbers than float32 and float16")
     x, one = of.cast(of.input(0), T.FLOAT), b.constant(1.0, T.FLOAT)
     w = b.Neg(b.Log(b.Mul(b.Sub(one, x), b.Add(one, x))))
     near = _polynomial(b, INNER, b.Sub(w, b.constant(2.5, T.FLOAT)))
     far = _polynomial(b, OUTER, b.Sub(b.Sqrt(w), b.constant(3.0, T.FLOAT)))
     found = b.Mul(b.Where(b.Less(w, b.constant(5.0, T.FLOAT)), near, far), x)
     ends = b.Equal(b.Abs(x), one)
-    of.close("polynomials of 32 bits; near 0 and 1 OpenVINO is up to 0.5 % off")
+    of.close("float32 polynomials; near 0 and 1 OpenVINO is up to 0.5 % off")
     return of.cast(b.Where(ends, b.Mul(x, b.constant(math.inf, T.FLOAT)), found), kind)
 
 
@@ -252,11 +252,11 @@ def prelu(of: Layer) -> Made:
     """A vector of slopes that has a number for each channel belongs to axis 1, whatever the last axis is."""
     slopes, dims = of.dims(1), of.dims()
     if slopes is None:
-        raise Unmapped("the rank of the slopes is not known")
+        raise Unmapped("the rank of the slopes is unknown")
     if len(slopes) != 1 or slopes == [1]:
         return str(of.build.PRelu(of.input(0), of.input(1)))
     if dims is None or len(dims) < 2 or dims[1] < 0 or slopes[0] < 0:
-        raise Unmapped("slopes in a vector, and the number of channels is not known; a known number could be expressed")
+        raise Unmapped("a vector of slopes, and the number of channels is unknown", fix="--fix-shape")
     if dims[1] != slopes[0] or len(dims) == 2:
         return str(of.build.PRelu(of.input(0), of.input(1)))
     return str(of.build.PRelu(of.input(0), of.reshaped(1, [slopes[0], *[1] * (len(dims) - 2)])))
@@ -316,7 +316,7 @@ def fake_quantize(of: Layer) -> Made:
     part = b.Div(b.Sub(x, low), b.Sub(high, low))
     stepped = b.Div(b.Round(b.Mul(part, steps)), steps)
     inside = b.Add(b.Mul(stepped, b.Sub(out_high, out_low)), out_low)
-    of.close("the order of its multiplications is left open")
+    of.close("multiplies in another order")
     above = b.Where(b.Greater(x, most), out_high, inside)
     return str(b.Where(b.LessOrEqual(x, least), out_low, above))
 

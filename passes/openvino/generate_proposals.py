@@ -18,7 +18,7 @@ FURTHEST = log(1000 / 16)  # how much larger than its anchor a box becomes
 def generated(of: Layer) -> Made:
     """Sizes of images, anchors at each place, and how far boxes and scores of each are from them."""
     if of.number("nms_eta", 1.0) != 1:
-        raise Unmapped(f"nms_eta={of.number('nms_eta')}; 1 could be expressed")
+        raise Unmapped(f"nms_eta={of.number('nms_eta')}", supported="1")
     b, kind = of.build, of.elem_type(3)
     batch, count, height, width = sizes.dims(of, 3)
     total = sizes.times(of, height, width, count)
@@ -30,7 +30,7 @@ def generated(of: Layer) -> Made:
     boxes = b.GatherElements(boxes, b.Expand(b.Unsqueeze(order, [2]), b.constant([1, 1, 4], T.INT64)), axis=1)
     limit, offset = of.number("nms_threshold"), _offset(of)
     if not 0 <= limit <= 1:
-        raise Unmapped(f"nms_threshold={limit}; from 0 to 1 could be expressed")
+        raise Unmapped(f"nms_threshold={limit}", supported="from 0 to 1")
     fits = b.GatherElements(fits, order, axis=1)
     if offset:  # boxes less than a pixel apart do not meet, and would if all were a pixel wider
         alive = b.Cast(fits, to=T.FLOAT)
@@ -44,7 +44,7 @@ def generated(of: Layer) -> Made:
         at = b.Gather(found, [0, 2], axis=1)
     images = b.Reshape(b.Range(0, b.Squeeze(sizes.one(of, batch), [0]), 1), [1, -1])
     counts = b.ReduceSum(b.Cast(b.Equal(b.Slice(at, [0], [1], [1]), images), to=T.INT64), [0], keepdims=0)
-    of.close("an exponential may be rounded otherwise, and which of equal scores comes first is left open")
+    of.close("Exp may round otherwise; equal scores may come in another order")
     number = of.element_type("roi_num_type", "i64")
     return [of.cast(b.GatherND(boxes, at), kind), of.cast(b.GatherND(scores, at), kind), of.cast(counts, number)]
 

@@ -28,7 +28,7 @@ IDLE: dict[str, dict[str, str]] = {
     "LSTMCell": _NUMBERS,
     "LSTMSequence": _NUMBERS,
     "MVN": {"eps": "normalize_variance=false", "eps_mode": "normalize_variance=false"},
-    "MaxPool": dict.fromkeys(("axis", "index_element_type"), "the places, which nobody reads"),
+    "MaxPool": dict.fromkeys(("axis", "index_element_type"), "the indices, which are unused"),
     "RegionYolo": {
         "anchors": "boxes are computed behind it",
         "num": "do_softmax=false, where mask tells",

@@ -20,7 +20,7 @@ def gather(of: Layer) -> Made:
     """Before version 8 no index is negative."""
     held, batch = of.constant(1), of.integer("batch_dims", 0)
     if of.version < 8 and held is not None and min(held, default=0) < 0:
-        raise Unmapped("a negative index, which this version leaves undefined")
+        raise Unmapped("a negative index, which this version does not define")
     b, places, axis = of.build, _places(of, 1), of.constant(2)
     if axis is not None and not batch:
         return str(b.Gather(of.input(0), places, axis=axis[0]))
@@ -58,7 +58,7 @@ def gather_elements(of: Layer) -> Made:
 def gather_nd(of: Layer) -> Made:
     batch = of.integer("batch_dims", 0)
     if of.version < 8 and batch > 1:
-        raise Unmapped(f"batch_dims={batch}, which version {of.version} merges; 0 or 1 could be expressed")
+        raise Unmapped(f"batch_dims={batch} in version {of.version}", supported="0 or 1")
     return str(of.build.GatherND(of.input(0), of.int64(1), batch_dims=batch))
 
 
@@ -66,7 +66,7 @@ def gather_nd(of: Layer) -> Made:
 def scatter_elements(of: Layer) -> Made:
     reduction = _reduction(of, {"none": "none", "sum": "add", "prod": "mul", "min": "min", "max": "max"})
     if reduction != "none" and not of.flag("use_init_val", True):
-        raise Unmapped("use_init_val=false; true could be expressed")
+        raise Unmapped("use_init_val=false", supported="true")
     data, updates, combined = of.input(0), of.input(2), _unless_none(reduction)
     if (axis := of.constant(3)) is not None:
         return str(of.build.ScatterElements(data, _places(of, 1), updates, axis=axis[0], reduction=combined))
@@ -92,7 +92,7 @@ def scatter_nd(of: Layer) -> Made:
     reduction, updates = _reduction(of, known), of.input(2)
     if of.text("reduction", "none") == "sub":
         if of.elem_type(2) in UNSIGNED:
-            raise Unmapped("reduction=sub of unsigned numbers; signed ones could be expressed")
+            raise Unmapped("reduction=sub of unsigned integers", supported="signed integers")
         updates = of.build.Neg(updates)
     return str(of.build.ScatterND(of.input(0), of.int64(1), updates, reduction=_unless_none(reduction)))
 
@@ -247,7 +247,7 @@ def _check_place(of: Layer, axis: int, begin: list[int] | None, place: int, mask
     size = (of.dims() or [-1] * (axis + 1))[axis]
     index = 0 if mask[place] else None if begin is None else begin[place]
     if size >= 0 and index is not None and not -size <= index < size:
-        raise Unmapped(f"element {index} of an axis of {size}")
+        raise Unmapped(f"index {index} is out of range for an axis of {size}")
 
 
 def _behind(of: Layer, first: str, begin: list[int] | None, place: int, mask: list[int]) -> str:
@@ -266,7 +266,7 @@ def range_(of: Layer) -> Made:
     to = of.element_type("output_type") if of.version >= 4 else of.elem_type()
     kinds = {of.elem_type(index) for index in range(3)}
     if to in SIGNED and not kinds <= SIGNED:
-        raise Unmapped("numbers with fractions as integers; numbers of the type of the result could be expressed")
+        raise Unmapped("float bounds for an integer result", supported="bounds of the type of the result")
     scalars = [of.build.Squeeze(of.input(index)) if of.dims(index) else of.input(index) for index in range(3)]
     return str(of.build.Range(*(of.cast(scalar, to) for scalar in scalars)))
 
@@ -340,7 +340,7 @@ def random_uniform(of: Layer) -> Made:
     zeros = b.ConstantOfShape(of.vector(0))
     drawn = b.RandomUniformLike(zeros, dtype=wide, low=0.0, high=1.0)
     found = b.Add(low, b.Mul(drawn, b.Sub(high, low)))
-    of.close("other numbers of the same probability are drawn")
+    of.close("draws other random numbers from the same distribution")
     return of.cast(found if to == wide or to in FLOATS else b.Floor(found), to)
 
 
@@ -357,7 +357,7 @@ def multinomial(of: Layer) -> Made:
         logarithms = b.Expand(logarithms, b.Concat([1], count, [1], axis=0))
     drawn = b.RandomUniformLike(logarithms, dtype=T.FLOAT, low=1e-30, high=1.0)
     noisy = b.Sub(logarithms, b.Log(b.Neg(b.Log(drawn))))
-    of.close("other numbers of the same probability are drawn")
+    of.close("draws other random numbers from the same distribution")
     if again:
         return of.cast(b.ArgMax(noisy, axis=2, keepdims=0), to)
     _, places = b.emit("TopK", [noisy, count], {"axis": 1}, outputs=2)
@@ -379,7 +379,7 @@ def searched(of: Layer) -> Made:
 
 def _count(of: Layer, bounds: str, values: str, rank: int, *, strictly: bool) -> str:
     if of.elem_type(0) != of.elem_type(1):
-        raise Unmapped("numbers of two types; those of one could be expressed")
+        raise Unmapped("bounds of two types", supported="one type")
     b, column = of.build, of.build.Unsqueeze(values, [-1])
     below = b.Cast(b.emit("Less" if strictly else "LessOrEqual", [bounds, column]), to=T.INT64)
     return str(b.Cast(b.ReduceSum(below, [rank], keepdims=0), to=of.element_type("output_type", "i64")))

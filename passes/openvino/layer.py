@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opshift.passes.errors import reason
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import GraphProto, TensorProto
 from opshift.passes.openvino.idle import IDLE
@@ -40,7 +41,10 @@ Nest = Callable[[Body, dict[str, str]], Nested]
 
 
 class Unmapped(Exception):
-    """A layer has no counterpart; the text says what was found, and what could be expressed."""
+    """Raised for a layer that ONNX cannot express: what it has, and what is supported."""
+
+    def __init__(self, found: str, supported: str = "", fix: str = ""):
+        super().__init__(reason(found, supported, fix))
 
 
 def layer(*types: str) -> Callable[[Mapping], Mapping]:
@@ -99,13 +103,13 @@ class Layer:
         idle = IDLE.get(self.type, {}).keys() | self.read
         for name, value in self.entry.attributes.items():
             if name not in idle:
-                raise Unmapped(f"{name}={value}, which means nothing to what could be expressed")
+                raise Unmapped(f"{name}={value}, which ONNX has no attribute for")
 
     def choice(self, name: str, allowed: Sequence[str], default: str | None = None) -> str:
-        """An attribute that has to be one of the texts that can be expressed."""
+        """Read an attribute that must be one of these texts."""
         found = self.text(name, default)
         if found not in allowed:
-            raise Unmapped(f"{name}={found}; {' or '.join(allowed)} could be expressed")
+            raise Unmapped(f"{name}={found}", supported=f"{' or '.join(allowed)}")
         return found
 
     def flag(self, name: str, default: bool | None = None) -> bool:
@@ -127,14 +131,14 @@ class Layer:
         try:
             return [int(part) for part in text.split(",") if part.strip()]
         except ValueError:
-            raise Unmapped(f"{name}={text!r} is no list of integers") from None
+            raise Unmapped(f"{name}={text!r} is not a list of integers") from None
 
     def numbers(self, name: str) -> list[float]:
         text = self.exact_text(name)
         try:
             return [float(part) for part in text.split(",") if part.strip()]
         except ValueError:
-            raise Unmapped(f"{name}={text!r} is no list of numbers") from None
+            raise Unmapped(f"{name}={text!r} is not a list of numbers") from None
 
     def _parsed(self, name: str, default: Any, kind: Callable[[str], Any]) -> Any:
         if name not in self.entry.attributes and default is not None:
@@ -143,7 +147,7 @@ class Layer:
         try:
             return kind(text)
         except ValueError:
-            raise Unmapped(f"{name}={text!r} is no number") from None
+            raise Unmapped(f"{name}={text!r} is not a number") from None
 
     def element_type(self, name: str, default: str | None = None) -> int:
         """An attribute that names an element type."""
@@ -157,7 +161,7 @@ class Layer:
 
     def input(self, index: int) -> str:
         if index >= len(self.inputs):
-            raise Unmapped(f"{len(self.inputs)} inputs; more are needed")
+            raise Unmapped(f"it has {len(self.inputs)} inputs, which are too few")
         return self.inputs[index]
 
     def has(self, index: int) -> bool:
@@ -183,14 +187,14 @@ class Layer:
     def rank(self, index: int = 0) -> int:
         found = self.dims(index)
         if found is None:
-            raise Unmapped(f"the rank of input {index} is not known; a known rank could be expressed")
+            raise Unmapped(f"the rank of input {index} is unknown", fix="--fix-shape")
         return len(found)
 
     def static(self, index: int = 0) -> list[int]:
         """Dimensions that are all known."""
         found = self.dims(index)
         if found is None or min(found, default=0) < 0:
-            raise Unmapped(f"the shape of input {index} is not known; a known shape could be expressed")
+            raise Unmapped(f"the shape of input {index} is unknown", fix="--fix-shape")
         return found
 
     def constant(self, index: int) -> list[int] | None:
@@ -206,7 +210,7 @@ class Layer:
     def known(self, index: int) -> list[int]:
         found = self.constant(index)
         if found is None:
-            raise Unmapped(f"input {index} is computed at run time; a constant could be expressed")
+            raise Unmapped(f"input {index} is dynamic", supported="a constant")
         return found
 
     def scalar(self, index: int) -> float | None:
@@ -217,14 +221,12 @@ class Layer:
     def axes(self, index: int, rank: int) -> list[int]:
         """Constant axes, counted from the front."""
         if self.constant(index) is None:
-            raise Unmapped(
-                "an axis that only the run tells, which ONNX takes as a number here; a constant could be expressed"
-            )
+            raise Unmapped("the axis is dynamic, but an attribute in ONNX", supported="a constant axis")
         return [self.normal(axis, rank) for axis in self.known(index)]
 
     def normal(self, axis: int, rank: int) -> int:
         if not -rank <= axis < rank:
-            raise Unmapped(f"axis {axis} of a tensor of rank {rank}")
+            raise Unmapped(f"axis {axis} is out of range for rank {rank}")
         return axis % rank
 
     def is_read(self, output: int) -> bool:
@@ -263,9 +265,9 @@ class Layer:
         """How many elements a vector has."""
         dims = self.dims(index)
         if dims is None or len(dims) > 1 or -1 in dims:
-            raise Unmapped(f"the length of input {index} is not known; a known length could be expressed")
+            raise Unmapped(f"the length of input {index} is unknown", supported="a constant, or a static shape")
         if dims and dims[0] > tensors.SMALL:
-            raise Unmapped(f"{dims[0]} numbers in input {index}, which is more than any tensor has axes")
+            raise Unmapped(f"input {index} has {dims[0]} numbers, more than a tensor can have axes")
         return dims[0] if dims else 1
 
     def reshaped(self, index: int, dims: Sequence[int]) -> str:

@@ -19,7 +19,7 @@ def reshape(of: Layer) -> Made:
     held = of.constant(1)
     literal = not of.flag("special_zero", False) and (held is None or 0 in held)
     if literal and held is not None and -1 in held:
-        raise Unmapped("a shape with 0 and -1; one of them could be expressed")
+        raise Unmapped("the shape has both 0 and -1", supported="one of them")
     if not literal and held is not None and -1 in held:
         return _beside_copies(of, held)
     if not literal and held is None and _may_copy_none(of):
@@ -93,7 +93,7 @@ def squeeze(of: Layer) -> Made:
     if held is not None and dims is not None:
         others = [axis for axis in held if dims[of.normal(axis, len(dims))] not in (1, -1)]
         if others and not skips:
-            raise Unmapped(f"axis {others[0]} has {dims[others[0]]} elements; one could be squeezed")
+            raise Unmapped(f"axis {others[0]} has size {dims[others[0]]}, and only size 1 can be squeezed")
         if skips and any(dims[of.normal(axis, len(dims))] < 0 for axis in held):
             return _without_ones(of)
         ones = [axis for axis in held if axis not in others]
@@ -125,13 +125,13 @@ def split(of: Layer) -> Made:
     """Into equal parts."""
     held, parts = of.constant(1), of.integer("num_splits")
     if not 0 < parts == len(of.entry.outputs):
-        raise Unmapped(f"num_splits={parts} and {len(of.entry.outputs)} outputs")
+        raise Unmapped(f"num_splits={parts}, but {len(of.entry.outputs)} outputs")
     if held is None:
         whole = of.build.Gather(of.build.Shape(of.input(0)), of.vector(1), axis=0)
         return _sliced(of, [of.build.Div(whole, [parts])] * parts)
     axis, dims = held[0], of.dims()
     if dims is not None and dims[of.normal(axis, len(dims))] % parts and dims[of.normal(axis, len(dims))] > 0:
-        raise Unmapped(f"{dims[axis]} elements in {parts} parts; equal parts could be expressed")
+        raise Unmapped(f"{dims[axis]} elements do not divide into {parts} parts", supported="equal parts")
     made = of.build.emit("Split", [of.input(0)], {"axis": axis, "num_outputs": parts}, outputs=parts)
     return [made] if isinstance(made, str) else list(made)
 
@@ -186,7 +186,7 @@ def broadcast(of: Layer) -> Made:
         placed = b.Reshape(data, b.ScatterElements([1] * rank, of.vector(2), b.Shape(data)), allowzero=1)
         return str(b.Expand(placed, of.vector(1)))
     if sorted(axes) != axes or len(axes) != of.rank():
-        raise Unmapped(f"axes_mapping={axes}; an ascending axis for each dimension could be expressed")
+        raise Unmapped(f"axes_mapping={axes}", supported="an ascending axis for each dimension")
     others = [axis for axis in range(rank) if axis not in axes]
     placed = b.Unsqueeze(data, others) if others else data
     return str(b.Expand(placed, of.vector(1)))
@@ -214,7 +214,7 @@ def pad(of: Layer) -> Made:
     mode = of.choice("pad_mode", ("constant", "edge", "reflect", "symmetric"))
     begin, end = of.constant(1), of.constant(2)
     if mode != "constant" and (begin is None or end is None or min([*begin, *end], default=0) < 0):
-        raise Unmapped(f"pad_mode={mode} with a width that is negative or not known")
+        raise Unmapped(f"pad_mode={mode} with a negative or unknown width")
     if mode == "symmetric":
         return _mirrored(of, begin or [], end or [])
     pads = (

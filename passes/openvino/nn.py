@@ -125,12 +125,12 @@ def _transposed(of: Layer, weights: str, groups: int, dims: list[int] | None) ->
     begin, end = of.ints("pads_begin", [0] * rank), of.ints("pads_end", [0] * rank)
     if of.has(2):
         if any(extra):
-            raise Unmapped("an output shape and output_padding; one of them could be expressed")
+            raise Unmapped("an output shape and output_padding are both given", supported="one of them")
         begin, end = _cut_to_shape(of, auto, begin, (dims or [])[2:], strides, dilations)
     elif auto in AUTO:  # without a shape to reach there is nothing to cut
         begin, end = [0] * rank, [0] * rank
     if min([*begin, *end], default=0) < 0:
-        raise Unmapped(f"pads {begin} and {end}; 0 or more could be expressed")
+        raise Unmapped(f"pads {begin} and {end}", supported="0 or more")
     return str(
         of.build.ConvTranspose(
             of.input(0),
@@ -150,7 +150,7 @@ def _cut_to_shape(
     """The pads that leave the output shape; the odd one of SAME_UPPER comes first, other than for a convolution."""
     wanted, data = of.known(2), of.static()[2:]
     if len(kernel) != len(data) or min(kernel) < 1 or len(wanted) != len(data):
-        raise Unmapped("the shape of the weights is not known")
+        raise Unmapped("the shape of the weights is unknown")
     over = [
         stride * (size - 1) + (k - 1) * dilation + 1 - want
         for size, k, stride, dilation, want in zip(data, kernel, strides, dilations, wanted, strict=True)
@@ -166,7 +166,7 @@ def deformable_convolution(of: Layer) -> Made:
     groups, offsets = of.integer("group", 1), of.integer("deformable_group", 1)
     value, windows = _windows(of, of.dims(2))
     if "auto_pad" in windows or value != of.input(0) or not of.flag("bilinear_interpolation_pad", False):
-        raise Unmapped("auto_pad, or no bilinear_interpolation_pad; explicit pads and true could be expressed")
+        raise Unmapped("auto_pad is set, or bilinear_interpolation_pad is false", supported="explicit pads, and true")
     mask = of.input(3) if of.has(3) else None
     return str(
         of.build.DeformConv(

@@ -23,7 +23,7 @@ def mean_variance(of: Layer) -> Made:
         axes = of.ints("reduction_axes", every) or every
         inside = True
     if not axes:
-        raise Unmapped("no axes; at least one could be expressed")
+        raise Unmapped("no axes are given", supported="at least one")
     alone = 1 if isinstance(axes, str) else None  # without axes, each element is its own mean
     centered = b.Sub(x, b.ReduceMean(x, axes, keepdims=1, noop_with_empty_axes=alone))
     if not of.flag("normalize_variance", True):
@@ -75,9 +75,9 @@ def local_response(of: Layer) -> Made:
     rank, size, b = of.rank(), of.integer("size"), of.build
     axes = of.axes(1, rank)
     if axes != [1] and min(axes, default=0) < 2:
-        raise Unmapped(f"axes {of.known(1)} of data of rank {rank}; axis 1, or some behind it, could be expressed")
+        raise Unmapped(f"axes {of.known(1)} for data of rank {rank}", supported="axis 1, or axes behind it")
     if size % 2 == 0:
-        raise Unmapped(f"size={size}, which has no middle; an odd one could be expressed")
+        raise Unmapped(f"size={size} is even", supported="an odd size")
     names = {name: of.number(name) for name in ("alpha", "beta", "bias")}
     if axes != [1]:
         return _response_of_places(of, axes, size, **names)
@@ -98,7 +98,7 @@ def _response_of_places(of: Layer, axes: list[int], size: int, alpha: float, bet
         return x
     window = [size if axis in axes else 1 for axis in range(2, of.rank())]
     mean = b.AveragePool(b.Mul(x, x), kernel_shape=window, pads=[n // 2 for n in window] * 2, count_include_pad=1)
-    of.close("a sum of squares is divided before it is scaled")
+    of.close("divides before scaling")
     return str(b.Div(x, b.Pow(b.Add(b.Mul(mean, of.like(alpha)), of.like(bias)), of.like(beta))))
 
 
@@ -109,9 +109,9 @@ def attention(of: Layer) -> Made:
     causal = of.flag("causal", False)
     rank, wide = of.rank(1), of.dims(0)
     if of.has(5):
-        raise Unmapped("a sink; none could be expressed")
+        raise Unmapped("a sink is given", supported="a call without it")
     if rank != of.rank(0) or rank != of.rank(2):
-        raise Unmapped("query, key and value of several ranks; one rank could be expressed")
+        raise Unmapped("query, key and value have different ranks", supported="one rank")
     turned = b.Transpose(key, perm=[*range(rank - 2), rank - 1, rank - 2])
     if of.has(4):
         scale = b.Reshape(of.input(4), b.constant([], T.INT64)) if of.dims(4) else of.input(4)
@@ -126,7 +126,7 @@ def attention(of: Layer) -> Made:
         scores = b.Add(scores, b.Trilu(least, 1, upper=1))
     elif of.has(3):
         scores = _masked(of, scores)
-    of.close("the order of its sums is left open")
+    of.close("sums in another order")
     return str(b.MatMul(b.Softmax(scores, axis=-1), value))
 
 

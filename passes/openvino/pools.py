@@ -57,14 +57,12 @@ def max_pool(of: Layer) -> Made:
     """The places are counted through all axes in ONNX, and from one on in OpenVINO."""
     windows = _windows(of)
     if windows.wide and windows.may_drop:
-        raise Unmapped(
-            "rounding_type=ceil_torch, pads as wide as the window, and unknown sizes; known ones could be expressed"
-        )
+        raise Unmapped("rounding_type=ceil_torch, pads as wide as the window, and dynamic sizes", fix="--fix-shape")
     if len(of.entry.outputs) == 1 or not of.is_read(1):
         value, windows = _padded(of, windows, float("-inf")) if windows.wide else (of.input(0), windows)
         return [str(of.build.MaxPool(value, **windows.attributes))]
     if windows.wide:
-        raise Unmapped("places with pads as wide as the window; narrower ones could be expressed")
+        raise Unmapped("indices, and pads as wide as the window", supported="narrower pads")
     values, places = of.build.emit("MaxPool", [of.input(0)], windows.attributes, outputs=2)
     dims = sizes.dims(of)
     axis = of.normal(of.integer("axis", 0), len(dims))
@@ -77,7 +75,7 @@ def max_pool(of: Layer) -> Made:
 def _padded(of: Layer, windows: Windows, value: float) -> tuple[str, Windows]:
     """The data with their padding."""
     if of.elem_type() not in FLOATS:
-        raise Unmapped("pads as wide as the window; narrower ones could be expressed")
+        raise Unmapped("pads as wide as the window", supported="narrower pads")
     pads = of.build.constant([0, 0, *windows.begin, 0, 0, *windows.end], T.INT64)
     none = [0] * len(windows.kernel)
     padded = of.build.Pad(of.input(0), pads, of.build.constant(value, of.elem_type()))
@@ -94,7 +92,7 @@ def average_pool(of: Layer) -> Made:
     if include and (windows.wide or windows.end != given.end):
         value, windows = _padded(of, windows, 0.0)
     if windows.wide:
-        raise Unmapped("pads as wide as the window; narrower ones could be expressed")
+        raise Unmapped("pads as wide as the window", supported="narrower pads")
     return str(of.build.AveragePool(value, count_include_pad=int(include), **windows.attributes))
 
 
@@ -112,12 +110,12 @@ def _windows(of: Layer, *, include: bool = False, asked: bool = False) -> Window
     elif auto in AUTO:
         found = _same(of, found, auto, include=include)
     if any(pad >= span for pads in (found.begin, found.end) for pad, span in zip(pads, found.spans, strict=True)):
-        raise Unmapped("a window of padding alone; narrower pads could be expressed")
+        raise Unmapped("a window lies in the padding alone", supported="narrower pads")
     if not include:
         _check_steps(of, found, rounds_up=rounding != "floor")
     if found.auto and rounding != "floor":
         raise Unmapped(
-            f"auto_pad={auto} with rounding_type={rounding} of data of unknown size; floor could be expressed"
+            f"auto_pad={auto} with rounding_type={rounding}, and the size of the data is unknown", supported="floor"
         )
     return found if asked or rounding == "floor" else _rounded_up(of, found, include, rounding == "ceil_torch")
 
@@ -130,7 +128,7 @@ def _check_steps(of: Layer, found: Windows, *, rounds_up: bool) -> None:
         starts = range(-before, size, stride)[: max(room // stride + 1, 0)]
         taken = (range(start, start + span, step) for start in starts)
         if size >= 0 and not all(any(0 <= place < size for place in places) for places in taken):
-            raise Unmapped(f"a window of padding around {size} elements; a dilation below {step} could be expressed")
+            raise Unmapped("a dilated window covers padding only", supported=f"a dilation below {step}")
 
 
 def _same(of: Layer, found: Windows, auto: str, *, include: bool) -> Windows:
@@ -140,7 +138,10 @@ def _same(of: Layer, found: Windows, auto: str, *, include: bool) -> Windows:
         half = len(found.kernel)
         return replace(found, begin=pads[:half], end=pads[half:])
     if include or max(found.dilations) > 1 or any(k < s for k, s in zip(found.kernel, found.strides, strict=True)):
-        raise Unmapped(f"auto_pad={auto} of data of unknown size with dilations, gaps, or padding that counts")
+        raise Unmapped(
+            f"auto_pad={auto} with dilations, strides or counted padding, and the size of the data is unknown",
+            fix="--fix-shape",
+        )
     return replace(found, auto=AUTO[auto])
 
 
@@ -154,22 +155,22 @@ def _rounded_up(of: Layer, found: Windows, include: bool, drops: bool) -> Window
     for size, before, after, span, stride in zip(dims, found.begin, found.end, found.spans, found.strides, strict=True):
         if size < 0:
             if after + stride > span and include is drops:
-                raise Unmapped("rounding_type=ceil of data of unknown size; floor or a known size could be expressed")
+                raise Unmapped(
+                    "rounding_type=ceil, and the size of the data is unknown", supported="floor, or a fixed size"
+                )
             if include:
                 ends.append(after + stride - 1)  # which adds a window exactly where a size is rounded up
             continue
         last = -(-(size + before + after - span) // stride)
         if last * stride >= size + before:
             if not drops and not include:
-                raise Unmapped("rounding_type=ceil takes a window behind the data; ceil_torch could be expressed")
+                raise Unmapped("rounding_type=ceil adds a window behind the data", supported="ceil_torch")
             last, dropped = last - drops, drops
         ends.append(max(last * stride + span - size - before, 0))
     if len(ends) == len(dims):
         return replace(found, end=ends)
     if dropped:
-        raise Unmapped(
-            "rounding_type=ceil_torch drops a window, and a size is not known; known ones could be expressed"
-        )
+        raise Unmapped("rounding_type=ceil_torch drops a window, and a size is unknown", fix="--fix-shape")
     return replace(found, rounds_up=True)
 
 
@@ -181,7 +182,7 @@ def adaptive_pool(of: Layer) -> Made:
     if largest:
         of.element_type("index_element_type", "i64")
         if of.is_read(1):
-            raise Unmapped("the places of the largest elements; the elements could be expressed")
+            raise Unmapped("the indices output is used", supported="the values only")
     if all(size == 1 for size in wanted):
         return [str(of.build.emit("GlobalMaxPool" if largest else "GlobalAveragePool", [of.input(0)]))]
     found = of.dims() or []
@@ -203,7 +204,7 @@ def adaptive_pool(of: Layer) -> Made:
 def _unequal_parts(of: Layer, wanted: list[int], *, largest: bool) -> Made:
     """Each part by itself, axis by axis: from the floor of its begin to the ceiling of its end."""
     if max(wanted) > 16:
-        raise Unmapped(f"unequal parts, {max(wanted)} of them; 16 could be expressed")
+        raise Unmapped(f"{max(wanted)} unequal parts", supported="at most 16")
     value, b = of.input(0), of.build
     for axis, (size, want) in enumerate(zip(sizes.dims(of)[2:], wanted, strict=True), 2):
         parts = []

@@ -16,9 +16,9 @@ def pooled(of: Layer) -> Made:
     """Data, and regions of an image and two corners; the first region of image -1 ends them."""
     b, mode = of.build, of.choice("mode", ("average", "bilinear"), "average")
     if of.elem_type() not in (T.FLOAT, T.DOUBLE):
-        raise Unmapped("numbers of 16 bits; float and double could be expressed")
+        raise Unmapped("float16 data", supported="float and double")
     bins = [of.integer(name, 0) for name in ("spatial_bins_y", "spatial_bins_x")]
-    of.close("a mean may be rounded otherwise")
+    of.close("may round otherwise")
     found = _of_sums(of) if mode == "average" else _of_points(of, bins)
     ends = b.Cast(b.Equal(b.Slice(of.input(1), [0], [1], [1]), of.like(-1, 1)), to=T.INT32)
     ended = b.Reshape(b.CumSum(ends, 0), [-1, 1, 1, 1])

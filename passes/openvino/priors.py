@@ -27,7 +27,7 @@ class Box(NamedTuple):
 def clustered(of: Layer) -> Made:
     widths, heights = of.numbers("width"), of.numbers("height")
     if len(widths) != len(heights):
-        raise Unmapped(f"{len(widths)} widths and {len(heights)} heights; as many could be expressed")
+        raise Unmapped(f"{len(widths)} widths, but {len(heights)} heights")
     boxes = [Box(0, 0, width / 2, height / 2) for width, height in zip(widths, heights, strict=True)]
     both = of.number("step", 0.0)
     steps = [of.number(name, 0.0) or both for name in ("step_h", "step_w")]
@@ -37,7 +37,7 @@ def clustered(of: Layer) -> Made:
 @layer("PriorBox")
 def prior_box(of: Layer) -> Made:
     if not of.flag("scale_all_sizes", True):
-        raise Unmapped("scale_all_sizes=false; true could be expressed")
+        raise Unmapped("scale_all_sizes=false", supported="true")
     boxes = [*_fixed(of), *_ratios(of)]
     step, offset = of.number("step", 0.0), of.number("offset")
     return _around(of, boxes, [step, step] if step else None, offset if step else 0.5)
@@ -53,7 +53,7 @@ def _aspects(of: Layer) -> list[float]:
     flip = of.flag("flip", False)
     for ratio in _numbers(of, "aspect_ratio"):
         if not ratio > 0:
-            raise Unmapped(f"aspect_ratio={ratio:g}; more than 0 could be expressed")
+            raise Unmapped(f"aspect_ratio={ratio:g}", supported="more than 0")
         if all(abs(ratio - other) >= CLOSE for other in found):
             found += [ratio, 1 / ratio] if flip else [ratio]
     return [ratio for ratio in found if abs(ratio - 1) >= CLOSE]
@@ -64,11 +64,13 @@ def _fixed(of: Layer) -> Iterator[Box]:
     ratios, others = _numbers(of, "fixed_ratio"), _aspects(of)
     sizes = _numbers(of, "fixed_size")
     if sizes and (_numbers(of, "min_size") or len(ratios) not in (0, 1 + len(others))):
-        raise Unmapped("fixed_size beside min_size or fixed_ratio, of which other boxes are counted than made")
+        raise Unmapped("fixed_size with min_size or fixed_ratio: the number of boxes is inconsistent")
     densities = [int(number) for number in _numbers(of, "density")]
     for size, density in zip(sizes, densities, strict=True):
         if size % 2 or size % density:
-            raise Unmapped(f"fixed_size={size:g}, density={density}; a multiple of it and of 2 could be expressed")
+            raise Unmapped(
+                f"fixed_size={size:g}, density={density}", supported="a size that is a multiple of density and of 2"
+            )
         at = [((2 * k + 1) / density - 1) * size / 2 for k in range(density)]
         for ratio in ratios or [1.0, *others]:
             side = sqrt(ratio)
@@ -94,8 +96,8 @@ def _around(of: Layer, boxes: Sequence[Box], steps: Sequence[float] | None, offs
     """
     b = of.build
     if not boxes:
-        raise Unmapped("no box; at least one could be expressed")
-    of.close("the order of multiplications is left open")
+        raise Unmapped("no boxes are given", supported="at least one")
+    of.close("multiplies in another order")
     clip = of.flag("clip", False)
     grid, image = of.int64(0), b.Cast(of.int64(1), to=T.FLOAT)
     middles, sides = [], []
@@ -124,5 +126,5 @@ def _around(of: Layer, boxes: Sequence[Box], steps: Sequence[float] | None, offs
 def _variances(of: Layer) -> list[float]:
     held = _numbers(of, "variance") or [0.1]
     if len(held) not in (1, 4):
-        raise Unmapped(f"{len(held)} variances; 1 and 4 could be expressed")
+        raise Unmapped(f"{len(held)} variances", supported="1 or 4")
     return held

@@ -31,8 +31,10 @@ class _Proposal:
         self.limit = of.number("nms_thresh")
         self.batch = sizes.dims(of)[0]
         if self.most < 1 or of.integer("pre_nms_topn") < 1:
-            raise Unmapped(f"{of.integer('pre_nms_topn')} and {self.most} proposals; 1 and more could be expressed")
-        of.close("an exponential may be rounded otherwise, and which of equal scores comes first is left open")
+            raise Unmapped(
+                f"pre_nms_topn={of.integer('pre_nms_topn')}, post_nms_topn={self.most}", supported="1 or more"
+            )
+        of.close("Exp may round otherwise; equal scores may come in another order")
 
     def made(self) -> Made:
         of, b = self.of, self.build

@@ -16,7 +16,7 @@ def sequence(of: Layer) -> Made:
     kind = of.type.removesuffix("Sequence")
     states = STATES[kind]
     if kind == "LSTM" and of.version < 5:
-        raise Unmapped(f"version {of.version}; 5 could be expressed")
+        raise Unmapped(f"version {of.version}", supported="5")
     x = of.build.Transpose(of.input(0), perm=[1, 0, 2])
     held = [of.build.Transpose(of.input(1 + index), perm=[1, 0, 2]) for index in range(states)]
     lengths = of.cast(of.input(1 + states), 6)
@@ -47,7 +47,7 @@ def _check_first_version(of: Layer) -> None:
     of.choice("weights_format", ("fico",), "fico")
     of.choice("input_forget", ("false", "0"), "false")
     if of.has(6) and ((looks := of.array(6)) is None or looks.any()):
-        raise Unmapped("peepholes; none, or constant zeros, could be expressed")
+        raise Unmapped("peepholes are given", supported="none, or constant zeros")
 
 
 def _run(
@@ -103,5 +103,5 @@ def _activations(of: Layer, kind: str, twice: int) -> dict[str, object]:
         return {}
     numbers = {key: of.text(f"activations_{key}", "").strip() for key in ("alpha", "beta")}
     if any(numbers.values()) or {"hardsigmoid", "elu"} & set(names):
-        raise Unmapped(f"activations {', '.join(names)} with numbers of their own")
+        raise Unmapped(f"activations {', '.join(names)} with alpha or beta")
     return {"activations": [SPELLED[name] for name in names] * twice}

@@ -29,7 +29,7 @@ def reduce(of: Layer) -> Made:
 def check_axes(of: Layer) -> None:
     """What is computed without axes is not what the specification says."""
     if of.constant(1) == [] or 0 in (of.dims(1) or ()):
-        raise Unmapped("no axes; at least one could be expressed")
+        raise Unmapped("no axes are given", supported="at least one")
     _check_length(of)
 
 
@@ -41,9 +41,7 @@ def _is_some(of: Layer) -> bool:
 
 def _check_length(of: Layer) -> None:
     if not _is_some(of):
-        of.close(
-            "how many axes there are only the run tells; where there are none, OpenVINO gives other sizes or numbers"
-        )
+        of.close("the number of axes is dynamic; without any, OpenVINO's result differs")
 
 
 @layer("ReduceL1")

@@ -19,9 +19,7 @@ def roi_align(of: Layer) -> Made:
         rois = b.Add(rois, of.like(0.5, 1))
     ratio, largest = of.integer("sampling_ratio", 0), of.choice("mode", ("avg", "max")) == "max"
     if largest and ratio < 1:
-        raise Unmapped(
-            "mode=max with as many samples as a region is large; sampling_ratio=1 or more could be expressed"
-        )
+        raise Unmapped("mode=max with sampling_ratio=0", supported="sampling_ratio=1 or more")
     finer = ratio if largest else 1
     found = b.RoiAlign(
         of.input(0),
@@ -112,7 +110,7 @@ def non_max_suppression(of: Layer) -> Made:
     """The selected places alone, of every version: by batch, class and score, as in ONNX, or all of them by score."""
     b = of.build
     if of.has(5) and of.scalar(5) != 0:
-        raise Unmapped("soft_nms_sigma; 0 could be expressed")
+        raise Unmapped("soft_nms_sigma is not 0", supported="0")
     center = int(of.choice("box_encoding", ("corner", "center"), "corner") == "center")
     to = of.element_type("output_type", "i64")
     most = b.Reshape(of.int64(2), [1]) if of.has(2) else None
@@ -138,7 +136,7 @@ def _overlap(of: Layer) -> str | None:
     """The limit, of which ONNX allows no more than 1: no boxes overlap by more."""
     b, held = of.build, of.scalar(3) if of.has(3) else None
     if held is not None and held < 0:
-        raise Unmapped(f"iou_threshold={held}; 0 or more could be expressed")
+        raise Unmapped(f"iou_threshold={held}", supported="0 or more")
     if not of.has(3):
         return None
     given = b.Reshape(of.input(3), [1])

@@ -19,17 +19,17 @@ MODES = {"nearest": "nearest", "linear_onnx": "linear", "linear": "linear", "cub
 def interpolate(of: Layer) -> Made:
     """Version 4 has sizes and scales; version 11 has one of them."""
     if of.version < 4:
-        raise Unmapped("no counterpart in ONNX is known for this version")
+        raise Unmapped("opshift does not know this version")
     mode = of.choice("mode", list(MODES))
     by_sizes = of.choice("shape_calculation_mode", ("sizes", "scales")) == "sizes"
     where = of.choice("coordinate_transformation_mode", COORDINATES, "half_pixel")
     if of.flag("antialias", False) or any(of.ints("pads_begin", [])) or any(of.ints("pads_end", [])):
-        raise Unmapped("antialias or pads; none of them could be expressed")
+        raise Unmapped("antialias or pads are set", supported="neither")
     rank, place = of.rank(), 3 if of.version < 11 else 2
     held = of.constant(place) if of.has(place) else list(range(rank))
     axes = None if held is None else [of.normal(axis, rank) for axis in held]
     if mode == "linear":
-        of.close("it is weighted axis by axis")
+        of.close("interpolates axis by axis")
     sizes = scales = None
     if by_sizes:
         sizes = of.vector(1)

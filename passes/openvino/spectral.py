@@ -19,7 +19,7 @@ def transform(of: Layer) -> Made:
             return str(of.build.DFT(x, _length(of, x, at, size), at, inverse=inverse))
 
         value = along(of, value, axis, one, kept=1)
-    of.close("the order of its sums is left open")
+    of.close("sums in another order")
     return str(value)
 
 
@@ -40,7 +40,7 @@ def _length(of: Layer, name: str, axis: int, size: Size) -> str | int | None:
 def _check_signal(of: Layer, axis: Axis, becomes_more: bool) -> None:
     """Of no element, which become some, nothing is told."""
     if isinstance(axis, int) and becomes_more and (of.dims() or [-1] * (axis + 1))[axis] == 0:
-        raise Unmapped("a signal of no element; one or more could be expressed")
+        raise Unmapped("an empty signal", supported="one element or more")
 
 
 @layer("RDFT")
@@ -57,7 +57,7 @@ def real_transform(of: Layer) -> Made:
             return str(of.build.DFT(x, _length(of, x, at, size), at, onesided=half))
 
         value = along(of, value, axis, one, kept=1)
-    of.close("the order of its sums is left open")
+    of.close("sums in another order")
     return str(value)
 
 
@@ -71,11 +71,11 @@ def inverse_real_transform(of: Layer) -> Made:
     dims = sizes.dims(of)
     for axis, size in signals[:-1]:
         if size not in (-1, dims[axis] if isinstance(axis, int) else -1):
-            raise Unmapped(f"signal_size={size} of axis {axis}; of the last of the axes it could be expressed")
+            raise Unmapped(f"signal_size={size} for axis {axis}", supported="signal_size for the last axis only")
         value = along(of, value, axis, lambda x, at: b.DFT(x, None, at, inverse=1), kept=1)
     axis, size = signals[-1]
     found = along(of, value, axis, lambda x, at: _real(of, x, at, size), kept=1)
-    of.close("the order of its sums is left open")
+    of.close("sums in another order")
     return str(b.Squeeze(found, [-1]))
 
 
@@ -87,7 +87,7 @@ def _real(of: Layer, value: str, axis: int, size: Size) -> str:
         whole = b.Where(b.Equal(size, [-1]), sizes.one(of, sizes.times(of, sizes.minus(of, held, 1), 2)), size)
     half = sizes.plus(of, sizes.over(of, whole, 2), 1)
     if whole == 0 or (isinstance(held, int) and isinstance(half, int) and half > held):
-        raise Unmapped(f"{held} of the {half} numbers that the last of the axes needs; all of them could be expressed")
+        raise Unmapped(f"the last axis has {held} elements, {half} are needed")
     rank = len(of.dims_of(value) or ())
     pads: list[Size] = [0] * (2 * rank)
     pads[rank + axis] = sizes.larger(of, sizes.minus(of, half, held), 0)
@@ -106,13 +106,13 @@ def short_time(of: Layer) -> Made:
     b, rank, (window,) = of.build, of.rank(), of.static(1)
     (size,) = of.known(2)
     if window > size or rank not in (1, 2):
-        raise Unmapped(f"a window of {window} and frames of {size}; as many or less could be expressed")
+        raise Unmapped(f"the window is longer than the frames ({window}, {size})")
     ahead = (size - window) // 2
     framed = of.input(1) if window == size else b.Pad(of.input(1), [ahead, size - window - ahead])
     signal = b.Unsqueeze(of.input(0), [0] if rank == 1 else [2])
     signal = b.Unsqueeze(signal, [2]) if rank == 1 else signal
     found = b.STFT(signal, of.int64(3), framed, onesided=1)
-    of.close("the order of its sums is left open")
+    of.close("sums in another order")
     if of.flag("transpose_frames", False):
         found = b.Transpose(found, perm=[0, 2, 1, 3])
     return str(b.Squeeze(found, [0]) if rank == 1 else found)
@@ -124,7 +124,9 @@ def inverse_short_time(of: Layer) -> Made:
     b, rank, kind, (window,) = of.build, of.rank(), of.elem_type(), of.static(1)
     (size,), (step,) = of.known(2), of.known(3)
     if window > size or step < 1 or rank not in (3, 4):
-        raise Unmapped(f"a window of {window}, frames of {size}, steps of {step}; such that lead on could be expressed")
+        raise Unmapped(
+            f"a window of {window}, frames of {size} and steps of {step} leave gaps", supported="overlapping frames"
+        )
     ahead = (size - window) // 2
     framed = of.input(1) if window == size else b.Pad(of.input(1), [ahead, size - window - ahead])
     frames = b.Transpose(b.Unsqueeze(of.input(0), [0]) if rank == 3 else of.input(0), perm=[0, 2, 1, 3])
@@ -156,5 +158,5 @@ def inverse_short_time(of: Layer) -> Made:
         signal = b.Slice(b.Pad(signal, b.Concat([0, 0, 0], more, axis=0)), [begin], end, [1])
     elif begin:
         signal = b.Slice(signal, [begin], [-begin], [1])
-    of.close("the order of its sums is left open")
+    of.close("sums in another order")
     return str(b.Squeeze(signal, [0]) if rank == 3 else signal)

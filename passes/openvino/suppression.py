@@ -19,9 +19,9 @@ class _Chosen:
         self.index = of.element_type("output_type", "i64")
         self.keep = of.integer("keep_top_k", -1)
         if len(of.inputs) > 2:
-            raise Unmapped("boxes of each image behind one another; a batch could be expressed")
+            raise Unmapped("boxes of several images in one list", supported="a batch")
         if self.across and self.order == "none":
-            raise Unmapped("sort_result_across_batch of nothing sorted; classid and score could be expressed")
+            raise Unmapped("sort_result_across_batch without sorting", supported="sort_result_type classid or score")
         b, best = self.build, of.integer("nms_top_k", -1)
         self.none = b.constant(float("-inf"), T.FLOAT)
         self.boxes = of.cast(of.input(0), T.FLOAT)
@@ -36,7 +36,7 @@ class _Chosen:
         scores = b.Where(allowed, scores, self.none)
         self.most = self.count if best < 0 else sizes.smaller(of, self.count, best)
         self.scores, self.places = b.emit("TopK", [scores, sizes.one(of, self.most)], {"axis": 2}, outputs=2)
-        of.close("which of equal scores comes first is left open")
+        of.close("equal scores may come in another order")
 
     def number(self, value: float) -> str:
         return str(self.build.constant(value, T.FLOAT))
@@ -93,9 +93,9 @@ class _Chosen:
 def multiclass(of: Layer) -> Made:
     """Of each class, no box that overlaps a better one."""
     if of.number("nms_eta", 1.0) != 1:
-        raise Unmapped(f"nms_eta={of.number('nms_eta')}; 1 could be expressed")
+        raise Unmapped(f"nms_eta={of.number('nms_eta')}", supported="1")
     if not of.flag("normalized", True):
-        raise Unmapped("normalized=false; true could be expressed")
+        raise Unmapped("normalized=false", supported="true")
     chosen, b = _Chosen(of), of.build
     corners, both = chosen.corners(), [sizes.times(of, chosen.batch, chosen.classes), chosen.most]
     limit = of.number("iou_threshold", 0.0)

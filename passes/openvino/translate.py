@@ -51,7 +51,7 @@ INTERNAL = ("RMS",)  # operators that OpenVINO's own transformations make
 SMALL = 1024  # bytes of a constant that comes into the message: a parameter rather than a weight
 DOMAIN = "openvino"
 """What reports call the domain of IR's layers."""
-STATED = "ONNX states the rank of each input and output, and a known one could be expressed"
+STATED = "ONNX needs the rank of each input and output"
 
 
 def translate(network: Network, folder: str | None) -> Result:
@@ -134,7 +134,7 @@ class _Graph:
                 end = End(entry.id, port.id)
                 if self.bound is not None and entry.type == "Parameter":
                     if entry.id not in self.bound:
-                        raise Unmapped(f"input {entry.id} of its body stands for nothing")
+                        raise Unmapped(f"input {entry.id} of its body is not connected")
                     self.values[end] = self.bound[entry.id]
                     continue
                 plain = entry.name if len(entry.outputs) == 1 else f"{entry.name}.{index}"
@@ -169,7 +169,7 @@ class _Graph:
             inner.translate()
             missing = [result for result in results if result not in inner.results]
             if missing:
-                raise Unmapped(f"its body has no result {missing[0]}, or one that cannot be expressed")
+                raise Unmapped(f"its body has no result {missing[0]}, or one that ONNX cannot express")
             return [inner.results[result] for result in results]
 
         return Nested(graph, build, finish)
@@ -180,7 +180,7 @@ class _Graph:
             if self.bound is None and not element_type(kind):
                 raise Unmapped(f"element_type={kind or 'dynamic'}, which ONNX does not have")
             if self.bound is None and _partial(entry) is None:
-                raise Unmapped(f"an input of any rank; {STATED}")
+                raise Unmapped(f"an input of dynamic rank; {STATED}")
             return
         if entry.type == "Const":
             tensor = _constant(entry, self.values[End(entry.id, entry.outputs[0].id)], self.whole)
@@ -196,7 +196,7 @@ class _Graph:
             return
         mapping = MAPPINGS.get(entry.type)
         if mapping is None or (not entry.opset.startswith("opset") and entry.type not in INTERNAL):
-            raise Unmapped(REFUSED.get(entry.type, "no counterpart in ONNX is known"))
+            raise Unmapped(REFUSED.get(entry.type, "opshift does not know this layer"))
         like = NodeProto(name=entry.name, output=[self.values[End(entry.id, entry.outputs[0].id)]])
         unread = {k for k, port in enumerate(entry.outputs) if End(entry.id, port.id) not in self.read}
         layer = Layer(entry, inputs, Builder(self.scope, OPSET, like), self._nest, unread)
@@ -272,7 +272,7 @@ class _Graph:
         if kind is None or not has_shape(kind):
             if source in self.lost:
                 return
-            raise Unmapped(f"an output of a rank that only the run tells; {STATED}")
+            raise Unmapped(f"an output of dynamic rank; {STATED}")
         self.graph.output.add(name=final).type.CopyFrom(kind)
         for index in [k for k, value in enumerate(self.graph.value_info) if value.name == final]:
             del self.graph.value_info[index]
@@ -334,7 +334,7 @@ def shape_of(entry: Entry) -> Dims:
     """The shape of a Const layer; raises `InvalidModel` where it is none."""
     parts = [part.strip() for part in entry.attributes.get("shape", "").split(",") if part.strip()]
     if not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
-        raise InvalidModel(f"the shape of Const {entry.name!r} is no list of sizes")
+        raise InvalidModel(f"the shape of Const {entry.name!r} is not a list of sizes")
     return tuple(map(int, parts))
 
 

@@ -184,7 +184,7 @@ def _edges(of: ElementTree.Element, entries: dict[str, Entry]) -> dict[End, End]
         start = End(_required(edge, "from-layer"), _required(edge, "from-port"))
         end = End(_required(edge, "to-layer"), _required(edge, "to-port"))
         if start not in outputs or end not in inputs:
-            raise InvalidModel(f"an edge leads from {'.'.join(start)} to {'.'.join(end)}, which are no ports")
+            raise InvalidModel(f"an edge leads from {'.'.join(start)} to {'.'.join(end)}, which are not ports")
         if end in found:
             raise InvalidModel(f"two edges lead to port {end.port} of layer {end.layer}")
         found[end] = start
@@ -225,7 +225,7 @@ def _check_weights(entry: Entry, size: int, weights: str) -> None:
     offset, length = map(int, numbers)
     parts = [part.strip() for part in entry.attributes.get("shape", "").split(",") if part.strip()]
     if not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
-        raise InvalidModel(f"the shape of Const layer {entry.id} is no list of sizes")
+        raise InvalidModel(f"the shape of Const layer {entry.id} is not a list of sizes")
     kind = entry.attributes.get("element_type", "")
     digits = "".join(filter(str.isdigit, kind.partition("e")[0] if kind.startswith("f8") else kind))
     bits = _BITS.get(kind, int(digits) if digits and len(digits) < 4 else 0)
@@ -235,6 +235,6 @@ def _check_weights(entry: Entry, size: int, weights: str) -> None:
     if length != wanted:
         raise InvalidModel(f"Const layer {entry.id} has {length} bytes; its shape and type need {wanted}")
     if length and size < 0:
-        raise InvalidModel(f"there is no {weights}, which holds the weights")
+        raise InvalidModel(f"the file of weights, {weights}, is missing")
     if offset + length > max(size, 0):
         raise InvalidModel(f"Const layer {entry.id} ends at {offset + length}; {weights} has {max(size, 0)} bytes")

@@ -11,11 +11,11 @@ def reorganized(of: Layer) -> Made:
     """The data as an image of fewer channels, of which each place of a block becomes an image of its own."""
     stride, dims = of.integer("stride"), sizes.dims(of)
     if len(dims) != 4 or stride < 1:
-        raise Unmapped(f"rank {len(dims)} and stride={stride}; rank 4 and a stride of 1 or more could be expressed")
+        raise Unmapped(f"rank {len(dims)}, stride={stride}", supported="rank 4 and a stride of 1 or more")
     batch, channels, height, width = dims
     for size, by in ((channels, stride * stride), (height, stride), (width, stride)):
         if isinstance(size, int) and size % by:
-            raise Unmapped(f"stride={stride} of a size of {size}; a divisor could be expressed")
+            raise Unmapped(f"stride={stride} does not divide size {size}")
     fewer = sizes.over(of, channels, stride * stride)
     blocks = sizes.reshaped(of, of.input(0), [batch, fewer, height, stride, width, stride])
     apart = of.build.Transpose(blocks, perm=[0, 3, 5, 1, 2, 4])
@@ -38,11 +38,11 @@ def regions(of: Layer) -> Made:
     dims, b, channels = sizes.dims(of), of.build, count * (coords + 1 + classes)
     if len(dims) != 4 or (isinstance(dims[1], int) and dims[1] != channels):
         raise Unmapped(
-            f"{of.dims()}; rank 4 and channels for {count} regions of {coords + 1 + classes} could be expressed"
+            f"shape {of.dims()}", supported=f"rank 4, with channels for {count} regions of {coords + 1 + classes}"
         )
     dims[1] = channels
     if coords < 2 or classes < 1:
-        raise Unmapped(f"coords={coords}, classes={classes}; 2 and 1 or more could be expressed")
+        raise Unmapped(f"coords={coords}, classes={classes}", supported="2 or more coords, 1 or more classes")
     whole = sizes.reshaped(of, of.input(0), [dims[0], count, coords + 1 + classes, *dims[2:]])
     lengths = [2, coords - 2, 1, classes]
     parts = b.emit("Split", [whole, b.constant(lengths, 7)], {"axis": 2}, outputs=4)

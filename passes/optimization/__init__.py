@@ -1,1 +1,1 @@
-"""Computes no more what is constant, computed already, or of no effect."""
+"""Fold constants, and remove nodes that are unused, repeated or without effect."""

@@ -15,9 +15,9 @@ from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import dims_of, elem_type_of, has_shape, type_text
 from opshift.passes.simplification.workspace import Workspace
 
-TAKEN = "The branch that a constant condition takes takes its place"
-ONCE = "What a Loop runs once takes its place"
-NEVER = "What a Loop that never runs was given takes its place"
+TAKEN = "Replaced If by the branch of its constant condition"
+ONCE = "Replaced a Loop that runs once by its body"
+NEVER = "Replaced a Loop that never runs by its inputs"
 COURSES = frozenset([TAKEN, ONCE, NEVER])
 
 _CONSTANTS_OF_ALL_TYPES = 9  # the opset from which on a Constant node holds them

@@ -25,7 +25,7 @@ from opshift.passes.simplification.workspace import Workspace
 
 _MOST_ROUNDS = 6
 _YIELDING = (("", "If"), ("", "Loop"))  # what they yield, inference may know less of than of what takes their place
-_DEAD = "What nobody reads is not computed"
+_DEAD = "Removed unused node"
 
 
 @collector_paused()
@@ -45,7 +45,7 @@ def attempt(
         check_imports(source)
     before = survey or Survey(source)
     if before.depth > DEEPEST:
-        raise InvalidModel(f"graphs are nested {before.depth} deep; no protobuf reader follows more than {DEEPEST}")
+        raise InvalidModel(f"graphs are nested {before.depth} levels deep; protobuf reads at most {DEEPEST}")
     model = ModelProto()
     model.CopyFrom(source)
     whole = Whole(model, source, folder, allowance, before)

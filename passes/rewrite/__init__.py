@@ -1,1 +1,1 @@
-"""What a rewriter touches: a node, the builder of new ones, and the registry of steps."""
+"""What a step touches: a node, the builder of new nodes, and the registry of steps."""

@@ -33,8 +33,8 @@ class Attributes(MutableMapping[str, Any]):
         if found.ref_attr_name:
             raise CannotConvert(
                 self._node,
-                f"attribute {name} is bound by reference to the function attribute {found.ref_attr_name}; "
-                "a value could be expressed",
+                f"attribute {name} refers to the function's attribute {found.ref_attr_name}",
+                supported="a value",
             )
         value = attribute_value(found)
         if isinstance(value, TensorProto):
@@ -186,12 +186,18 @@ class Node:
         """The element type of an input; raises `CannotConvert` where it is unknown."""
         found = self.scope.elem_type(self.input(index))
         if not found:
-            raise CannotConvert(self, f'the type of "{self.input(index)}" is unknown; a typed value_info helps')
+            raise CannotConvert(
+                self, f'the type of "{self.input(index)}" is unknown', fix="a value_info that declares it"
+            )
         return found
 
     def rank(self, index: int = 0) -> int:
         """The rank of an input; raises `CannotConvert` where it is unknown."""
         found = self.scope.rank(self.input(index))
         if found is None:
-            raise CannotConvert(self, f'the rank of "{self.input(index)}" is unknown; a known rank could be expressed')
+            raise CannotConvert(
+                self,
+                f'the rank of "{self.input(index)}" is unknown',
+                fix="--fix-shape, or a value_info that declares it",
+            )
         return found

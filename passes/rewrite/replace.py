@@ -26,7 +26,9 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
         if not value:
             if node.is_used(index):
                 raise CannotConvert(
-                    node, f'"{output}" is read, and nothing says what it is; a call without it could be'
+                    node,
+                    f'output "{output}" is used, but its meaning is not documented',
+                    supported="a call that does not use it",
                 )
             continue
         value = taken.get(value, value)

@@ -1,1 +1,1 @@
-"""Simplifies nodes exactly, as the conversion does with what it makes: rules, folding of constants, repeated nodes."""
+"""Simplify nodes exactly, as a conversion does with new nodes: rules, constant folding, repeated nodes."""

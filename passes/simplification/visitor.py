@@ -35,16 +35,16 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _COMMUTATIVE = frozenset(["Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Mul", "Or", "Xor"])
 
 
-_FOLDED = "What hangs on constants alone is computed"
+_FOLDED = "Folded constants"
 
 
-_HELD = "A Constant node becomes an initializer"
+_HELD = "Made a Constant node an initializer"
 
 
-_REPEATED = "A value that is computed already is not computed again"
+_REPEATED = "Removed a repeated computation"
 
 
-SHARED = "Equal constants become one"
+SHARED = "Merged equal constants"
 
 
 class Visit:

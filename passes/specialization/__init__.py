@@ -1,1 +1,1 @@
-"""Sizes and inputs that are fixed in a model, and all that follows from them."""
+"""Fix sizes, inputs and the batch in a model, and fold what becomes constant."""

@@ -73,13 +73,13 @@ class Batched(Call):
     def axis(self) -> int:
         """That of the first input, which alone holds samples."""
         if self.lies[0] is None or any(axis is not None for axis in self.lies[1:]):
-            raise Mixes("its parameters hold samples")
+            raise Mixes("its parameters depend on the batch")
         return self.lies[0]
 
     def dims(self, index: int = 0) -> tuple[Number, ...]:
         found = self.shape(index)
         if found is None:
-            raise Mixes("the rank of what it takes is not known")
+            raise Mixes("the rank of its input is unknown")
         return found
 
     def axis_of(self, name: str, default: int, more: int = 0) -> int:
@@ -89,24 +89,24 @@ class Batched(Call):
     def named_axes(self) -> list[int] | None:
         """Those that an attribute or a constant names; None where they are left out, or unknown."""
         if self.input(1) and self.ints(1) is None:
-            raise Mixes("the axes along which it computes are not known")
+            raise Mixes("its axes are unknown")
         given = self.attribute("axes")
         return list(given) if given is not None else self.ints(1)
 
     def check_first(self) -> None:
         """Raise `Mixes` where samples do not lie along the first axis."""
         if self.axis != 0:
-            raise Mixes("samples do not lie along its first axis")
+            raise Mixes("the batch is not on its first axis")
 
     def repeat(self, index: int, axis: int) -> None:
         """Take an input that is the same for all samples as if it held some along an axis of size 1."""
         if self.dims(index)[axis] != 1:
-            raise Mixes("what it takes beside samples has a size along their axis")
+            raise Mixes("another input has a fixed size on the batch axis")
         self.repeated[index] = axis
 
     def apart(self, *axes: int) -> int:
         """The samples' axis, which is none of those along which it computes."""
         rank = len(self.dims())
         if self.axis in {axis % rank for axis in axes}:
-            raise Mixes("it computes along the axis of the samples")
+            raise Mixes("it computes along the batch axis")
         return self.axis

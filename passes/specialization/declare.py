@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.inferring.type_inference import Inference
@@ -10,7 +12,7 @@ from opshift.passes.model.editing import dead_code
 from opshift.passes.model.encoding.fields import retain
 from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, ValueInfoProto
 from opshift.passes.model.traversal import subgraphs
-from opshift.passes.model.types import elem_type_of, has_shape
+from opshift.passes.model.types import elem_type_of, has_shape, tensor_type
 
 
 def mend(model: ModelProto) -> None:
@@ -45,6 +47,35 @@ def annotate(model: ModelProto) -> int:
             _declare(value, known)
             more += value.type.SerializeToString() != before
     return more
+
+
+def types_of(model: ModelProto, names: Iterable[str]) -> dict[str, TypeProto]:
+    """The types of values of the main graph as they follow from its inputs, else as they are declared.
+
+    A value of unknown element type is left out.
+    """
+    graph, found = model.graph, dict[str, TypeProto]()
+    stated = {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
+    held = {tensor.name: tensor for tensor in graph.initializer}
+    names = list(names)
+    inference = _inference(model) if any(name not in held for name in names) else None
+    for name in names:
+        if name in held:
+            found[name] = tensor_type(held[name].data_type, list(held[name].dims))
+            continue
+        value = ValueInfoProto(name=name)
+        if name in stated:
+            value.type.CopyFrom(stated[name])
+        _declare(value, _known(inference, (), name) if inference is not None else None)
+        if _is_typed(value.type):
+            found[name] = value.type
+    return found
+
+
+def _is_typed(kind: TypeProto) -> bool:
+    """Whether the type of elements is known."""
+    which = kind.WhichOneof("value")
+    return which is not None and (which != "tensor_type" or bool(elem_type_of(kind)))
 
 
 def _inference(model: ModelProto) -> Inference:

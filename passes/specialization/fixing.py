@@ -17,7 +17,7 @@ from opshift.passes.process import collector_paused
 from opshift.passes.specialization import declare, rebatching
 from opshift.passes.specialization.follow import follow
 
-ANNOTATED = "What follows of types and sizes is declared of the values between"
+ANNOTATED = "Declared inferred types and shapes"
 _OPAQUE = "opaque"  # a domain of which inference knows nothing
 
 
@@ -103,7 +103,7 @@ def _check(source: ModelProto, model: ModelProto) -> None:
     """
     why = contradiction(_without_graphs(model), checked=False)
     if why and not contradiction(_without_graphs(source), checked=False):
-        raise ValueError(f"the model does not take these sizes: {why}")
+        raise ValueError(f"the model does not run at these sizes: {why}")
 
 
 def _without_graphs(model: ModelProto) -> ModelProto:

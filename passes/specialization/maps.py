@@ -39,9 +39,7 @@ def _zipped(model: ModelProto) -> Iterator[Change]:
         value.type.CopyFrom(tensor_type(T.FLOAT, [None, len(labels)]))
         listed = ", ".join(map(str, labels))
         _pass_on(model, node)
-        yield _change(
-            node, f'"{value.name}" was a map for each sample and becomes a matrix with a column for: {listed}'
-        )
+        yield _change(node, f'Replaced the maps of "{value.name}" by a matrix with columns {listed}')
 
 
 def _vectorized(model: ModelProto) -> Iterator[Change]:
@@ -70,7 +68,7 @@ def _vectorized(model: ModelProto) -> Iterator[Change]:
             node.domain, node.op_type = "", "Cast"
             del node.attribute[:]
             node.attribute.append(make_attribute("to", cast))
-        yield _change(node, f'"{value.name}" was a map and becomes a row, {told}')
+        yield _change(node, f'Replaced map "{value.name}" by a row, {told}')
 
 
 def _is(node: NodeProto, op: str) -> bool:

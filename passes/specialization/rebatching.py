@@ -10,7 +10,7 @@ from opshift.passes.analysis.polynomial import Poly
 from opshift.passes.changes import Batch, Change, Result
 from opshift.passes.errors import Refusal
 from opshift.passes.inputs.interface import required
-from opshift.passes.inputs.sizes import BatchSize
+from opshift.passes.inputs.sizes import CANNOT_CHANGE, BatchSize
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing import dead_code
@@ -26,10 +26,9 @@ from opshift.passes.specialization.batch_axes import Batched, Mixes, Samples
 from opshift.passes.specialization.sample_layout import COUNTING, count_on
 from opshift.passes.specialization.sample_rules import RULES
 
-CANNOT_CHANGE = "the number of samples cannot change"
-_REBATCHED = "It takes another number of samples"
-_RESHAPED = "A shape that it is asked for holds another number of samples"
-_ASSUMED = "Its rank is assumed as declared"
+_REBATCHED = "Changed the batch size"
+_RESHAPED = "Changed the batch size in a shape"
+_ASSUMED = "Assumed a declared rank"
 _COUNTED = frozenset([("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0), ("Resize", 3)])
 """Inputs that may hang on how many samples there are, by operator."""
 _OF_A_STATE = 3  # axes: directions or layers, samples, numbers
@@ -59,7 +58,7 @@ def places(model: ModelProto) -> SamplePlaces:
     """
     given = {name: kind.tensor_type.shape.dim for name, kind in required(model).items() if _has_axes(kind)}
     if not given:
-        raise ValueError("no input of the model has an axis for samples")
+        raise ValueError("no input of the model has a batch axis")
     first = next(iter(given.values()))[0]
     name = symbol(first)
     found: dict[str, int] = {}
@@ -68,7 +67,7 @@ def places(model: ModelProto) -> SamplePlaces:
         if not name and (is_fixed(dims[0]), dims[0].dim_value) == (is_fixed(first), first.dim_value):
             axes = [0]
         if len(axes) > 1:
-            raise ValueError(f"input {key!r} has {len(axes)} axes of size {name!r}; samples lie along one")
+            raise ValueError(f"input {key!r} has {len(axes)} axes of size {name!r}; only one can be the batch axis")
         for axis in axes:
             found[key] = axis
     return SamplePlaces(found, name)
@@ -98,11 +97,11 @@ def attempt(source: ModelProto, of: SamplePlaces, size: BatchSize, folder: str |
     given = required(source)
     axes = {name: axis for name, axis in of.axes.items() if name in given}
     if not axes:
-        raise ValueError("no input of the model has an axis for samples")
+        raise ValueError("no input of the model has a batch axis")
     counts = [given[name].tensor_type.shape.dim[axis] for name, axis in axes.items()]
     held = {dim.dim_value if is_fixed(dim) else None for dim in counts}
     if len(held) > 1:
-        raise ValueError(f"inputs {', '.join(map(repr, axes))} do not take the same number of samples")
+        raise ValueError(f"inputs {', '.join(map(repr, axes))} have different batch sizes")
     with blaming(source):
         model = ModelProto()
         model.CopyFrom(source)
@@ -149,7 +148,7 @@ class _BatchWalk:
         """Outputs that are how many samples there are."""
         for value in self._model.graph.output:
             if value.name in self.space.counts or value.name in self.space.indices:
-                hangs = "it hangs on how many there are" if value.name in self.space.counts else COUNTING
+                hangs = "its value depends on the batch size" if value.name in self.space.counts else COUNTING
                 why = f"{CANNOT_CHANGE}: {hangs}"
                 yield Refusal(value.name, "output", "", 0, False, why)
 
@@ -164,7 +163,7 @@ class _BatchWalk:
         batched, counted = not space.where.keys().isdisjoint(read), not space.counts.isdisjoint(read)
         if default_domain(node.domain) or holds:
             if batched or counted:
-                raise Mixes("nobody knows how it treats samples")
+                raise Mixes("opshift does not know how it treats the batch")
             return
         call = Call(node, space)
         if (batched and node.op_type in ("Shape", "Size")) or (counted and not batched and self._is_followed(call)):
@@ -183,7 +182,7 @@ class _BatchWalk:
         shape_values.follow(call)
         found = self.space.numbers.get(call.output)
         if found is None:
-            raise Mixes("it computes with the number of samples")
+            raise Mixes("it computes with the batch size")
         name = self.space.size.symbol
         if any(isinstance(n, Poly) and any(name in names for names, _ in n.terms) for n in found.values):
             self.space.counts.add(call.output)
@@ -192,15 +191,15 @@ class _BatchWalk:
         """Where samples lie in what a node makes of some."""
         for place, name in enumerate(call.proto.input):
             if name in self.space.counts and (call.op, place) not in _COUNTED:
-                raise Mixes("it computes with the number of samples")
+                raise Mixes("it computes with the batch size")
         rule = RULES.get(call.op)
         if rule is None:
-            raise Mixes("nobody knows how it treats samples")
+            raise Mixes("opshift does not know how it treats the batch")
         try:
             count_on(call)
             found = rule(call)
         except (IndexError, TypeError, ZeroDivisionError):
-            raise Mixes("nobody knows how it treats samples") from None
+            raise Mixes("opshift does not know how it treats the batch") from None
         self._wanted += [(index, place, numbers) for place, numbers in call.wanted.items()]
         like = next((name for name, axis in zip(call.proto.input, call.lies, strict=True) if axis is not None), "")
         self._repeated += [(index, place, axis, like) for place, axis in call.repeated.items()]

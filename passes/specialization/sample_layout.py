@@ -8,7 +8,7 @@ from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.simplification import dimensions
 from opshift.passes.specialization.batch_axes import Batched, Mixes, Where
 
-COUNTING = "indices count the elements of all samples"
+COUNTING = "its indices count the elements of the whole batch"
 
 
 def count_on(call: Batched) -> None:
@@ -34,14 +34,14 @@ def transposed(call: Batched) -> Sequence[Where]:
 def flattened(call: Batched) -> Sequence[Where]:
     axis, given = call.axis_of("axis", 1, more=1), call.dims()
     if call.axis != 0 or axis == 0 or any(dim != 1 for dim in given[1:axis]):
-        raise Mixes("it joins samples with other axes")
+        raise Mixes("it merges the batch axis with other axes")
     return [0]
 
 
 def squeezed(call: Batched) -> Sequence[Where]:
     axes, rank = call.named_axes(), len(call.dims())
     if axes is None:
-        raise Mixes("the axes that it drops hang on sizes")
+        raise Mixes("it squeezes axes that depend on sizes")
     call.apart(*axes)
     return [call.axis - sum(axis % rank < call.axis for axis in axes)]
 
@@ -49,7 +49,7 @@ def squeezed(call: Batched) -> Sequence[Where]:
 def unsqueezed(call: Batched) -> Sequence[Where]:
     axes = call.named_axes()
     if axes is None:
-        raise Mixes("the axes that it adds are not known")
+        raise Mixes("its axes are dynamic")
     rank = len(call.dims()) + len(axes)
     added = {axis % rank for axis in axes}
     return [[axis for axis in range(rank) if axis not in added][call.axis]]
@@ -58,10 +58,10 @@ def unsqueezed(call: Batched) -> Sequence[Where]:
 def joined(call: Batched) -> Sequence[Where]:
     axis, axes = call.axis_of("axis", 1), set(call.lies) - {None}
     if len(axes) != 1:
-        raise Mixes("samples lie along different axes of what it takes")
+        raise Mixes("its inputs have the batch on different axes")
     (where,) = axes
     if where is None or where == axis:
-        raise Mixes("it joins along the axis of the samples")
+        raise Mixes("it concatenates along the batch axis")
     for index, lies in enumerate(call.lies):
         if lies is None:
             call.repeat(index, where)
@@ -76,16 +76,16 @@ def sliced(call: Batched) -> Sequence[Where]:
     else:
         starts, ends, axes, steps = (call.ints(index) for index in range(1, 5))
         if call.input(3) and axes is None:
-            raise Mixes("the axes along which it cuts are not known")
+            raise Mixes("its axes are dynamic")
     count = call.dims(1)[0] if axes is None and call.opset >= 10 else len(starts or ())
     axes = list(range(count)) if axes is None and isinstance(count, int) else axes
     if axes is None:
-        raise Mixes("the axes along which it cuts are not known")
+        raise Mixes("its axes are dynamic")
     rank = len(call.dims())
     for place, axis in enumerate(axes):
         whole = starts and ends and starts[place] == 0 and ends[place] >= 2**31 - 1
         if axis % rank == call.axis and not (whole and (not call.input(4) or (steps and steps[place] == 1))):
-            raise Mixes("it cuts along the axis of the samples")
+            raise Mixes("it slices the batch axis")
     return [call.axis]
 
 
@@ -93,10 +93,10 @@ def padded(call: Batched) -> Sequence[Where]:
     pads, rank = call.attribute("pads") if call.opset < 11 else call.ints(1), len(call.dims())
     axes = call.ints(3) if call.input(3) else list(range(rank))
     if pads is None or axes is None:
-        raise Mixes("what it adds is not known")
+        raise Mixes("its pads are dynamic")
     for place, axis in enumerate(axes):
         if axis % rank == call.axis and (pads[place] or pads[len(axes) + place]):
-            raise Mixes("it pads the axis of the samples")
+            raise Mixes("it pads the batch axis")
     return [call.axis]
 
 
@@ -106,7 +106,7 @@ def gathered(call: Batched) -> Sequence[Where]:
         where = call.apart(axis)
         return [where if where < axis else where - 1 + len(call.dims(1))]
     if call.lies[0] is not None:
-        raise Mixes("each sample picks of all samples")
+        raise Mixes("each sample reads other samples")
     return [axis + call.lies[1]]
 
 
@@ -131,16 +131,16 @@ def resized(call: Batched) -> Sequence[Where]:
         return [0]
     if scales is None and sizes is not None and sizes.values[0] == call.samples.held and axes is None:
         if call.samples.target is None:
-            raise Mixes("the sizes that it asks for have to be numbers")
+            raise Mixes("its sizes must be fixed")
         call.wanted[3] = numbers_of(sizes.values, 0, call.samples.target)
         return [0]
-    raise Mixes("it may resize the axis of the samples")
+    raise Mixes("it may resize the batch axis")
 
 
 def reshaped(call: Batched) -> Sequence[Where]:
     given, known = call.dims(), call.known(1)
     if known is None or (call.attribute("allowzero", 0) and 0 in known.values):
-        raise Mixes("the shape that it asks for is not known")
+        raise Mixes("its shape input is unknown")
     axis, size = call.axis, call.samples.size
     stated = [given[at] if number == 0 and at < len(given) else number for at, number in enumerate(known.values)]
     for place, number in enumerate(stated):
@@ -173,12 +173,12 @@ def _state(call: Batched, meant: list[Number], given: Sequence[Number], place: i
         rest = dimensions.product([number for number in meant if number != -1])
         left = None if total is None or rest is None else dimensions.quotient_of(total, rest)
         if left is None:
-            raise Mixes("the shape that it asks for is not constant")
+            raise Mixes("its shape input is dynamic")
         meant[meant.index(-1)] = left
     meant[place] = size
     numbers = dimensions.stated(meant, [size if axis == call.axis else dim for axis, dim in enumerate(given)])
     if numbers is None:
-        raise Mixes("the shape that it asks for is not constant")
+        raise Mixes("its shape input is dynamic")
     call.wanted[1] = numbers
     call.set("allowzero", None)
 
@@ -186,14 +186,14 @@ def _state(call: Batched, meant: list[Number], given: Sequence[Number], place: i
 def expanded(call: Batched) -> Sequence[Where]:
     given, known = call.dims(), call.known(1)
     if known is None:
-        raise Mixes("the shape that it asks for is not known")
+        raise Mixes("its shape input is unknown")
     rank, wanted, size = max(len(given), len(known.values)), list(known.values), call.samples.size
     if call.lies[0] is None:
         return [place_of(wanted, size) + rank - len(wanted)]
     place = call.lies[0] - len(given) + len(wanted)
     if place >= 0 and wanted[place] not in (1, size):
         if wanted[place] != call.samples.held:
-            raise Mixes("it repeats samples")
+            raise Mixes("it repeats the batch")
         call.wanted[1] = numbers_of(wanted, place, call.samples.target or 1)
     return [place + rank - len(wanted)]
 
@@ -202,7 +202,7 @@ def numbers_of(wanted: Sequence[Number], place: int, size: int) -> list[int]:
     """A shape that is constant, with another size at one place."""
     found = [number for number in wanted if isinstance(number, int)]
     if len(found) != len(wanted):
-        raise Mixes("the shape that it asks for is not constant")
+        raise Mixes("its shape input is dynamic")
     found[place] = size
     return found
 
@@ -210,7 +210,7 @@ def numbers_of(wanted: Sequence[Number], place: int, size: int) -> list[int]:
 def filled(call: Batched) -> Sequence[Where]:
     known = call.known(0)
     if known is None:
-        raise Mixes("the shape that it asks for is not known")
+        raise Mixes("its shape input is unknown")
     return [place_of(known.values, call.samples.size)]
 
 
@@ -218,7 +218,7 @@ def place_of(wanted: Sequence[Number], size: Number) -> int:
     """Where a shape names the number of samples, and nothing else that hangs on it."""
     places = [at for at, number in enumerate(wanted) if number == size]
     if len(places) != 1 or any(_hangs(number, size) for at, number in enumerate(wanted) if at != places[0]):
-        raise Mixes("the shape that it asks for joins samples with other axes")
+        raise Mixes("its shape merges the batch axis with other axes")
     return places[0]
 
 
@@ -230,5 +230,5 @@ def _hangs(number: Number, size: Number) -> bool:
 def tiled(call: Batched) -> Sequence[Where]:
     repeats = call.ints(1)
     if repeats is None or repeats[call.axis] != 1:
-        raise Mixes("it repeats samples")
+        raise Mixes("it repeats the batch")
     return [call.axis]

@@ -17,11 +17,11 @@ def broadcast(call: Batched) -> Sequence[Where]:
     ranks = [len(call.dims(index)) if name else 0 for index, name in enumerate(call.proto.input)]
     places = {rank - axis for rank, axis in zip(ranks, call.lies, strict=True) if axis is not None}
     if len(places) != 1:
-        raise Mixes("samples lie along different axes of what it takes")
+        raise Mixes("its inputs have the batch on different axes")
     place = places.pop()
     for index, (rank, axis) in enumerate(zip(ranks, call.lies, strict=True)):
         if axis is None and rank >= place and call.dims(index)[rank - place] != 1:
-            raise Mixes("an operand has a size along the axis of the samples")
+            raise Mixes("an operand has a fixed size on the batch axis")
     return [max(ranks) - place] * len(call.proto.output)
 
 
@@ -38,22 +38,22 @@ def first(call: Batched) -> Sequence[Where]:
 def all_first(call: Batched) -> Sequence[Where]:
     """The same of all its inputs."""
     if set(call.lies) != {0}:
-        raise Mixes("samples do not lie along its first axis")
+        raise Mixes("the batch is not on its first axis")
     return [0] * len(call.proto.output)
 
 
 def quantized(call: Batched) -> Sequence[Where]:
     if len(call.dims(1)) > 1:
-        raise Mixes("its scale has a size along the axis of the samples")
+        raise Mixes("its scale has a fixed size on the batch axis")
     if len(call.dims(1)) and call.dims(1) != (1,) and call.axis_of("axis", 1) == call.axis:
-        raise Mixes("its scale has a size along the axis of the samples")
+        raise Mixes("its scale has a fixed size on the batch axis")
     return same(call)
 
 
 def dropped_out(call: Batched) -> Sequence[Where]:
     training = call.known(2) if call.input(2) else None
     if call.input(2) and (training is None or training.values != (0,)):
-        raise Mixes("in training it draws numbers for all samples")
+        raise Mixes("in training mode it draws numbers for the whole batch")
     return same(call)
 
 
@@ -70,14 +70,14 @@ def pooled(call: Batched) -> Sequence[Where]:
 def unpooled(call: Batched) -> Sequence[Where]:
     """Indices of MaxPool are those of one sample after the other here, too, where samples are as large as there."""
     if call.lies[:2] != [0, 0] or any(axis is not None for axis in call.lies[2:]):
-        raise Mixes("samples do not lie along its first axis")
+        raise Mixes("the batch is not on its first axis")
     known = call.known(2)
     sizes = call.shape_of(call.output) if not call.input(2) else known and known.values
     if not sizes or dimensions.product(sizes[1:]) != call.samples.indices.get(call.input(1)):
         raise Mixes(layout.COUNTING)
     if call.input(2) and sizes[0] != call.samples.size:
         if sizes[0] != call.samples.held or call.samples.target is None:
-            raise Mixes("the sizes that it asks for have to be numbers")
+            raise Mixes("its sizes must be fixed")
         call.wanted[2] = layout.numbers_of(sizes, 0, call.samples.target)
     return [0]
 
@@ -85,21 +85,21 @@ def unpooled(call: Batched) -> Sequence[Where]:
 def normalized(call: Batched) -> Sequence[Where]:
     training = call.attribute("training_mode", 0) or (call.opset < 14 and sum(map(bool, call.proto.output)) > 1)
     if training:
-        raise Mixes("in training it takes the mean of all samples")
+        raise Mixes("in training mode it takes the mean of the batch")
     return [first(call)[0]]
 
 
 def behind(call: Batched) -> Sequence[Where]:
     """It computes along all axes from one on."""
     if call.axis >= call.axis_of("axis", -1):
-        raise Mixes("it computes along the axis of the samples")
+        raise Mixes("it computes along the batch axis")
     return [call.axis] * len(call.proto.output)
 
 
 def softmax(call: Batched) -> Sequence[Where]:
     if call.opset < 13:
         if call.axis >= call.axis_of("axis", 1):
-            raise Mixes("it computes along the axis of the samples")
+            raise Mixes("it computes along the batch axis")
         return [call.axis]
     return [call.apart(call.axis_of("axis", -1))]
 
@@ -117,7 +117,7 @@ def along(default: int) -> Rule:
 def summed(call: Batched) -> Sequence[Where]:
     axis = call.ints(1)
     if axis is None:
-        raise Mixes("the axis along which it computes is not known")
+        raise Mixes("its axis is unknown")
     return [call.apart(*axis)]
 
 
@@ -128,7 +128,7 @@ def reduced(call: Batched) -> Sequence[Where]:
     if not axes:
         if call.attribute("noop_with_empty_axes", 0) and axes is not None:
             return [call.axis]
-        raise Mixes("it reduces all axes, that of the samples among them")
+        raise Mixes("it reduces all axes, the batch axis included")
     call.apart(*axes)
     kept = call.attribute("keepdims", 1)
     return [call.axis - (0 if kept else sum(axis % rank < call.axis for axis in axes))]
@@ -137,52 +137,52 @@ def reduced(call: Batched) -> Sequence[Where]:
 def multiplied(call: Batched) -> Sequence[Where]:
     ranks, (a, b) = (len(call.dims(0)), len(call.dims(1))), call.lies
     if min(ranks) < 2 and not (a is not None and b is None and ranks[1] == 1 and a < ranks[0] - 1):
-        raise Mixes("it sums over the axis of the samples, or nobody knows")
+        raise Mixes("it may sum over the batch axis")
     places = [None if axis is None else rank - axis for axis, rank in zip((a, b), ranks, strict=True)]
     if places[0] == 1 or places[1] == 2:
-        raise Mixes("it sums over the axis of the samples")
+        raise Mixes("it sums over the batch axis")
     rank = max(ranks) if ranks[1] > 1 else ranks[0]
     if places[0] is not None and places[1] is not None:
         if places[0] != places[1] or places[0] < 3:
-            raise Mixes("samples lie along different axes of what it takes")
+            raise Mixes("its inputs have the batch on different axes")
         return [rank - places[0]]
     index, place = (1, places[0]) if places[0] is not None else (0, places[1])
     assert place is not None, "one of them holds samples"
     if place > 2 and ranks[index] >= place and call.dims(index)[ranks[index] - place] != 1:
-        raise Mixes("an operand has a size along the axis of the samples")
+        raise Mixes("an operand has a fixed size on the batch axis")
     return [rank - place]
 
 
 def of_matrices(call: Batched) -> Sequence[Where]:
     if call.axis != (1 if call.attribute("transA", 0) else 0):
-        raise Mixes("it sums over the axis of the samples")
+        raise Mixes("it sums over the batch axis")
     if call.input(2) and len(call.dims(2)) == 2 and call.dims(2)[0] != 1:
-        raise Mixes("an operand has a size along the axis of the samples")
+        raise Mixes("an operand has a fixed size on the batch axis")
     return [0]
 
 
 def recurrent(call: Batched) -> Sequence[Where]:
     if call.attribute("layout", 0) or call.lies[0] != 1:
-        raise Mixes("samples do not lie along its second axis")
+        raise Mixes("the batch is not on its second axis")
     for index, axis in enumerate(call.lies[1:], 1):
         place = {4: 0, 5: 1, 6: 1}.get(index)
         if call.input(index) and axis is None and place is not None:
             call.repeat(index, place)
         elif axis != place and call.input(index):
-            raise Mixes("its parameters hold samples")
+            raise Mixes("its parameters depend on the batch")
     return [2, 1, 1][: len(call.proto.output)]
 
 
 def attended(call: Batched) -> Sequence[Where]:
     if any(axis not in (0, None) for axis in call.lies) or None in call.lies[:3]:
-        raise Mixes("samples do not lie along its first axis")
+        raise Mixes("the batch is not on its first axis")
     if call.input(6) and call.lies[6] is None:
-        raise Mixes("its lengths are not given sample by sample")
+        raise Mixes("its lengths are not one per sample")
     mask = call.lies[3] if call.input(3) else None
     if (call.input(3) and mask is None and len(call.dims(3)) == 4 and call.dims(3)[0] != 1) or (
         mask == 0 and len(call.dims(3)) != 4
     ):
-        raise Mixes("its mask has a size along the axis of the samples")
+        raise Mixes("its mask has a fixed size on the batch axis")
     return [0] * len(call.proto.output)
 
 

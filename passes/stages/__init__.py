@@ -1,1 +1,1 @@
-"""What can be done to a model, one file a stage, all of one shape; a goal is a list of these."""
+"""Stages: what opshift can do to a model, one file each, all of one shape. A goal is a list of them."""

@@ -1,4 +1,4 @@
-"""Declare the types and sizes of the values between, as far as they follow."""
+"""Write inferred types and shapes into the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Annotate:
-    """Declare what inference knows."""
+    """Write inferred types and shapes of all values into the model."""
 
     optional = False
     settles = ""

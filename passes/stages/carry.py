@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from opshift.passes.changes import Allowance, Ledger, Result
 from opshift.passes.conversion import convert
-from opshift.passes.model import imports
+from opshift.passes.model import imports, installed
+from opshift.passes.model.formats import FORMATS, Floats
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.named_types import named_types
 from opshift.passes.model.types import element_name
@@ -30,18 +31,29 @@ class Carry:
         return f"carry {', '.join(pairs)}"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        if self.carriers.keys().isdisjoint(named_types(model)):
+        carried = self.carriers.keys() & set(named_types(model))
+        if not carried:
             return Result(model, (), ())
+        for kind in sorted(carried):
+            installed.check_type(kind)
         result = Result(model, (), ())
         if functions := [(default_domain(function.domain), function.name) for function in model.functions]:
             result = convert.attempt(model, imports.opsets(model), ops=functions, folder=facts.folder)
         if result.model is None:
             return result
         ledger = Ledger()
-        carried = carry_types(result.model, self.carriers, ledger, facts.folder)
+        made = carry_types(result.model, self.carriers, ledger, facts.folder)
         if ledger.refusals:
             return result.followed_by(Result(None, tuple(ledger.changes), tuple(ledger.refusals)))
         ends = {value.name: value.type for value in (*model.graph.input, *model.graph.output)}
-        now = (*carried.graph.input, *carried.graph.output)
+        now = (*made.graph.input, *made.graph.output)
         retyped = tuple(dict.fromkeys(value.name for value in now if value.type != ends.get(value.name)))
-        return result.followed_by(Result(carried, tuple(ledger.changes), (), retyped=retyped))
+        is_close = any(change.grade == "close" for change in ledger.changes)
+        coarse = self._coarsest(model) if is_close else 0
+        return result.followed_by(Result(made, tuple(ledger.changes), (), retyped=retyped, computed_in=coarse))
+
+    def _coarsest(self, model: ModelProto) -> int:
+        """The type of floats with the fewest digits in which a model computes; 0 without one."""
+        forms = [(FORMATS[kind], kind) for kind in self.carriers.keys() & set(named_types(model))]
+        digits = [(form.digits, kind) for form, kind in forms if isinstance(form, Floats) and not form.powers]
+        return min(digits)[1] if digits else 0

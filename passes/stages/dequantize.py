@@ -1,4 +1,4 @@
-"""Write scaled products of integers as products of dequantized values."""
+"""Write integer products as float products of dequantized values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Dequantize:
-    """Comes after `Reach`, which expands the operators that compute in integers."""
+    """Replace scaled integer products by float ones. `Reach` has replaced the QLinear operators before."""
 
     optional = False
     settles = ""

@@ -1,4 +1,4 @@
-"""Fix sizes and inputs, and the number of samples, and compute what follows."""
+"""Fix sizes, inputs and the batch, and fold what becomes constant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Fix:
-    """Write sizes and values of inputs into the model; `rebatch` is the number of samples, or `dynamic`.
+    """Write fixed sizes and inputs into the model; `rebatch` is the batch size, or `dynamic`.
 
     Raises:
         ValueError: the model has no such input or dimension, or does not take such sizes.
@@ -27,8 +27,8 @@ class Fix:
     @property
     def name(self) -> str:
         asked = ["fix sizes and inputs"] if self.fixed else []
-        asked += [f"take batches of {self.rebatch}"] if isinstance(self.rebatch, int) else []
-        asked += ["take batches of any size"] if isinstance(self.rebatch, str) else []
+        asked += [f"set the batch size to {self.rebatch}"] if isinstance(self.rebatch, int) else []
+        asked += ["make the batch size dynamic"] if isinstance(self.rebatch, str) else []
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:

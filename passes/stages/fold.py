@@ -1,4 +1,4 @@
-"""Put operators in the place of the nodes that compute them."""
+"""Fold nodes into the operators that they compute."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ EXPANDED_BY_ONNXRUNTIME: frozenset[Op] = frozenset([("", "GroupNormalization")])
 
 @dataclass(frozen=True)
 class Fold:
-    """Recognise operators.
+    """Fold nodes into operators.
 
     Attributes:
-        ops: which ones; None for all that exporters write as several nodes.
-        reader: what has to read the result; operators that it lacks do not come in.
+        ops: only these; None for all that exporters write as several nodes.
+        reader: the backend that has to support the result; operators that it lacks do not come in.
         avoided: operators that would make the model slower.
     """
 
@@ -50,7 +50,7 @@ def fold_model(
     facts: Facts,
     allowance: Allowance,
 ) -> Result:
-    """Fold what the reader has, the user did not ask to expand, and the allowance does not keep out."""
+    """Fold into operators that the backend has, the user did not ask to replace, and the allowance permits."""
     lacking = {*facts.replaced, *allowance.kept_out, *avoided}
     if reader is not None:
         lacking |= {op for domain, opset in opsets(model).items() for op in reader.missing(domain, opset)}

@@ -1,4 +1,4 @@
-"""Compute what follows of fixed sizes in nodes that came in after the sizes were fixed."""
+"""Propagate fixed sizes into nodes that a conversion brought in."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class Follow:
-    """Fix sizes once more in a model that has changed since."""
+    """Propagate fixed sizes again, after a conversion brought in new nodes."""
 
     fixed: Wanted
     optional = False
     settles = "sizes"
-    name = "compute what follows of fixed sizes"
+    name = "propagate fixed sizes"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         copy = copy_model(model)

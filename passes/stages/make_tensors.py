@@ -1,4 +1,4 @@
-"""Make tensors of the maps at the ends of a model."""
+"""Replace maps at a model's inputs and outputs by tensors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from opshift.passes.stages.stage import Facts
 
 @dataclass(frozen=True)
 class MakeTensors:
-    """Yield scores in the place of ZipMap's maps (`zipmap`), and read values in the place of maps (`maps`)."""
+    """Return scores instead of ZipMap's maps (`zipmap`), and take values instead of maps (`maps`)."""
 
     zipmap: bool
     maps: bool
     optional = False
     settles = ""
-    name = "make tensors of maps"
+    name = "replace maps by tensors"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         changed, changes = as_tensors(model, zipmap=self.zipmap, maps=self.maps)

@@ -1,4 +1,4 @@
-"""Operators as users name them: `Gelu`, `com.microsoft::Gelu`, or all of a domain."""
+"""Look up operators by the names that users give: `Gelu`, `com.microsoft::Gelu`, or a domain."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from opshift.passes.spelling import hint, likely, texts
 
 
 def parse_operator(name: str) -> Op:
-    """`"Name"` or `"domain::Name"` as (domain, name)."""
+    """Split `"Name"` or `"domain::Name"` into (domain, name)."""
     domain, _, op = name.rpartition("::")
     return default_domain(domain), op
 
 
 def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
-    """The error for an operator that neither ONNX, nor opshift, nor the model (`held`) defines."""
+    """Make the error for an operator that nobody defines, with a suggestion."""
     from opshift.passes.inlining import definable
 
     domains = (*definable.DOMAINS, *schemas.IMPORTED)
@@ -27,18 +27,54 @@ def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
 
 
 def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
-    """The error for an unknown name, with the known one that is spelled most like it."""
+    """Make the error for an unknown name, with the most similar known one."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
     if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
         return ValueError(f"unknown {what} {name!r}: name one at a time")
     domain = default_domain(name.rpartition("::")[0])
     if domain and likely(domain, {known.rpartition("::")[0] for known in names}) is None:
-        return ValueError(f"unknown {what} {name!r}: no operator of domain {domain!r} is known")
+        return ValueError(f"unknown {what} {name!r}: opshift knows no operators of domain {domain!r}")
+    called = ELSEWHERE.get(re.sub(r"[^a-z0-9]", "", name.lower()))
+    if called in names:
+        return ValueError(f"unknown {what} {name!r}; did you mean {called}?")
     return ValueError(f"unknown {what} {name!r}{hint(name.removeprefix('ai.onnx::'), names)}")
 
 
+ELSEWHERE = {
+    "batchnorm": "BatchNormalization",
+    "batchnorm2d": "BatchNormalization",
+    "bmm": "MatMul",
+    "conv2d": "Conv",
+    "convtranspose2d": "ConvTranspose",
+    "dense": "Gemm",
+    "embedding": "Gather",
+    "gridsample2d": "GridSample",
+    "groupnorm": "GroupNormalization",
+    "hardtanh": "Clip",
+    "instancenorm": "InstanceNormalization",
+    "interpolate": "Resize",
+    "l2norm": "LpNormalization",
+    "l2normalize": "LpNormalization",
+    "layernorm": "LayerNormalization",
+    "linear": "Gemm",
+    "maxpool2d": "MaxPool",
+    "multiheadattention": "Attention",
+    "pixelshuffle": "DepthToSpace",
+    "relu6": "Clip",
+    "rmsnorm": "RMSNormalization",
+    "rope": "RotaryEmbedding",
+    "rotarypositionembedding": "RotaryEmbedding",
+    "scaleddotproductattention": "Attention",
+    "sdpa": "Attention",
+    "sdp": "Attention",
+    "silu": "Swish",
+    "upsamplenearest": "Resize",
+}
+"""What frameworks call operators, and what ONNX does."""
+
+
 def find_named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
-    """Look up the operators that a user names, one by one and by domain; raises `ValueError` for an unknown one."""
+    """Look up the operators that a user names, one by one or by domain; raises `ValueError` for an unknown one."""
     found = [parse_operator(name) for name in names]
     held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
     for name, op in zip(names, found, strict=True):
@@ -54,7 +90,7 @@ def find_named(model: ModelProto, names: Iterable[str], domain: str | None, used
 
 
 def _is_known(domain: str) -> bool:
-    """Whether operators of the domain are defined by ONNX, a vendor or opshift."""
+    """Whether ONNX, a vendor or opshift defines operators of this domain."""
     from opshift.passes.inlining import definable
 
     return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
@@ -73,12 +109,12 @@ def _domain_hint(domain: str, used: Iterable[Op]) -> str:
 
 
 def as_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as a tuple, whether a user gives one or several; raises `ValueError` for anything but texts."""
-    return tuple(texts(names, "operators are named by texts, such as 'ReduceL2'"))
+    """Make a tuple of one name or several; raises `ValueError` for anything but strings."""
+    return tuple(texts(names, "give operators by name, such as 'ReduceL2'"))
 
 
 def find_recognisable(name: str) -> Op:
-    """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to recognise it by."""
+    """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to fold."""
     from opshift.passes.fusion.door import family
     from opshift.passes.inlining import definable
 
@@ -86,8 +122,8 @@ def find_recognisable(name: str) -> Op:
     if family(op) is not None:
         return op
     if definable.is_defined(*op):
-        why = "its definition is no pattern (docs/definitions.md tells which ones are)"
-        raise ValueError(f"{name} cannot be recognised: {why}")
+        why = "opshift cannot recognise its definition (docs/definitions.md lists those that fold)"
+        raise ValueError(f"{name} cannot be folded: {why}")
     if schemas.versions(*op):
-        raise ValueError(f"{name} has no definition to recognise it by (docs/definitions.md lists those that have one)")
+        raise ValueError(f"{name} has no definition to fold (docs/definitions.md lists those that have one)")
     raise unknown_operator(name)

@@ -1,4 +1,4 @@
-"""Compute nothing that is constant, computed already, or of no effect."""
+"""Fold constants, and remove nodes that are unused, repeated or without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write operators between DequantizeLinear and QuantizeLinear as operators on integers."""
+"""Fold float operators between DequantizeLinear and QuantizeLinear into QLinear operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quantize:
-    """QLinearConv and QLinearMatMul, where all scales are such as these have; see `Fold` for the attributes."""
+    """Fold into QLinearConv and QLinearMatMul where scales and zero points allow it; see `Fold` for the attributes."""
 
     reader: Backend | None = None
     avoided: frozenset[Op] = frozenset()

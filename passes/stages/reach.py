@@ -1,4 +1,4 @@
-"""Reach an opset, an IR version or a backend, without the operators that have to go."""
+"""Convert to an opset, an IR version or a backend, and replace operators."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Reach:
         targets: the opset to reach in each domain; without any, the model keeps its own.
         ir_version: the IR version to write.
         names, domain: operators to replace, one by one and by their domain.
-        backend: what has to read the result: all that it lacks is replaced, at an opset that it reads.
-        reader: the backend for whose opset `targets` stand; without what it lacks there.
-        portable: replace all that is not ONNX's.
-        on_floats: replace the operators that compute in integers between scales.
+        backend: the backend to convert for: an opset that it reads, without operators that it lacks.
+        reader: the backend that names the opset (`--opset onnxruntime-1.8`); its missing operators are replaced, too.
+        portable: replace all operators outside the default domain.
+        on_floats: replace QLinear operators by float ones (`--quantization qdq`).
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -52,13 +52,13 @@ class Reach:
         if self.ir_version is not None and not opsets:
             asked.append(f"write IR version {self.ir_version}")
         gone = [*self.names, *([f"operators of {self.domain or 'ai.onnx'}"] if self.domain is not None else [])]
-        gone += ["operators that are not ONNX's"] if self.portable else []
-        gone += ["operators on integers"] if self.on_floats else []
+        gone += ["vendor operators"] if self.portable else []
+        gone += ["QLinear operators"] if self.on_floats else []
         asked += [f"replace {', '.join(gone)}"] if gone else []
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        """Convert; raises `ValueError` where nobody knows an operator that is named."""
+        """Convert the model; raises `ValueError` for an operator that nobody knows."""
         survey = facts.survey if facts.survey is not None else convert.check_model(model)
         used = frozenset(survey.calls)
         ops: list[Op] = []
@@ -95,7 +95,7 @@ class Reach:
         return replace(result, absent=tuple(self._absent(ops, used, result)))
 
     def _unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
-        """Operators that have to go though nobody names them."""
+        """List operators that must go though the user did not name them: vendor operators, or QLinear operators."""
         if not self.portable and (self.backend is not None or self.reader is None):
             return set()
         from opshift.passes.backends import door as backends
@@ -107,7 +107,7 @@ class Reach:
         return backends.find_vendor_operators(model, self.reader, folder)
 
     def _drop_imports(self, converted: ModelProto) -> None:
-        """Drop imports that nothing uses where the reader may stumble over them."""
+        """Drop unused opset imports if the backend may reject them."""
         if self.portable:
             imports.drop_unused(converted, lambda *_: True)
         elif self.reader is not None:
@@ -115,21 +115,21 @@ class Reach:
             imports.drop_unused(converted, lambda domain, version: not reads(domain, version))
 
     def _absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
-        """Operators that the user wants replaced, and that the model does not have."""
+        """List operators that the user wants replaced, but that the model does not have."""
         gone = {(default_domain(change.domain), change.op) for change in result.changes}
         named = ops[: len(self.names)]
         yield from (name for name, op in zip(self.names, named, strict=True) if op not in used | gone)
         if self.domain is not None and default_domain(self.domain) not in {domain for domain, _ in ops}:
             yield f"operator of {self.domain or 'ai.onnx'}"
         if self.portable and not gone:
-            yield "operator that is not ONNX's"
+            yield "vendor operator"
 
 
 def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
-    """The default-domain opset that a model imports, or else its functions, as a target.
+    """Find the default-domain opset of a model that keeps its own, as a target.
 
-    A model that uses none of it, as those of XGBoost, gets the newest that its IR version may import. Where there is to
-    be room for definitions, as in those of LightGBM, the newest at which its nodes stay as they are.
+    A model without default-domain operators (XGBoost's) gets the newest opset that its IR version allows. If
+    definitions need a newer one (LightGBM's models), it is the newest at which no node changes.
     """
     if roomy and (newest := imports.roomiest(model)) is not None:
         return {"": newest}

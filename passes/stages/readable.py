@@ -1,4 +1,4 @@
-"""Fold and optimize as far as a backend reads the result."""
+"""Fold and optimize only as far as a backend supports the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opshift.passes.stages.stage import Facts, Stage, apply_stages
 
 @dataclass(frozen=True)
 class _RefiningAttempt:
-    """Stages to apply, and operators that they keep out."""
+    """Stages to apply, and operators that must not come in."""
 
     stages: Sequence[Stage]
     allowance: Allowance
@@ -23,7 +23,7 @@ class _RefiningAttempt:
 
 @dataclass(frozen=True)
 class _Refined:
-    """What came of an attempt, and the operators that the reader does not read in it, but did before."""
+    """The result of an attempt, and the operators in it that the backend stopped supporting."""
 
     attempt: _RefiningAttempt
     result: Result
@@ -32,7 +32,7 @@ class _Refined:
 
 @dataclass(frozen=True)
 class Readable:
-    """Apply optional stages so that the reader reads all that it read before.
+    """Apply optional stages so that the backend supports all that it supported before.
 
     An operator that it does not read is kept out the next time. Then `fewer` stages are applied, which do not optimize;
     then none.

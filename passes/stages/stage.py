@@ -41,16 +41,16 @@ class Stage(Protocol):
 
     @property
     def optional(self) -> bool:
-        """Whether the proof may take its changes back; any other stage refuses where something cannot be done."""
+        """Whether the proof may take the changes back. Other stages refuse if they cannot do what they should."""
         ...
 
     @property
     def settles(self) -> str:
-        """What need not be done again until the model changes; empty where a second time may find more to do."""
+        """A name for work that is done until the model changes; empty if doing it twice may find more."""
         ...
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        """Make a changed copy of the model, or return the model itself where there is nothing to do, or refusals.
+        """Return a changed copy of the model, the model itself if there is nothing to do, or refusals.
 
         An optional stage makes no change that the allowance withholds, and adds those that it makes to it.
         """

@@ -1,1 +1,1 @@
-"""Element types of values: those that change, the casts between, and wider types that carry what a runtime lacks."""
+"""Change element types, and store types that an opset lacks in wider ones, with explicit rounding."""

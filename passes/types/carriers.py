@@ -35,7 +35,7 @@ def read_carriers(texts: Iterable[str]) -> dict[int, int]:
             raise ValueError(f"--interface {text}: give two types, such as float8e4m3fn=float")
         carriers = _numbers(wide, text)
         if len(carriers) != 1:
-            raise ValueError(f"--interface {text}: {wide} is several types; one has to carry the values")
+            raise ValueError(f"--interface {text}: {wide} stands for several types; name one")
         for number in _numbers(narrow, text):
             _check_carrier(number, carriers[0], text)
             if found.setdefault(number, carriers[0]) != carriers[0]:
@@ -54,7 +54,7 @@ def _numbers(name: str, text: str) -> list[int]:
     names = ALIASES.get(name.lower(), (name.lower(),))
     known = {form.name for form in FORMATS.values()}
     if unknown := [each for each in names if each not in known]:
-        raise ValueError(f"--interface {text}: there is no type {unknown[0]}{hint(unknown[0], [*known, *ALIASES])}")
+        raise ValueError(f"--interface {text}: unknown type {unknown[0]}{hint(unknown[0], [*known, *ALIASES])}")
     found = [NUMBERS[each.upper()] for each in names if each.upper() in NUMBERS]
     if not found:
         raise ValueError(f"--interface {text}: the installed onnx does not know {name}")
@@ -63,7 +63,7 @@ def _numbers(name: str, text: str) -> list[int]:
 
 def _check_carrier(narrow: int, wide: int, text: str) -> None:
     if narrow == wide:
-        raise ValueError(f"--interface {text}: that is one type")
+        raise ValueError(f"--interface {text}: both types are the same")
     if not FORMATS[wide].holds(FORMATS[narrow]):
         fit = [form.name for number, form in FORMATS.items() if form.holds(FORMATS[narrow]) and number != narrow]
         fit_names = ", ".join(fit) or "no type"

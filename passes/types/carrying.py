@@ -102,7 +102,7 @@ def _expand(source: ModelProto, carriers: Carriers, ledger: Ledger, folder: str 
                 ledger.refusals.append(Refusal(node.name, proto.op_type, "", 0, False, refused.why, _where(scope)))
                 continue
             held += made
-            how = f"{proto.op_type} is written as its formula, whose results are rounded"
+            how = f"Replaced {proto.op_type} by its formula, with rounded results"
             ledger.changes.append(
                 Change(node.name, proto.op_type, "", scope.opset, scope.opset, how, node.grade, "; ".join(node.remarks))
             )
@@ -133,7 +133,7 @@ def _formula(node: Node, carriers: Carriers) -> registry.Step | None:
     if all(isinstance(form, Integers) for form in forms):
         return None
     if isinstance(forms[0], Floats):
-        why = f"the bits of {element_name(node.elem_type())} are not in the type that carries it"
+        why = f"the bits of {element_name(node.elem_type())} cannot be read in the type that stores it"
         raise CannotConvert(node, why)
     pair = registry.step("", "BitCast", 26)
     return None if pair is None else pair.down
@@ -143,7 +143,7 @@ def _formula(node: Node, carriers: Carriers) -> registry.Step | None:
 
 
 class _Retyping:
-    """One pass over a model: `source` answers for the types, `model` is the copy that changes."""
+    """One pass that retypes `model`, a copy; `source` answers questions about types."""
 
     def __init__(self, source: ModelProto, carriers: Carriers, ledger: Ledger, folder: str | None):
         self.model = copy_model(source)
@@ -228,8 +228,8 @@ class _Retyping:
                 results[index] = self.round(node.build, results[index], form, self.carriers[made[index]])
         names = " and ".join(dict.fromkeys(form.name for form in forms if form is not None))
         exact = node.op_type in CORRECTLY_ROUNDED and not node.domain
-        remark = "" if exact else f"computed in a wider type and rounded to {names}"
-        how = f"Results are rounded to {names}, which a wider type carries"
+        remark = "" if exact else f"computes in a wider type, and rounds to {names}"
+        how = f"Rounded results to {names}, stored in a wider type"
         change = Change(node.name, node.op_type, default_domain(node.domain), self._opset, self._opset, how)
         self._ledger.changes.append(change if exact else change._replace(grade="close", remark=remark))
         return take_over(node, results)
@@ -257,20 +257,22 @@ class _Retyping:
             if name and not kind and formal is not None and len(formal.types) > 1:
                 held = question.scope.type(name)
                 if held is None and any(tensor_text(carried) in formal.types for carried in self.carriers):
-                    raise CannotConvert(question, f'the type of "{name}" is unknown; a typed value_info helps')
+                    raise CannotConvert(
+                        question, f'the type of "{name}" is unknown', fix="a value_info that declares it"
+                    )
 
     def _check_taken(self, question: Node, read: list[int], made: list[int]) -> None:
         """Raise `CannotConvert` where the operator does not take the type that carries a value."""
         schema = question.schema
         if schema is None:
             kind = next(kind for kind in (*read, *made) if kind in self.carriers)
-            raise CannotConvert(question, f"it takes or makes {element_name(kind)}, and nothing tells what it computes")
+            raise CannotConvert(question, f"it uses {element_name(kind)}, and opshift does not know what it computes")
         for find, kinds in ((schema.input, read), (schema.output, made)):
             for index, kind in enumerate(kinds):
                 formal = find(index)
                 if kind in self.carriers and formal and tensor_text(self.carriers[kind]) not in formal.types:
                     wide = element_name(self.carriers[kind])
-                    raise CannotConvert(question, f"it does not take {wide}, which carries {element_name(kind)}")
+                    raise CannotConvert(question, f"it does not accept {wide}, which stores {element_name(kind)}")
 
     def _retype(self, kind: TypeProto) -> bool:
         """Write the carrying type into a type; False if there was nothing to do."""
@@ -280,7 +282,7 @@ class _Retyping:
         return bool(found)
 
     def _tensor(self, tensor: TensorProto, name: str) -> bool:
-        """Write a tensor in the type that carries it; False if there was nothing to do."""
+        """Store a tensor in the wider type; returns False if it needs no change."""
         carrier = self.carriers.get(tensor.data_type)
         if carrier is None:
             return False
@@ -308,7 +310,7 @@ class _Retyping:
         return " and ".join(sorted(pairs))
 
     def _note(self, name: str, op: str, how: str = "") -> None:
-        how = how or "The type that was cast to, or written, is carried in a wider one, with its roundings"
+        how = how or "Stored a type in a wider one, with explicit rounding"
         self._ledger.changes.append(Change(name, op, "", self._opset, self._opset, how))
 
 
@@ -339,7 +341,7 @@ def _quantized(node: Node, question: Node, model: _Retyping) -> str | None:
     build = node.build
     dtype = carrier if "output_dtype" in node.attributes else None
     wide = build.again(node.proto, node.inputs, output_dtype=dtype)
-    node.remarks.append(f"The result is cut off at the ends of {form.name}, which {element_name(carrier)} carries")
+    node.remarks.append(f"Clipped the result to the range of {form.name}, stored in {element_name(carrier)}")
     return str(build.Clip(wide, *(build.constant(end, carrier) for end in (form.lowest, form.highest))))
 
 
@@ -350,7 +352,9 @@ def _cast(node: Node, question: Node, model: _Retyping) -> str | None:
 def _cast_like(node: Node, question: Node, model: _Retyping) -> str | None:
     kind = question.scope.elem_type(question.input(1))
     if not kind:
-        raise CannotConvert(question, f'the type of "{question.input(1)}" is unknown; a typed value_info helps')
+        raise CannotConvert(
+            question, f'the type of "{question.input(1)}" is unknown; try a value_info that declares it'
+        )
     return _cast_to(node, question, model, kind)
 
 
@@ -362,7 +366,7 @@ def _cast_to(node: Node, question: Node, model: _Retyping, to: int) -> str | Non
     build, x, kind, form = node.build, node.input(0), question.elem_type(0), FORMATS[to]
     source = FORMATS.get(kind)
     actual = model.carriers.get(kind, kind)
-    node.remarks.append(f"{element_name(to)} is carried in {element_name(carrier)}; the rounding is written out")
+    node.remarks.append(f"Stored {element_name(to)} in {element_name(carrier)}, with explicit rounding")
     if kind == T.BOOL or kind == to or (source is not None and form.holds(source)):
         return str(build.Cast(x, to=carrier))
     if isinstance(form, Integers):
@@ -390,7 +394,7 @@ def _low_bits(build: Builder, x: str, form: Integers, carrier: int, whole: bool)
 
 
 def _bits_cast(node: Node, question: Node, model: _Retyping) -> str | None:
-    """Between integers of as many bits, the low bits are the bits."""
+    """Reinterpret integers of equal width by their low bits."""
     source, to = question.elem_type(0), question.attributes["to"]
     if not {source, to} & model.carriers.keys():
         return None

@@ -137,7 +137,8 @@ class Casting:
 
     def _cast(self, value: Value, before: str, after: str, kind: int, *, outside: bool) -> None:
         """Put a cast behind the node that makes a value."""
-        opset = value.place.opsets.get("", self._problem.main.opsets.get("", schemas.latest()))
+        imported = any(not default_domain(entry.domain) for entry in self._problem.model.opset_import)
+        opset = value.place.opsets.get("", 1) if imported else schemas.latest()
         name = self._names.fresh(f"{after}/cast")
         node = NodeProto(op_type="Cast", name=name, input=[before], output=[after])
         node.attribute.append(make_attribute("to", kind if opset >= 6 else T.DataType.Name(kind)))
@@ -156,7 +157,7 @@ class Casting:
             name = self._fresh(value.name, kind)
             self._cast(value, value.name, name, kind, outside=False)
             return name
-        made = constants.converted(value.tensor, kind, self._folder, limit or None)
+        made = constants.converted(value.tensor, kind, self._folder, limit or None, lazy=True)
         if made is None:
             name = self._fresh(value.name, kind)
             self._cast(value, value.name, name, kind, outside=False)

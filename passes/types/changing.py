@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Iterator
 
 from opshift.passes.changes import RETYPED, Change, Kept, Result, TypesReport
@@ -13,6 +14,7 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import element_name
 from opshift.passes.process import collector_paused
 from opshift.passes.types.casting import Casting
+from opshift.passes.types.fitting import Fitting
 from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.problem import Problem, Value
 from opshift.passes.types.solving import solve
@@ -30,28 +32,36 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     `folder` is where external data lie.
     """
     if source.training_info:
-        why = "its types are named by graphs for training, too; a model without them can be expressed"
+        why = "its training graphs name these types, too; supported: a model without training graphs"
         return Result(None, (), (Refusal("", "model", "", 0, False, why),))
     if refusal := _without_casts(source, wanted):
         return Result(None, (), (refusal,))
     model = copy_model(source)
     whole = _elements(model, wanted.mapping)
     problem = Problem(model, wanted)
-    staying = Staying(problem, folder)
+    staying = Fitting(problem, folder, wanted.given) if wanted.of_integers else Staying(problem, folder)
     staying.find()
-    narrow = solve(problem, _sizes(staying))
+    narrow = solve(problem, _sizes(staying), staying.pulling)
+    if refusal := _lacked(problem):
+        return Result(None, (), (refusal,))
     kept = tuple(_kept(problem, narrow))
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()
     if not (written.retyped or written.converted or written.casts or written.outside or written.dropped):
-        return Result(source, (), ())
+        report = TypesReport(wanted.label, 0, (), (), 0, kept)
+        return Result(source, (), (), types=report if wanted.of_integers and kept else None)
     opset = problem.main.opsets.get("", 0)
     grade = "narrowed" if wanted.narrows else "close"
+    assumed = [each for variable, held in staying.assumed.items() if narrow[variable] for each in sorted(held)]
+    if wanted.of_integers and wanted.narrows and not assumed:
+        grade = "exact"
     changes = [
         Change(node.name or next(iter(node.output), ""), node.op_type, node.domain, opset, opset, RETYPED, grade)
         for node, _ in written.retyped
     ]
-    if wanted.narrows:
+    if wanted.of_integers:
+        pass  # what stays does so by the model alone
+    elif wanted.narrows:
         _note(model, wanted, kept)
     else:
         _forget(model)
@@ -66,6 +76,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
         lost=staying.lost,
         ranges=("given" if wanted.seen.real else "drawn") if wanted.seen is not None else "",
         share=1 - _elements(model, wanted.mapping) / whole if whole else 1.0,
+        assumed=tuple(dict.fromkeys(assumed)),
     )
     return Result(model, tuple(changes), (), types=report)
 
@@ -82,9 +93,34 @@ def _without_casts(source: ModelProto, wanted: Types) -> Refusal | None:
         if _casts_to(text, opset):
             continue
         first = next((v for v in schemas.versions("", "Cast") if _casts_to(text, v)), None)
-        why = f"opset {opset} has no {FORMATS[target].name}; opset {first} has it (--opset {first})"
+        why = f"opset {opset} has no {FORMATS[target].name}; try --opset {first}"
         return Refusal("", "Cast", "", 0, True, why)
     return None
+
+
+def _lacked(problem: Problem) -> Refusal | None:
+    """Why it is of no use: operators that read most of the weights take the type from another opset on."""
+    whole, lacking, first = 0, 0, 0
+    op = ""
+    for value in problem.values():
+        if value.tensor is None or not problem.moves(value.kind):
+            continue
+        count = tensors.size(value.tensor)
+        whole += count
+        for place, index, at in value.readers:
+            variable = place.reads[index][at] if index >= 0 else 0
+            found = _LATER.search(problem.reasons[variable]) if variable > 0 else None
+            if found:
+                lacking += count
+                if int(found[1]) > first:
+                    op, first = problem.reasons[variable], int(found[1])
+                break
+    if 2 * lacking <= whole or not first:
+        return None
+    return Refusal("", "types", "", 0, True, f"{op}, and most of the weights are such operators' (--opset {first})")
+
+
+_LATER = re.compile(r" from opset (\d+) on$")
 
 
 def _casts_to(text: str, opset: int) -> bool:
@@ -124,7 +160,7 @@ def _kept(problem: Problem, narrow: list[bool]) -> Iterator[Kept]:
             continue
         seen.add((id(owner.place), owner.node))
         node = owner.place.nodes[owner.node]
-        why = problem.reasons[variable] or "casts around it would cost more than it saves"
+        why = problem.reasons[variable] or "the casts around it would cost more than it saves"
         first = next(filter(None, node.output), "")
         yield Kept(node.name or first, default_domain(node.domain), node.op_type, first, why)
 

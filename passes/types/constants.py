@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.records import dataclass
-from opshift.passes.types.formats import FORMATS, Format, as_floats, rounded
+from opshift.passes.types.formats import FORMATS, INTEGERS, Format, as_floats, rounded
 
 if TYPE_CHECKING:
     import numpy as np
 
 T = TensorProto
+
+_PART = 1 << 15
+"""Numbers that are looked at at once."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Numbers:
     Attributes:
         size: how many elements it has.
         most: the largest finite magnitude.
-        least: the least positive magnitude; infinite without any.
+        least: the least positive magnitude that is not a normal number of the other type; infinite without any.
         beyond: whether a finite number is beyond the range of the other type.
         lost: how many numbers become 0.
         channel: whether all that is in a channel, the first or the last axis, becomes 0; of a vector, any number.
@@ -44,24 +47,45 @@ def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | N
     import numpy as np
 
     form = FORMATS[target]
-    size = np.abs(held)
-    finite = np.isfinite(size)
-    if not finite.all():
-        size = np.where(finite, size, 0)
-    most = float(size.max()) if size.size else 0.0
-    positive = size > 0
-    least = float(size.min(where=positive, initial=np.inf)) if size.size else float("inf")
-    lost, channel = 0, False
-    if least <= form.vanishes_below:
-        gone = positive & (size <= form.vanishes_below)
-        lost = int(np.count_nonzero(gone))
-        channel = _vanishes(positive, gone)
-    return Numbers(int(size.size), most, least, most >= overflow(form), lost, channel)
+    if not held.size:
+        return Numbers(0, 0.0, float("inf"), False, 0, False)
+    most = max(float(held.max()), -float(held.min()))
+    if not np.isfinite(most):
+        held = np.where(np.isfinite(held), held, 0)
+        most = float(np.abs(held).max())
+    least, lost = _smallest(held, form)
+    channel = False
+    if lost:
+        size = np.abs(held)
+        channel = _vanishes(size > 0, (size > 0) & (size <= form.vanishes_below))
+    return Numbers(held.size, most, least, most >= overflow(form), lost, channel)
+
+
+def _smallest(held: np.ndarray[Any, Any], form: Format) -> tuple[float, int]:
+    """The least positive magnitude among those that are not normal numbers of a type, and how many become 0.
+
+    It is looked for in parts that a processor keeps near.
+    """
+    import numpy as np
+
+    flat = np.ascontiguousarray(held).reshape(-1)
+    least, lost = float("inf"), 0
+    buffer = np.empty(min(flat.size, _PART), flat.dtype)
+    for start in range(0, flat.size, _PART):
+        part = flat[start : start + _PART]
+        size = np.abs(part, out=buffer[: part.size])
+        low = size[size < form.normal]
+        low = low[low > 0]
+        if low.size:
+            least = min(least, float(low.min()))
+            lost += int(np.count_nonzero(low <= form.vanishes_below))
+    return least, lost
 
 
 def overflow(form: Format) -> float:
-    """The least number that rounds to infinity."""
-    return form.most * (1 + 2.0**-12) if form.integers == 2**11 else form.most * (1 + 1 / (2.0 * form.integers))
+    """The least number that rounds to infinity: half a step beyond the largest one."""
+    digits = form.integers
+    return form.most + form.most / (2 - 2 / digits) / digits
 
 
 def _vanishes(positive: np.ndarray[Any, Any], gone: np.ndarray[Any, Any]) -> bool:
@@ -85,6 +109,7 @@ def read(tensor: TensorProto, folder: str | None) -> np.ndarray[Any, Any] | None
         return None
     if held.HasField("raw_data"):
         kinds: dict[int, str] = {T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.BFLOAT16: "<u2"}
+        kinds |= {T.INT64: "<i8", T.INT32: "<i4"}
         if held.data_type not in kinds:
             return None
         found = np.frombuffer(held.raw_data, dtype=kinds[held.data_type])
@@ -97,17 +122,25 @@ def read(tensor: TensorProto, folder: str | None) -> np.ndarray[Any, Any] | None
     return None if array is None else array.astype(np.float32) if held.data_type == T.BFLOAT16 else array
 
 
-def converted(tensor: TensorProto, target: int, folder: str | None, limit: float | None = None) -> TensorProto | None:
+def converted(
+    tensor: TensorProto, target: int, folder: str | None, limit: float | None = None, *, lazy: bool = False
+) -> TensorProto | None:
     """A constant in another type, each number rounded once; None where its data cannot be had.
 
-    With a `limit`, finite numbers beyond the range of the type become that number, with their sign.
+    With a `limit`, finite numbers beyond the range of the type become that number, with their sign. A `lazy` one that
+    lies in a file stays there, and is converted when it is written.
     """
+    if lazy and limit is None and folder is not None and tensor_data.is_stored(tensor):
+        made = TensorProto()
+        made.CopyFrom(tensor)
+        if tensor_data.retype(made, target):
+            return made
     held = read(tensor, folder)
     if held is None:
         return None
     import numpy as np
 
-    if limit is not None:
+    if limit is not None and target not in INTEGERS:  # which are cut off
         form = FORMATS[target]
         beyond = np.isfinite(held) & (np.abs(held) >= overflow(form))
         held = np.where(beyond, np.copysign(np.asarray(limit, held.dtype), held), held)
@@ -116,6 +149,11 @@ def converted(tensor: TensorProto, target: int, folder: str | None, limit: float
         made.metadata_props.extend(tensor.metadata_props)
     made.raw_data = rounded(held, target).tobytes()
     return made
+
+
+def is_lazy(tensor: TensorProto) -> bool:
+    """Whether a constant is converted when it is written."""
+    return tensor_data.is_stored(tensor) and bool(tensor_data.place(tensor).source)
 
 
 def is_same(narrow: TensorProto, wide: TensorProto, folder: str | None) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.recoding import rounded as rounded
+from opshift.passes.model.recoding import widened
 from opshift.passes.records import dataclass
 
 if TYPE_CHECKING:
@@ -42,13 +44,18 @@ FORMATS: Mapping[int, Format] = {
     T.FLOAT16: Format("float16", 65504.0, 2.0**-14, 2.0**-24, 2**11),
     T.BFLOAT16: Format("bfloat16", float.fromhex("0x1.fep127"), 2.0**-126, 2.0**-133, 2**8),
     T.FLOAT: Format("float32", float.fromhex("0x1.fffffep127"), 2.0**-126, 2.0**-149, 2**24),
+    T.INT64: Format("int64", 2.0**63, 1.0, 1.0, 2**63),
+    T.INT32: Format("int32", 2.0**31, 1.0, 1.0, 2**31),
     T.DOUBLE: Format("float64", float.fromhex("0x1.fffffffffffffp1023"), 2.0**-1022, 2.0**-1074, 2**53),
 }
+
+INTEGERS = frozenset((T.INT32, T.INT64))
 
 NAMES: Mapping[str, int] = {
     **{"float16": T.FLOAT16, "fp16": T.FLOAT16, "half": T.FLOAT16, "f16": T.FLOAT16},
     **{"bfloat16": T.BFLOAT16, "bf16": T.BFLOAT16},
     **{"float32": T.FLOAT, "fp32": T.FLOAT, "f32": T.FLOAT, "float": T.FLOAT},
+    **{"int64": T.INT64, "int32": T.INT32},
     **{"float64": T.DOUBLE, "fp64": T.DOUBLE, "f64": T.DOUBLE, "double": T.DOUBLE},
 }
 """The types that users can name, by all the names that they have for them."""
@@ -58,6 +65,8 @@ SOURCES: Mapping[int, tuple[int, ...]] = {
     T.BFLOAT16: (T.FLOAT,),
     T.FLOAT: (T.FLOAT16, T.BFLOAT16),
     T.DOUBLE: (T.FLOAT,),
+    T.INT32: (T.INT64,),
+    T.INT64: (T.INT32,),
 }
 """The types that become one that is named alone: `float16` narrows float32, and leaves float64 as it is."""
 
@@ -67,32 +76,8 @@ def is_narrower(source: int, target: int) -> bool:
     return not (FORMATS[target].most >= FORMATS[source].most and FORMATS[target].integers >= FORMATS[source].integers)
 
 
-def rounded(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
-    """The numbers of an array rounded once to a type, as an array of that type; bfloat16 as its bits."""
-    import numpy as np
-
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if target == T.FLOAT16:
-            return array.astype(np.float16)
-        if target == T.BFLOAT16:
-            return bfloat16_bits(array)
-        return array.astype(np.float32 if target == T.FLOAT else np.float64)
-
-
-def bfloat16_bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bits of float32 numbers rounded to bfloat16, to even where two are as near."""
-    import numpy as np
-
-    bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
-    upper = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
-    quiet = np.uint16(0x7FC0) | (bits >> np.uint32(16)).astype(np.uint16)
-    return np.where(np.isnan(array), quiet, upper.astype(np.uint16))
-
-
 def as_floats(array: np.ndarray[Any, Any], kind: int) -> np.ndarray[Any, Any]:
     """Numbers of a type, bfloat16 as its bits, as float64."""
     import numpy as np
 
-    if kind == T.BFLOAT16:
-        return (array.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    return array.astype(np.float64)
+    return widened(array, kind).astype(np.float64)

@@ -27,7 +27,7 @@ HEAVY = frozenset(
         "LinearAttention",
     ]
 )
-"""The operators for whose sake types are narrowed: whatever stands around them, they become narrow."""
+"""Operators that always become narrow: types are narrowed for their sake."""
 
 _LARGE = 3e7
 """A mask of this size swallows scores in float32, so that a row that is masked everywhere is uniform."""

@@ -57,6 +57,7 @@ TIED: Mapping[str, Mapping[str, str]] = {
     "BatchNormalization": {"T1": "T"},
     "Dropout": {"T1": "T"},
     "Pow": {"T1": "T"},
+    "RMSNormalization": {"V": "T"},
     "SequenceInsert": {"S": "T"},
     "SequenceAt": {"S": "T"},
     "SequenceConstruct": {"S": "T"},

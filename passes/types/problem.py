@@ -41,6 +41,8 @@ FREE = -1
 
 _OVERRIDABLE_SINCE = 4
 """The IR version from which on an initializer that is also an input is a default."""
+_MANY = 8
+"""Initializers that are also inputs, from which on they are what exporters wrote once, and no defaults."""
 _MOST_NODES = 50_000
 """Nodes in calls of functions that are looked at one by one; beyond, calls with the same types share their types."""
 
@@ -90,13 +92,13 @@ class Place:
         self.holding: set[int] = set()
         """The nodes that hold bodies."""
         self.given: dict[str, Value] = {}
-        """What a call gives to its function, by the names that it has there."""
+        """The arguments of a call, by the names that the function gives them."""
         self.calls: dict[int, Place] = {}
 
     @property
     def graph(self) -> GraphProto:
         """The body in an attribute of a node, or that of the model."""
-        assert isinstance(self.body, GraphProto), "it is no function"
+        assert isinstance(self.body, GraphProto), "it is not a function"
         return self.body
 
     def find(self, name: str) -> Value | None:
@@ -181,7 +183,7 @@ class Problem:
     # --- bodies -------------------------------------------------------------------------------------------------
 
     def _main(self) -> Place:
-        graph, wanted = self.model.graph, self.wanted
+        graph = self.model.graph
         place = Place(graph, opsets(self.model), None, {})
         held = self._weights()
         for value in graph.input:
@@ -199,8 +201,6 @@ class Problem:
                 place.output_reads.append(FREE)
                 continue
             variable = self._outside(found.kind, value.name, place)
-            if wanted.interface != KEEP and value.name not in wanted.at and found.variable >= 0:
-                variable = FREE  # it has the type in which it is made
             self._read(found, variable, place, -1, len(place.output_reads))
             place.output_reads.append(variable)
         return place
@@ -214,7 +214,7 @@ class Problem:
         names = {tensor.name for tensor in graph.initializer} | {each.values.name for each in graph.sparse_initializer}
         inputs = {value.name for value in graph.input}
         both = names & inputs
-        many = self.model.ir_version < _OVERRIDABLE_SINCE or 2 * len(both) > len(names)
+        many = self.model.ir_version < _OVERRIDABLE_SINCE or (len(both) >= _MANY and 2 * len(both) > len(names))
         return names if many else names - both
 
     def _outside(self, kind: int, name: str, place: Place) -> int:
@@ -346,8 +346,12 @@ class Problem:
                     group = "="
                 variable = groups.get(group) or self._grouped(groups, group, kind, owner)
             value = self._add(place, name, kind, form, variable, index)
+            if op.startswith(_CLASSICAL):
+                self.stay(variable, "runtimes compute it in float32")
             if variable and self._target(kind, form) not in operand.types:
                 self.stay(variable, lacks(node, value, self, place))
+            if op in ("Cast", "CastLike") and (first := place.find(inputs[0])) is not None and first.kind == kind:
+                reads[0] = variable if first.tensor is not None else reads[0]  # it is stored as it is cast
 
     def _grouped(self, groups: dict[str, int], group: str, kind: int, owner: Owner) -> int:
         if group not in groups:
@@ -563,6 +567,7 @@ FORMS: Mapping[str, str] = {
 
 NAMED: Mapping[str, TypeAttribute] = {**ATTRIBUTES, "DequantizeLinear": TypeAttribute("output_dtype")}
 """The operators that may name the type of what they make, by the attribute that does so."""
+_CLASSICAL = "ai.onnx.ml::"
 _OTHERWISE = frozenset([*NAMED, *FORMS, "ConstantOfShape", "Optional", "OptionalGetElement"])
 """The operators whose first output may not have the type of an input of its group."""
 
@@ -577,8 +582,8 @@ def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
         later = schemas.schema(domain, node.op_type, version)
         formals = (*later.inputs, *later.outputs) if later is not None else ()
         if version > place.opsets.get(domain, 1) and any(target in formal.types for formal in formals):
-            return f"{node.op_type} takes {name} from opset {version} on"
-    return f"{node.op_type} takes no {name}"
+            return f"{node.op_type} accepts {name} from opset {version} on"
+    return f"{node.op_type} does not accept {name}"
 
 
 def described(kind: TypeProto) -> tuple[int, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from opshift.passes.types.cutting import INFINITE, Network
 from opshift.passes.types.masks import HEAVY, MOVING
@@ -11,14 +11,21 @@ from opshift.passes.types.problem import FREE, Problem, Value
 _LARGEST = 50_000
 """Edges of a part of which a minimum cut is made; a larger part becomes narrow as a whole."""
 _CAST, _NODE = 4, 9
-"""What a byte counts that is cast, and that a node computes which is narrow: two casts are worth a node between them,
+"""The weights of a byte that is cast and of one that a narrow node computes: two casts are worth a node between them,
 and not worth one that only moves numbers."""
+
+_LAUNCH = 1024
+"""What a cast costs, or a node, whatever its size is, in elements."""
 
 Sizes = Callable[[Value], int]
 
 
-def solve(problem: Problem, size: Sizes) -> list[bool]:
-    """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed."""
+def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = ()) -> list[bool]:
+    """Whether each variable becomes narrow. `size` tells how many bytes a value has, by which casts are weighed.
+
+    Nodes that are `pulling` become narrow for their own sake, as `HEAVY` ones do: by the identity of their body, and
+    their index.
+    """
     root = _roots(problem)
     count = len(problem.kinds)
     wide, heavy = [False] * count, [False] * count
@@ -27,7 +34,13 @@ def solve(problem: Problem, size: Sizes) -> list[bool]:
         if problem.reasons[variable]:
             wide[root[variable]] = True
         owner = problem.owners[variable]
-        if owner is not None and owner.node >= 0 and owner.place.ops[owner.node].rpartition("::")[2] in HEAVY:
+        if owner is None:
+            continue
+        if owner.node < 0:  # inputs and outputs of the model that are to change, and those of functions, which may
+            heavy[root[variable]] |= owner.place is problem.main
+            continue
+        op = owner.place.ops[owner.node].rpartition("::")[2]
+        if op in HEAVY or (id(owner.place), owner.node) in pulling:
             heavy[root[variable]] = True
     made, links = _links(problem, root)
     narrow = [not wide[root[variable]] for variable in range(count)]
@@ -136,7 +149,7 @@ def _kept(
 
     for at in touched:
         value, own, readers = links[at]
-        cost = _CAST * size(value)
+        cost = _CAST * (size(value) + _LAUNCH)
         if len(readers) == 1:
             network.connect(vertex(own), vertex(readers[0]), cost, cost)
             continue
@@ -158,4 +171,4 @@ def _saved(problem: Problem, variable: int, made: list[Value], size: Sizes) -> i
     op = owner.place.ops[owner.node]
     if op in MOVING or op == "Cast":
         return 1
-    return _NODE * sum(map(size, made)) + 1
+    return _NODE * (sum(map(size, made)) + _LAUNCH) + 1

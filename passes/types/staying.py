@@ -29,7 +29,7 @@ _MANY = 1024
 """Elements, of which a sum in a narrow type is not made."""
 _MANY_AVERAGED = 8192
 _FUSED = 4
-"""Nodes between DequantizeLinear and QuantizeLinear that runtimes make one of."""
+"""Nodes between DequantizeLinear and QuantizeLinear that runtimes fuse into one."""
 _ANGLE = 16.0
 """Angles beyond this one are too far apart in a narrow type."""
 _COORDINATES = 256.0
@@ -41,12 +41,16 @@ class Staying:
     Attributes:
         limits: the magnitude that takes the place of numbers beyond the range, for each reading of a constant: by
             the identity of the body, the node and the input.
+        assumed: what was taken for granted of a variable, for it to become narrow.
+        pulling: the nodes that become narrow for their own sake, by the identity of the body and their index.
         lost: how many numbers of constants become 0, by the name of the constant.
     """
 
     def __init__(self, problem: Problem, folder: str | None):
         self.problem = problem
         self.limits: dict[tuple[int, int, int], float] = {}
+        self.assumed: dict[int, frozenset[str]] = {}
+        self.pulling: set[tuple[int, int]] = set()
         self.lost: dict[str, int] = {}
         self._folder = folder
         self._scope: Scope | None = None
@@ -87,7 +91,7 @@ class Staying:
                 if found := matches(wanted.keep, node):
                     why = f"--keep {found}"
                 elif wanted.only and not matches(wanted.only, node):
-                    why = "--only names others"
+                    why = "--only does not name it"
                 elif first in wanted.held:
                     why = wanted.held[first]
                 elif first in before:
@@ -494,7 +498,7 @@ class Staying:
             unseen = self.range(value) is None and (value.place is not self.problem.main or self._ranges is None)
             if integers or unseen:
                 for each in path if integers else path[:2]:
-                    self.value(each, "it becomes an integer, which is an index or a count")
+                    self.value(each, "it is cast to an integer, for an index or a count")
 
     def compares(self, place: Place, index: int, node: NodeProto) -> None:
         """Comparisons with an integer that is rounded."""
@@ -543,7 +547,7 @@ class Staying:
             self._quantized_part(place, node)
 
     def _quantized_part(self, place: Place, node: NodeProto) -> None:
-        """What stands between DequantizeLinear and a QuantizeLinear, as it is fused with both."""
+        """Nodes between DequantizeLinear and QuantizeLinear, which runtimes fuse with both."""
         path, pending = list[int](), [(node.input[0], 0)]
         while pending:
             name, depth = pending.pop()
@@ -553,7 +557,11 @@ class Staying:
             maker = place.nodes[value.maker]
             if maker.op_type == "DequantizeLinear":
                 for index in path:
-                    self.node(place, index, "it stands between DequantizeLinear and QuantizeLinear below opset 19")
+                    self.node(
+                        place,
+                        index,
+                        "it is between DequantizeLinear and QuantizeLinear, which need float32 below opset 19",
+                    )
                 return
             if depth < _FUSED and value.maker not in path:
                 path.append(value.maker)
@@ -587,7 +595,7 @@ class Staying:
                     self.value(formal, why)
 
     def _adds_up(self, inner: Place, formal: Value, where: int) -> bool:
-        """Whether a carried value comes out as itself with something added, or multiplied."""
+        """Whether a carried value comes out as itself with something added."""
         pending, seen, added = [formal], set[int](), False
         while pending:
             value = pending.pop()
@@ -599,7 +607,7 @@ class Staying:
                         added = True
                     continue
                 node = inner.nodes[index]
-                if node.op_type in ("Add", "Sub", "Sum", "Where", "Mul", "Identity", "Cast") and index not in seen:
+                if node.op_type in ("Add", "Sub", "Sum", "Where", "Identity", "Cast") and index not in seen:
                     seen.add(index)
                     made = inner.values.get(node.output[0])
                     if made is not None:
@@ -640,7 +648,7 @@ _COUNTING = (
 )
 _STEPS = (
     *("Mul", "MatMul", "Einsum", "Add", "Div", "Sub", "Where", "Floor", "Ceil", "Round", "Mod", "Clip", "Min", "Max"),
-    "Neg",
+    *("Neg", "Pow", "Exp", "Reciprocal"),
 )
 """The operators through which an angle or an index is followed to what it is made of."""
 _SCALING = ("BatchNormalization", "InstanceNormalization", "Mul", "Div", "LpNormalization")

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.records import dataclass, field
 from opshift.passes.spelling import hint
-from opshift.passes.types.formats import FORMATS, NAMES, SOURCES, is_narrower
+from opshift.passes.types.formats import FORMATS, INTEGERS, NAMES, SOURCES, is_narrower
 
 KEEP, NARROW = "keep", "narrow"
 """What becomes of the types of inputs and outputs: they stay, or change with the rest."""
@@ -56,6 +56,7 @@ class Types:
         keep: patterns of what keeps its type.
         only: patterns of what may change, where there are any.
         budgets: how far outputs may move, by name; an empty name is for all others.
+        given: the least and the largest number of inputs, by name; an empty name is for all others.
         seen: what was seen when the model ran; None where it was not run.
         held: nodes that keep their type because the outputs moved too far with them, by the name of their first output.
     """
@@ -67,12 +68,18 @@ class Types:
     only: tuple[str, ...] = ()
     budgets: Mapping[str, float] = field(default_factory=dict)
     seen: Seen | None = None
+    given: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def narrows(self) -> bool:
         """Whether any type becomes one that holds fewer numbers."""
         return any(is_narrower(source, target) for source, target in self.mapping.items())
+
+    @property
+    def of_integers(self) -> bool:
+        """Whether it is integers that change."""
+        return any(target in INTEGERS for target in self.mapping.values())
 
     @property
     def label(self) -> str:
@@ -104,14 +111,18 @@ def types(
         reached = known(target if equals else source)
         for start in (known(source),) if equals else SOURCES[reached]:
             if mapping.setdefault(start, reached) != reached:
-                raise ValueError(f"--types says two things about {FORMATS[start].name}")
+                raise ValueError(f"--types names two types for {FORMATS[start].name}")
+            if (start in INTEGERS) != (reached in INTEGERS):
+                raise ValueError(f"--types {part}: integers stay integers, floats stay floats")
             if start == reached:
-                raise ValueError(f"--types {part}: that is what it is already")
+                raise ValueError(f"--types {part}: both types are the same")
     if not mapping:
-        raise ValueError("--types names no type; float16, bfloat16, float32 and float64=float32 are some")
+        raise ValueError("--types needs a type, such as float16, bfloat16, float32 or float64=float32")
+    if len({reached in INTEGERS for reached in mapping.values()}) > 1:
+        raise ValueError("--types cannot change integers and floats at once; use two commands")
     chained = next((FORMATS[each].name for each in mapping.values() if each in mapping), "")
     if chained:
-        raise ValueError(f"--types changes {chained}, and makes it of another type; do one after the other")
+        raise ValueError(f"--types both changes {chained} and creates it; use two commands")
     how, at = _interface(_listed(interface))
     return Types(mapping, how, at, _patterns(keep), _patterns(only), _budgets(budget))
 
@@ -120,7 +131,7 @@ def known(name: str) -> int:
     """The number of a type that a user names; raises `ValueError` for others."""
     found = NAMES.get(name.strip().lower())
     if found is None:
-        likely = hint(name, NAMES) or "; float16, bfloat16, float32 and float64 are known"
+        likely = hint(name, NAMES) or "; supported: float16, bfloat16, float32 and float64"
         raise ValueError(f"unknown type {name!r}{likely}")
     return found
 
@@ -138,7 +149,7 @@ def _interface(held: list[str]) -> tuple[str, dict[str, int]]:
         elif text in (KEEP, NARROW):
             how = text
         else:
-            raise ValueError(f"--interface {text}: it is {KEEP}, {NARROW} or input:NAME=TYPE")
+            raise ValueError(f"write --interface {KEEP}, {NARROW} or input:NAME=TYPE, not {text}")
     return how, at
 
 
@@ -175,7 +186,7 @@ def _budget(held: float | str) -> float:
     except ValueError:
         number = -1.0
     if not number > 0:
-        raise ValueError(f"--budget is a number above 0, such as 0.01, not {held!r}")
+        raise ValueError(f"--budget must be a number above 0, such as 0.01, not {held!r}")
     return number
 
 

@@ -20,7 +20,7 @@ WRONG = {"bayes"}  # OpenVINO 2026.4 adds constants in the wrong places behind a
 def lowered(model: ModelProto, opset: int | None = None) -> tuple[ModelProto, ModelProto]:
     """The model with tensors for maps, and without ai.onnx.ml, at its own opset or another one."""
     goal = Goal({"": opset} if opset else {}, portable=True, zipmap=True, maps=True)
-    source, result = goal.make_tensors(model), goal.run(model)
+    source, result = goal.with_ends(model), goal.run(model)
     assert result.model is not None, "\n".join(map(str, result.refusals))
     assert {node.domain for node in result.model.graph.node} <= {""}
     assert {held.domain for held in result.model.opset_import} == {""}

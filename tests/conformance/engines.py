@@ -21,7 +21,7 @@ from tests.runtime import Runtime, opset
 NO_JUDGE = "no judge"
 LACKING = (  # what an engine says of its own limits
     NO_JUDGE, "NOT_IMPLEMENTED", "is under development", "Unsupported model IR version", "is computed as opset",
-    "the memory does not suffice", "Missing Input: ", "but got: (null)",  # in a subgraph that reads a Cast of a Cast: onnxruntime takes the latter out, optimizations or not
+    "not enough memory", "Missing Input: ", "but got: (null)",  # in a subgraph that reads a Cast of a Cast: onnxruntime takes the latter out, optimizations or not
     "is not implemented for", "No registered implementation", "is the newest it loads", "must have the shape set for all outputs",
     "Issues with types [<class 'NoneType'>", "can't be converted to MLDataType", "it exchanges no tensor(", "No corresponding Numpy type",
     "data type is not supported with", "No implementation for operator", "there is no trip, and nothing tells",

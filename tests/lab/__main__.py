@@ -22,6 +22,7 @@ LABS = {
         "conformance": Lab("tests.conformance", "Take published cases to every opset; --inline, --sweep, --carry"),
         "exported": Lab("tests.exported", "Take exported models to other opsets, fold and optimize them"),
         "package": Lab("tests.scenarios.package_models", "Take the models in the onnx package to other opsets"),
+        "models": Lab("tests.models", "Take the model files in packages through every verb, and write docs/models.md"),
         "networks": Lab("tests.networks", "Take published cases and exported models to OpenVINO IR and back"),
         "neighbours": Lab("tests.passes.fusion.neighbours", "Fold operators that stand between two neighbours"),
         "random": Lab("tests.random", "Take random models through every verb; each finding becomes a script"),

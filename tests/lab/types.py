@@ -1,7 +1,7 @@
 """`python -m tests.lab types`: convert the cases of `tests/types` to half precision, and print what is wrong with each.
 
-`--corpus nodes` takes ONNX's node tests, `exported` the exports of `tests/exported`, `random` models that are drawn, or
-the models of a folder, with `NAME.npz` beside `NAME.onnx`. Their results have to be valid, close, and of the same
+`--corpus nodes` takes ONNX's node tests, `exported` the exports of `tests/exported`, `random` models that are drawn,
+`networks` those with large and small values, or the models of a folder, with `NAME.npz` beside `NAME.onnx`. Their results have to be valid, close, and of the same
 interface; a refusal that says why is right, too, and is counted.
 """
 
@@ -13,14 +13,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import onnx
 from onnx import ModelProto
 
 from tests.types import cases as _cases  # noqa: F401  adds them
-from tests.types import corpora, judge, peers
+from tests.types import corpora, judge, networks, peers
 from tests.types.case import CASES, Case
 
 KINDS = {"float16": ("fp16", judge.FLOAT16), "bfloat16": ("bf16", judge.BFLOAT16)}
@@ -65,7 +65,7 @@ def _corpus(options: argparse.Namespace) -> int:
         try:
             made = _by_api(model, options)
         except Exception as error:
-            refused = type(error).__name__ in ("ConversionError", "CannotConvert")
+            refused = type(error).__name__ == "Refused"
             counts["refused" if refused else "failed"] += 1
             print(f"{name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
             continue
@@ -92,15 +92,17 @@ def _corpus(options: argparse.Namespace) -> int:
 
 
 def _models(options: argparse.Namespace) -> Iterator[corpora.Found]:
-    if options.corpus == "random":
-        return corpora.drawn(options.seed)
-    return (
-        corpora.nodes()
-        if options.corpus == "nodes"
-        else corpora.exported()
-        if options.corpus == "exported"
-        else corpora.folder(Path(options.corpus))
-    )
+    if options.corpus in CORPORA:
+        return CORPORA[options.corpus](options)
+    return corpora.folder(Path(options.corpus))
+
+
+CORPORA: dict[str, Callable[[argparse.Namespace], Iterator[corpora.Found]]] = {
+    "nodes": lambda _: corpora.nodes(),
+    "exported": lambda _: corpora.exported(),
+    "random": lambda options: corpora.drawn(options.seed),
+    "networks": lambda options: networks.networks(options.seed),
+}
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
@@ -113,10 +115,10 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--interface", choices=["keep", "narrow"], default="keep", help="of --shell")
     parser.add_argument("--name", default="", help="only the cases that this expression finds")
     parser.add_argument("--sort", action="store_true", help="put the nodes of the results in order first")
-    parser.add_argument("--corpus", help="nodes, exported, random, or a folder, in the place of the cases")
+    parser.add_argument("--corpus", help=f"{', '.join(CORPORA)}, or a folder, in the place of the cases")
     parser.add_argument("--seconds", type=float, default=600, help="of --corpus")
     parser.add_argument(
-        "--seed", type=int, default=0, help="of --corpus random: models are drawn from the seeds that follow"
+        "--seed", type=int, default=0, help="of --corpus random and networks: those of the seeds that follow"
     )
     parser.add_argument("--all", action="store_true", help="of --corpus: say what cannot be judged as well")
     parser.add_argument("--keep", type=Path, help="write the results to this folder")

@@ -52,7 +52,7 @@ def test_maps_become_tensors(target):
     assert [value.type.WhichOneof("value") for value in zipped.graph.output] == ["tensor_type", "sequence_type"]
     assert {value.type.WhichOneof("value") for value in result.graph.output} == {"tensor_type"}
     assert "ZipMap" in [change.op for change in opshift.plan(zipped, target, zipmap="tensor").changes]
-    with pytest.raises(ValueError, match="--zipmap columns: maps become tensors, or stay as they are"):
+    with pytest.raises(ValueError, match="--zipmap must be tensor, or left out, not columns"):
         opshift.convert_version(zipped, target, zipmap="columns")
 
 
@@ -104,7 +104,7 @@ def test_inline_by_target_and_by_domain():
     with pytest.raises(opshift.Refused, match=r'for rknn-2.1:\n  StringNormalizer "y"') as refused:
         opshift.inline(texts, target="rknn-2.1")
     assert refused.value.target == "rknn-2.1"
-    with pytest.raises(ValueError, match="name operators, a domain or a target"):
+    with pytest.raises(ValueError, match="nothing to do: give operators"):
         opshift.inline(norm)
     with pytest.raises(ValueError, match="no operator of domain"):
         opshift.inline(norm, domain="my")
@@ -156,3 +156,34 @@ def test_a_model_that_ends_the_process_of_a_proof_is_unverified(source, monkeypa
     found = opshift.verify(source, source)
     assert found.status == "unverified"
     assert "ended" in found.why
+
+
+# --- what is shown ------------------------------------------------------------------------------------------
+
+
+def test_a_plan_prints_a_few_lines_and_is_a_table_in_a_notebook(source):
+    plan = opshift.plan(source, 13)
+    printed = str(plan).splitlines()
+    assert printed[0] == "1 change, exact"
+    assert len(printed) <= 5
+    assert "ReduceMax" in printed[1]
+    assert "<table>" in plan._repr_html_()
+    assert "<td>ReduceMax</td>" in plan._repr_html_()
+
+
+def test_a_plan_that_is_refused_says_why(source):
+    strings = model("y = StringConcat(a, b)", 20, inputs="string[N] a, string[N] b", outputs="string[N] y")
+    plan = opshift.plan(strings, 13)
+    assert str(plan).splitlines()[0] == "refused: 1 reason; nearest opset that can be reached: 20"
+    assert "1 x StringConcat opset 20 -> 19" in str(plan)
+
+
+def test_a_verification_prints_five_lines_at_most(source):
+    found = opshift.verify(source, opshift.convert_version(source, 13))
+    assert str(found).splitlines()[0] == "equal: the same values"
+    assert len(str(found).splitlines()) <= 5
+    assert "<p>equal: the same values</p><p>tested on" in found._repr_html_()
+    assert "<td>agrees</td>" in found._repr_html_()
+    many = opshift.Verification("equal", engine="onnxruntime", remarks=tuple(f"<{k}>" for k in range(9)))
+    assert str(many).splitlines()[-1] == "and 6 more remarks"
+    assert "&lt;0&gt;" in many._repr_html_()

@@ -47,7 +47,7 @@ def test_operators_are_kept_out_beside_what_is_withheld():
 
 
 def test_results_of_stages_add_up():
-    wrong = Change("v", "Neg", "", 13, 13, CONTRADICTED, "exact", "[3] of 'v', which is [2]")
+    wrong = Change("v", "Neg", "", 13, 13, CONTRADICTED, "exact", "'v': declared [3], inferred [2]")
     moved, folded = Change("a", "Add", "", 13, 12, "moved"), Change("b", "Gelu", "", 12, 12, "folded")
     before, after, last = {("", "Add"): 2}, {("", "Add"): 1}, {("", "Gelu"): 1}
     first = Result(

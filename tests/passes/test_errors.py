@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 from opshift.passes.changes import Change
-from opshift.passes.errors import Refusal, Refused, function_place, grouped
+from opshift.passes.errors import Refusal, Refused, function_place, grouped, reason
 
 
 def refusal(node, why, op="Gelu", since=20):
@@ -13,7 +13,7 @@ def refusal(node, why, op="Gelu", since=20):
 
 
 def test_one_refusal_is_told_as_it_is():
-    one = refusal("a", "axis=3; only 1 can be expressed")
+    one = refusal("a", "axis=3; supported: 1")
     assert grouped([one]) == [str(one)]
 
 
@@ -23,14 +23,25 @@ def test_nodes_of_one_reason_stand_in_one_line_three_of_them_by_name():
 
 
 def test_reasons_that_differ_in_names_alone_are_one_reason():
-    told = grouped([refusal("a", f"it becomes Mul 'a/{k}': \"v{k}\" is an integer") for k in range(75)])
-    assert told == ['Gelu "a" (opset 20 -> 19): it becomes Mul \'a/0\': "v0" is an integer (and 74 more like it)']
+    told = grouped([refusal("a", f'its replacement needs Mul: "v{k}" is an integer') for k in range(75)])
+    assert told == ['Gelu "a" (opset 20 -> 19): its replacement needs Mul: "v0" is an integer (and 74 more like it)']
 
 
 def test_numbers_are_other_reasons_and_more_than_three_are_counted():
-    told = grouped([refusal("a", f"axis={k}; only 1 can be expressed") for k in range(5)])
+    told = grouped([refusal("a", f"axis={k}; supported: 1") for k in range(5)])
     assert [line.partition("axis=")[2][:1] for line in told] == ["0", "1", "2", ""]
-    assert told[-1] == "Gelu: and 2 more reasons"
+    assert told[-1] == "and 2 more"
+
+
+def test_a_report_has_five_lines_and_counts_the_rest():
+    told = grouped([refusal("a", "x", f"Op{k}") for k in range(9)])
+    assert len(told) == 6
+    assert told[-1] == "and 4 more"
+
+
+def test_operators_that_one_replacement_needs_share_a_line():
+    told = grouped([refusal("a", f'its replacement needs {op}: "v" is int64') for op in ("Sub", "Mul", "Add")])
+    assert told == ['Gelu "a" (opset 20 -> 19): its replacement needs Sub: "v" is int64 (and 2 more like it)']
 
 
 def test_each_operator_has_lines_of_its_own():
@@ -57,11 +68,12 @@ def test_the_error_comes_from_another_process_as_it_is(again):
 
 
 def test_a_refusal_tells_what_was_found_and_what_is_possible():
-    one = refusal("a", "left_window_size=3; only -1 could be expressed")
-    assert (one.found, one.possible) == ("left_window_size=3", "only -1 could be expressed")
+    one = refusal("a", reason("left_window_size=3", "-1", "--opset 24"))
+    assert one.why == "left_window_size=3; supported: -1; try --opset 24"
+    assert (one.found, one.supported, one.fix) == ("left_window_size=3", "-1", "--opset 24")
     assert (one.operator, one.node, one.boundary) == ("Gelu", "a", "opset 20 -> 19")
     other = refusal("a", "no operator joins strings; they can be moved and compared")
-    assert (other.found, other.possible) == (other.why, "")
+    assert (other.found, other.supported, other.fix) == (other.why, "", "")
 
 
 def test_a_change_says_from_where_to_where():

@@ -34,7 +34,7 @@ def test_what_names_of_files_and_sentences_say_of_a_goal(goal, label, said):
 
 
 def test_nothing_asked_for_is_an_error():
-    with pytest.raises(ValueError, match="name what to convert to"):
+    with pytest.raises(ValueError, match="nothing to do: give an opset"):
         goals.versions(None, None, Refinement())
     assert not goals.conversion(13).is_fixing
     assert goals.versions(13, None, Refinement(), rebatch=1).is_fixing
@@ -50,8 +50,8 @@ def test_an_unknown_target_is_an_error(given):
     ("name", "why"),
     [
         ("Rezise", "unknown operator 'Rezise'; did you mean Resize[?]"),
-        ("no.such::Relu", "no operator of domain 'no.such' is known"),
-        ("Conv", "Conv has no definition to recognise it by"),
+        ("no.such::Relu", "opshift knows no operators of domain 'no.such'"),
+        ("Conv", "Conv has no definition to fold"),
     ],
 )
 def test_what_cannot_be_folded_is_told_why(name, why):
@@ -60,7 +60,7 @@ def test_what_cannot_be_folded_is_told_why(name, why):
 
 
 def test_to_fold_no_operator_is_not_to_fold_all():
-    with pytest.raises(ValueError, match="name operators"):
+    with pytest.raises(ValueError, match="give at least one operator"):
         goals.folding(())
     assert goals.folding().ops is None
 
@@ -85,19 +85,19 @@ def test_what_is_absent_is_told_and_the_source_stays_as_it_is():
                 "fix sizes and inputs",
                 "convert to opset 13",
                 *("fold", "optimize") * 2,
-                "compute what follows of fixed sizes",
+                "propagate fixed sizes",
                 "annotate",
             ],
         ),
         (
             goals.versions(None, None, Refinement(), rebatch=4),
-            ["take batches of 4", "compute what follows of fixed sizes"],
+            ["set the batch size to 4", "propagate fixed sizes"],
         ),
         (
             goals.versions(None, None, Refinement(), wanted("N=1", []), rebatch="dynamic"),
-            ["fix sizes and inputs and take batches of any size", "compute what follows of fixed sizes"],
+            ["fix sizes and inputs and make the batch size dynamic", "propagate fixed sizes"],
         ),
-        (goals.versions(None, None, Refinement(quantization="qdq")), ["replace operators on integers", "dequantize"]),
+        (goals.versions(None, None, Refinement(quantization="qdq")), ["replace QLinear operators", "dequantize"]),
         (goals.versions(13, None, Refinement(quantization="qoperator")), ["convert to opset 13", "quantize"]),
         (
             goals.conversion("onnxruntime-1.8", wanted=Refinement(True, optimize=True)),

@@ -133,7 +133,7 @@ def test_graphs_as_deep_as_protobuf_reads_them():
 
 
 def test_deeper_graphs_are_no_model():
-    with pytest.raises(InvalidModel, match="nested 33 deep; no protobuf reader follows more than 32"):
+    with pytest.raises(InvalidModel, match="nested 33 levels deep; protobuf reads at most 32"):
         convert.attempt(nested(33), {"": 18})
     with pytest.raises(InvalidModel, match="nested 3000 deep"):
         convert.attempt(nested(3000), {"": 18})
@@ -273,7 +273,7 @@ def test_a_plan_of_shards_names_only_what_its_node_has(source, target):
     result = convert.attempt(held, {"": target})
     made = result.model.graph.node[0]
     assert [spec.tensor_name for spec in made.device_configurations[0].sharding_spec] == ["x", "y"]
-    said = 'how "a" had to be split among devices is said no more'
+    said = 'dropped how "a" are split among devices'
     assert [change.remark for change in result.changes] == [said if source == 18 else ""]
 
 
@@ -282,7 +282,7 @@ def test_plans_of_a_replaced_node_are_reported():
     assert not any(change.remark for change in convert.attempt(held, {"": 18}, ops=[("", "ReduceL2")]).changes)
     held.graph.node[0].device_configurations.add().sharding_spec.add(tensor_name="y")
     first, *others = convert.attempt(held, {"": 18}, ops=[("", "ReduceL2")]).changes
-    assert first.remark == 'how "y" had to be split among devices is said no more'
+    assert first.remark == 'dropped how "y" are split among devices'
     assert not any(change.remark for change in others)
 
 

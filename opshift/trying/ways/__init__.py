@@ -1,1 +1,1 @@
-"""Ways around what a backend lacks: each writes all calls of an operator otherwise, or all names of sizes."""
+"""Remedies that rewrite all calls of an operator, or rename symbolic sizes, for a backend."""

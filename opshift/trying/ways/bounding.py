@@ -22,7 +22,7 @@ BOUNDED: dict[str, tuple[float, float]] = {
 """Beyond these numbers the function is flat, or is its input, to the last place of a double."""
 _PASSING = frozenset({"Softplus"})
 """What is its input beyond the upper one."""
-_HOW = "its input is kept where its exponentials do not overflow"
+_HOW = "Clipped its input where exponentials overflow"
 _AS_ATTRIBUTES, _AS_INPUTS = 6, 11
 """Since these opsets, Clip takes its limits in these ways."""
 

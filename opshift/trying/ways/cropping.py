@@ -16,7 +16,7 @@ _SINCE = 11
 _MODES = ("constant", "edge", "reflect")
 """Those in which what is cut off at one side is not what the other side gets."""
 _TO_THE_END = (1 << 63) - 1
-_HOW = "cuts off by a Slice"
+_HOW = "Replaced negative pads by Slice"
 
 
 def crop(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:

@@ -9,7 +9,7 @@ from opshift.trying.ways.rewriting import Rewriting
 
 CONDITIONS = {"If": 0, "Loop": 1}
 """The operators that decide, and which input they decide by."""
-_HOW = "its condition has no axes"
+_HOW = "Made its condition a scalar"
 
 
 def scalar(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:

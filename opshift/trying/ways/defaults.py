@@ -12,7 +12,7 @@ from opshift.passes.model.traversal import bodies
 
 _ACTIVATIONS = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"], "RNN": ["Tanh"]}
 """What each direction computes unless it is told otherwise; no schema says so."""
-_HOW = "leaves out attributes that say what holds without them"
+_HOW = "Removed attributes that equal their defaults"
 
 
 def has_default(model: ModelProto, op: str) -> bool:

@@ -39,7 +39,7 @@ _MOVES = frozenset({"Identity", "Reshape", "Transpose", "Unsqueeze", "Squeeze", 
 _HELD = 1 << 24
 """Up to this one, float32 holds each integer."""
 _DEEPEST = 16  # nodes above a product that are looked at
-_HOW = "it is computed in float32, which holds its sums"
+_HOW = "Computed in float32, which is exact here"
 
 
 def in_floats(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:

@@ -11,7 +11,7 @@ from opshift.trying.ways.rewriting import Rewriting
 BROADCAST = frozenset({"Add", "Div", "Mul", "Pow", "Sub"})
 """What takes operands of different ranks."""
 _SINCE = 7
-_HOW = "its constants begin with no axes of size 1"
+_HOW = "Removed leading axes of size 1 from constants"
 
 
 def without_leading(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:

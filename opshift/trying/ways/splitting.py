@@ -12,7 +12,7 @@ from opshift.trying.ways.rewriting import Rewriting
 
 SPLIT = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
 """What is the same in several steps, but for rounding."""
-_HOW = "reduces along one axis after the other"
+_HOW = "Reduced one axis at a time"
 
 
 def split(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:

@@ -26,7 +26,7 @@ _FARTHEST = 200
 """Nodes of which a number of turns is computed."""
 _MEASURING = frozenset({"Shape", "Size"})
 _AXES_ARE_INPUTS, _WITHOUT_A_BATCH, _ANYTHING_IS_REPEATED = 13, 9, 14
-_HOW = "is written out turn by turn"
+_HOW = "Unrolled"
 
 Fresh = Callable[[str], str]
 

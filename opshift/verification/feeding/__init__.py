@@ -1,1 +1,1 @@
-"""Inputs to run models on: those that a user gives, or such as a model takes, found out by trying."""
+"""Inputs to run models on: the user's, or drawn ones that the model accepts."""

@@ -1,4 +1,4 @@
-"""What a user says of a verification: the inputs, and where to keep them; the engines; how far apart outputs may be."""
+"""The user's options for a verification: inputs, engines, tolerances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OPTIONAL = ("openvino",)  # engines that opshift does not bring along
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user says of a verification.
+    """The user's options for a verification.
 
     Attributes:
         inputs: a file or a folder, arrays by name, or several of the latter.
@@ -65,11 +65,11 @@ class Asked:
 
     @property
     def sets(self) -> tuple[Feeds, ...]:
-        """The inputs that were given, once `checked` has read them."""
+        """The user's inputs, once `checked` has read them."""
         return self.inputs if isinstance(self.inputs, tuple) else ()
 
     def range_of(self, name: str) -> tuple[float, float] | None:
-        """Between which numbers the elements of an input are to lie."""
+        """The range that the user gave for an input, if any."""
         return self.ranges.get(name, self.ranges.get(""))
 
 
@@ -92,16 +92,16 @@ def asked(
     map_: Mapping[str, str] | Iterable[str] | None = None,
     evidence: str | None = None,
 ) -> Asked:
-    """The same from what was typed, or given to `opshift.verify`, whose arguments these are.
+    """Read the options of the command line, or the arguments of `opshift.verify`.
 
     Raises:
         ValueError: for what has no meaning.
     """
     for name, number, least in (("runs", runs, 1), ("seed", seed, 0)):
         if number is not None and (not hasattr(number, "__index__") or number < least):
-            raise ValueError(f"{name} is {least} or more, not {number!r}")
+            raise ValueError(f"{name} must be {least} or more, not {number!r}")
     if not (inputs is None or isinstance(inputs, (os.PathLike, Iterable))):
-        raise ValueError(f"inputs are a path, arrays by name, or a list of the latter, not {inputs!r}")
+        raise ValueError(f"give inputs as a path, as arrays by name, or as a list of those, not {inputs!r}")
     shapes, sizes = parsed_sizes(input_shape)
     allowed = tolerances(rtol, atol)
     return Asked(
@@ -122,31 +122,31 @@ def asked(
 
 
 def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
-    """Names of the second model by those of the first, as `y=output`."""
+    """Read `y=output`: names of the first model with those of the second."""
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
     found = {}
-    for text in texts(given, "names are given as 'A=B'"):
+    for text in texts(given, "give names as 'A=B'"):
         first, equals, second = text.partition("=")
         if not (first and equals and second):
-            raise ValueError(f"{text!r} is no pair of names; write --map A=B")
+            raise ValueError(f"write --map A=B, not {text!r}")
         found[first] = second
     return found
 
 
 def _engines(given: Engines | None) -> tuple[str, ...]:
-    """One for both forms, or one for each, as `openvino,onnxruntime`."""
+    """Read one engine, or one for each model, as `openvino,onnxruntime`."""
     if given is None:
         return ()
     from opshift.verification.adapters import JUDGES
 
-    names = given.split(",") if isinstance(given, str) else texts(given, "engines are named by texts")
+    names = given.split(",") if isinstance(given, str) else texts(given, "give engines by name")
     for name in names:
         known(name, JUDGES, "engine", whose="opshift")
         if name in _OPTIONAL:
             _require(name)
     if len(names) > 2:
-        raise ValueError(f"{len(names)} engines are named; one for both forms, or one for each")
+        raise ValueError(f"give one engine, or one for each model, not {len(names)}")
     return names[0], names[-1]
 
 
@@ -160,19 +160,19 @@ def _require(package: str) -> None:
 
 
 def _new(path: str | os.PathLike[str] | None) -> str | None:
-    """A place to write to; what lies in a folder already would be taken for what was written."""
+    """Check a path to write to: it must not exist, or be empty, so that nothing is mixed up."""
     if path is None:
         return None
     place = tensor_data.reachable(os.fspath(path))
     if os.path.isdir(place) and os.listdir(place):
-        raise ValueError(f"{place} holds something already; name a new folder")
+        raise ValueError(f"{place} is not empty; give a new folder")
     return place
 
 
 def _folder(path: str | os.PathLike[str] | None) -> str | None:
     place = _new(path)
     if place is not None and os.path.isfile(place):
-        raise ValueError(f"{place} is a file; name a new folder")
+        raise ValueError(f"{place} is a file; give a new folder")
     return place
 
 
@@ -183,13 +183,13 @@ def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
     elif isinstance(given, tuple) and len(given) == 2 and not any(isinstance(bound, str) for bound in given):
         held = {"": (float(given[0]), float(given[1]))}
     else:
-        for text in texts(given, "ranges are given by the names of inputs, such as {'x': (0, 1)}"):
+        for text in texts(given, "give ranges by the names of inputs, such as {'x': (0, 1)}"):
             name, _, rest = str(text).rpartition(":")
             found = re.fullmatch(_RANGE, rest.strip())
             try:
                 held[name] = (float(found[1]), float(found[2]))  # type: ignore[index]
             except (TypeError, ValueError):
-                raise ValueError(f"{text!r} is no range; write NAME:[LEAST,LARGEST]") from None
+                raise ValueError(f"write NAME:[LEAST,LARGEST], not {text!r}") from None
     for name, (low, high) in held.items():
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError(f"no number lies in the range [{low:g},{high:g}]{f' of {name!r}' if name else ''}")
@@ -201,11 +201,11 @@ def _bounds(name: str, pair: Any) -> tuple[float, float]:
         low, high = pair
         return float(low), float(high)
     except (TypeError, ValueError):
-        raise ValueError(f"{pair!r} is no range of {name!r}: give its least and its largest number") from None
+        raise ValueError(f"{pair!r} is not a range of {name!r}: give its least and its largest number") from None
 
 
 def checked(wanted: Asked, model: ModelProto) -> Asked:
-    """The same with the inputs read, each of which is one that the model takes.
+    """Read the inputs, and check that the model accepts them.
 
     Raises:
         ValueError: there is no such input or dimension, or it has another rank, size or type.
@@ -234,23 +234,23 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
 
     sets = files.read(wanted.inputs, given) if isinstance(wanted.inputs, (str, os.PathLike)) else _several(wanted)
     if not sets:
-        raise ValueError("no inputs are given")
+        raise ValueError("the list of inputs is empty")
     if (wanted.runs or 0) > len(sets):
-        raise ValueError(f"runs={wanted.runs} is more than the sets of inputs that are given, {len(sets)}")
+        raise ValueError(f"runs={wanted.runs}, but only {len(sets)} sets of inputs are given")
     return replace(wanted, inputs=tuple(_of_types(held, given, wanted) for held in sets))
 
 
 def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
-    """The same at the sizes and with the values that are fixed in what becomes of the model; raises as `checked`."""
+    """Add sizes and values that the conversion fixes; raises as `checked`."""
     return checked(_fixed(wanted, resolved(fixed, model)) if fixed else wanted, model)
 
 
 def _fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
-    """The same with sizes and values of a model; raises `ValueError` where others are asked for."""
+    """Add the fixed sizes and values of a model; raises `ValueError` if the user asked for others."""
     for name, size in (*of.shapes.items(), *of.sizes.items()):
         asked_for = wanted.shapes.get(name, size) if isinstance(size, tuple) else wanted.sizes.get(name, size)
         if asked_for != size:
-            raise ValueError(f"{name!r} is fixed as {size}, and cannot be {asked_for}")
+            raise ValueError(f"{name!r} is fixed to {size} and cannot be {asked_for}")
     return replace(
         wanted,
         shapes={**wanted.shapes, **of.shapes},
@@ -263,12 +263,12 @@ def _several(wanted: Asked) -> list[Feeds]:
     given: Any = wanted.inputs
     held = [given] if isinstance(given, Mapping) else list(given)
     if not all(isinstance(one, Mapping) for one in held):
-        raise ValueError("inputs are a path, arrays by name, or a list of the latter")
+        raise ValueError("give inputs as a path, as arrays by name, or as a list of those")
     return held
 
 
 def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Feeds:
-    """One set of inputs, each as an engine takes it."""
+    """Convert a set of inputs to the types that engines take."""
     found = {}
     for name, value in held.items():
         known(name, given, "input")
@@ -277,20 +277,20 @@ def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Fee
         if asked_for is not None and getattr(found[name], "shape", asked_for) != asked_for:
             raise ValueError(f"input {name!r} is of shape {list(found[name].shape)}, not {list(asked_for)}")
         if name in wanted.ranges:
-            raise ValueError(f"input {name!r} is given; a range is for what is drawn")
+            raise ValueError(f"input {name!r} is given, so its range has no effect")
         _agree(name, given[name], getattr(found[name], "shape", ()), wanted.sizes)
     return found
 
 
 def _agree(name: str, kind: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
-    """Raise `ValueError` for a shape in which a symbol is another size than was asked for."""
+    """Raise `ValueError` if a shape contradicts the size that was asked for a symbol."""
     for dim, size in zip(tensor(kind).shape.dim, shape, strict=False):
         if sizes.get(symbol(dim), size) != size:
             raise ValueError(f"{symbol(dim)!r} cannot be {sizes[symbol(dim)]} and {size} (in {name!r})")
 
 
 def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:
-    """Raise `ValueError` for a range that the type of an input does not have."""
+    """Raise `ValueError` if the type of an input cannot hold a range."""
     import numpy as np
     import onnx.helper
 

@@ -1,4 +1,4 @@
-"""Inputs in files: arrays of numpy, and the test data that ONNX models are published with."""
+"""Read and write inputs: numpy arrays, and ONNX test data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_SET = re.compile(r"(\d+)/(.+)", re.DOTALL)
 
 
 def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
-    """The sets of inputs in a file or a folder: `.npz`, `.npy` for a model of one input, or ONNX test data.
+    """Read sets of inputs from a file or a folder: `.npz`, `.npy` for a single input, or ONNX test data.
 
     A `.npz` of several sets names them `0/x`, `1/x`. A folder holds `input_0.pb`, `input_1.pb` and so on, in the order
     of the model's inputs, or folders `test_data_set_0` and so on of these.
@@ -47,11 +47,11 @@ def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[
     except (ValueError, EOFError, BadZipFile) as error:
         if isinstance(error, _Unfit):
             raise
-        raise _unreadable(place, "neither .npz nor .npy that numpy reads without running code") from None
+        raise _unreadable(place, "not a .npz or .npy that numpy can read without running code") from None
 
 
 class _Unfit(ValueError):
-    """Inputs that a model does not have."""
+    """Raised for inputs that the model does not have."""
 
 
 def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
@@ -61,7 +61,7 @@ def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
 
 
 def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
-    """What a .npz holds, set by set."""
+    """Split the arrays of a .npz into sets."""
     found: dict[int, dict[str, Any]] = {}
     for key, array in arrays.items():
         of = None if key in inputs else _OF_SET.fullmatch(key)
@@ -78,9 +78,9 @@ def _folder(place: Path, inputs: Mapping[str, TypeProto]) -> list[Feeds]:
 def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
     files = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _NUMBERED.fullmatch(entry.name)))
     if not files:
-        raise _unreadable(place, "there is no input_0.pb")
+        raise _unreadable(place, "input_0.pb is missing")
     if files[-1][0] >= len(inputs):
-        raise _Unfit(f"{files[-1][1]} is one too many; the model has {len(inputs)} inputs")
+        raise _Unfit(f"too many files ({files[-1][1]}); the model has {len(inputs)} inputs")
     names = list(inputs)
     return {names[number]: _message(file, inputs[names[number]]) for number, file in files}
 
@@ -108,7 +108,7 @@ def _unreadable(place: Path, why: str) -> OSError:
 
 
 def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> None:
-    """Keep sets of inputs: in a `.npz`, else in a folder of ONNX test data, each so that `read` finds the same.
+    """Save sets of inputs in a `.npz` or a folder, so that `read` finds them again.
 
     Raises:
         CannotWrite: it cannot be written.
@@ -132,7 +132,7 @@ def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
     for number, held in enumerate(sets):
         for name, value in held.items():
             if value is None or isinstance(value, list):
-                raise ValueError(f"a .npz cannot hold input {name!r}; name a folder, which gets ONNX test data")
+                raise ValueError(f"a .npz cannot hold input {name!r}; give a folder for ONNX test data")
             array = np.asarray(value)
             arrays[name if single else f"{number}/{name}"] = array.astype(str) if array.dtype.kind == "O" else array
     draft = f"{path}.part"

@@ -1,4 +1,4 @@
-"""Inputs to run a model on: those that a user gives, or such as users would feed, seeded."""
+"""Choose inputs to run a model on: the user's, or seeded ones such as users would feed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Run = Callable[[Feeds], list[Any]]
 
 @dataclass(frozen=True)
 class Fed:
-    """A set of inputs, and what the model makes of it."""
+    """A set of inputs, and the outputs of the first model for it."""
 
     given: dict[str, Any]
     outputs: list[Any]
@@ -46,7 +46,7 @@ class Fed:
 
 
 def shape_of(value: Any) -> Any:
-    """The shape of an input as a report shows it; of a single integer, its value."""
+    """The shape of an input for reports; for a single integer, its value."""
     if isinstance(value, list):
         return [shape_of(one) for one in value]
     if getattr(value, "size", 0) == 1 and value.dtype.kind in "iu" and not value.ndim:
@@ -119,7 +119,7 @@ def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
         try:
             yield Fed(given, run(given), choice)
         except EngineError as error:
-            raise EngineError(f"{side.named}: the first model does not take the inputs given: {error}") from None
+            raise EngineError(f"{side.named}: the first model does not accept the given inputs: {error}") from None
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
@@ -153,7 +153,7 @@ def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
 
     Each number that the model compares an input with has its turn, as the model does something else for it.
     """
-    wanted, nothing_fits = problem.wanted, f"{side.named}: no inputs could be found that the first model takes"
+    wanted, nothing_fits = problem.wanted, f"{side.named}: found no inputs that the first model accepts"
     if why := undrawable(problem.taken):
         raise EngineError(f"{nothing_fits}: {why}")
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)

@@ -12,7 +12,7 @@ from opshift.passes.model.traversal import integer
 ML = "ai.onnx.ml"
 OTHER_ROWS = 64
 """Rows for models whose trees read something else, or that have none: labels are to differ among them."""
-_DTYPES = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
+_DTYPES: dict[int, str] = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
 
 
 def is_classical(model: ModelProto) -> bool:

@@ -19,6 +19,7 @@ _MEANING = {
     **{(op, 1): "axis" for op in ("CumSum", "CumProd")},
     **{(op, 4): "length" for op in ("RNN", "GRU", "LSTM")},
     ("ReverseSequence", 1): "length",
+    ("RoiAlign", 2): "zeros",  # places of images, which onnxruntime 1.17 does not check
     ("Reshape", 1): "shape",
     ("Expand", 1): "ones",
     ("Tile", 1): "ones",

@@ -1,4 +1,4 @@
-"""Which outputs move with the inputs: of one that never does, a run proves nothing of what it is computed from."""
+"""Find outputs that no input changed: their runs prove little."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _SIZES = frozenset(["Shape", "Size"])
 
 
 def remarks(model: ModelProto, runs: Sequence[Sequence[Any]]) -> tuple[str, ...]:
-    """What is to be said of outputs of which two runs that agree prove nothing."""
+    """Write remarks on outputs that were empty, or the same in all runs."""
     nothing = empty(model, runs)
     still = [name for name in unmoved(model, runs) if name not in nothing]
     return (
-        *(f'"{name}" was empty in each run: what it holds is not proved' for name in nothing),
-        *(f'"{name}" was the same in each run: what it is computed from is not proved' for name in still),
+        *(f'output "{name}" was empty in each run, so its values were not tested' for name in nothing),
+        *(f'output "{name}" was the same in each run, so little was tested' for name in still),
     )
 
 
 def unmoved(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
-    """The outputs that hang on the values of inputs, and were the same in all runs, as far as their sizes are."""
+    """List outputs that depend on input values, but were the same in all runs."""
     if len(runs) < 2:
         return []
     names = [value.name for value in model.graph.output]
@@ -35,7 +35,7 @@ def unmoved(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def empty(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
-    """The outputs that no run has put an element into."""
+    """List outputs that were empty in all runs."""
     names = [value.name for value in model.graph.output]
     return [name for k, name in enumerate(names) if runs and all(_is_empty(run[k]) for run in runs)]
 
@@ -50,7 +50,7 @@ def _differs_by_row(value: Any) -> bool:
 
 
 def _moves(one: Any, other: Any) -> bool:
-    """Whether two values differ where both have elements."""
+    """Whether two values differ in elements that both have."""
     import numpy as np
 
     if isinstance(one, list) and isinstance(other, list):
@@ -67,7 +67,7 @@ def _moves(one: Any, other: Any) -> bool:
 
 
 def hanging(model: ModelProto) -> set[str]:
-    """The values of the graph that are computed from the elements of inputs, not from their sizes alone."""
+    """List values computed from the elements of inputs, not from their sizes alone."""
     found = set(required(model))
     for node in model.graph.node:
         if node.op_type in _SIZES and not default_domain(node.domain):

@@ -186,7 +186,7 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
         EngineError: the second one takes other sizes.
     """
     if len(taken) != len(others):
-        raise EngineError(f"the first model takes {len(taken)} inputs, the second model {len(others)}")
+        raise EngineError(f"the first model has {len(taken)} inputs, the second {len(others)}")
     left = iter([kind for name, kind in others.items() if name not in taken])
     same: dict[Any, Any] = {}  # what a dimension is equal to: a size, or a dimension of the first model
 
@@ -203,7 +203,7 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
             theirs = _key(second, name, axis)
             one, other = known(_key(dim, name, axis)), known(theirs if is_fixed(second) else ("second", theirs))
             if isinstance(one, int) and isinstance(other, int) and one != other:
-                raise EngineError(f'axis {axis} of input "{name}" is {one} long, in the second model {other}')
+                raise EngineError(f'axis {axis} of input "{name}" has size {one}, in the second model {other}')
             if one != other:
                 kept, gone = sorted((other, one), key=_worth)
                 same[gone] = kept

@@ -1,1 +1,1 @@
-"""Types of values by the shape inference of onnx, of a model or a node, and what it has to be asked instead."""
+"""Infer types with onnx's shape inference, and correct it where it is wrong."""

@@ -1,4 +1,4 @@
-"""What ONNX's inference gets wrong: one table of cases, with what mends each and the script that shows it.
+"""Mistakes of ONNX's shape inference: a table of cases, with the correction and the script that shows each.
 
 `corrected.py` infers a model with them, `node_inference.py` a node. `test_cases.py` in `tests/` holds
 a script of each and asks onnx itself about it: a case that a new onnx gets right is noticed.

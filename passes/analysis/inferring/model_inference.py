@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from opshift.passes import process
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
-from opshift.passes.analysis.inferring import corrected
+from opshift.passes.analysis.inferring import corrected, stand_ins
 from opshift.passes.analysis.inferring.weightless import check_installed, room, survey_without_weights
 from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.shapes import Shapes, graph_types
@@ -40,6 +40,11 @@ _HIGHEST = 64  # rank that is believed
 def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], ModelProto | None]:
     """The types of values by the path of their graph, and the model in which they were found, if it may be misread."""
     light, (held, calls) = survey_without_weights(source)
+    recurrent = schemas.MICROSOFT, stand_ins.RECURRENT
+    if recurrent in calls and all((function.domain, function.name) != recurrent for function in light.functions):
+        for node in light.graph.node:
+            if (node.domain, node.op_type) == recurrent:
+                stand_ins.stand_for_recurrent(node)
     defined = _definitions(light, calls)
     if defined:
         light.functions.extend(defined)

@@ -31,6 +31,7 @@ _RENAMED = {
 }
 """The operators that make what one of ONNX makes of their first inputs and some of their attributes."""
 
+RECURRENT = "DynamicQuantizeLSTM"
 _PRODUCTS = ("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul")
 
 
@@ -46,7 +47,20 @@ def stand_ins(node: NodeProto, types: Mapping[str, TypeProto]) -> list[NodeProto
         name, inputs, attributes = _RENAMED[op]
         kept = [a for a in node.attribute if a.name in attributes]
         return [NodeProto(op_type=name, input=node.input[:inputs], output=node.output[:1], attribute=kept)]
+    if op == RECURRENT:
+        return [_recurrent(node)]
     return _product(node, types) if op in _PRODUCTS else []
+
+
+def stand_for_recurrent(node: NodeProto) -> None:
+    """Put what has the same types in the place of a node, in a model that is there to be inferred."""
+    node.CopyFrom(_recurrent(node))
+
+
+def _recurrent(node: NodeProto) -> NodeProto:
+    """The sizes of outputs follow from those of the first input and from attributes alone."""
+    kept = [a for a in node.attribute if a.name in ("direction", "hidden_size")]
+    return NodeProto(op_type="LSTM", input=[node.input[0]] * 3, output=node.output, attribute=kept)
 
 
 def _product(node: NodeProto, types: Mapping[str, TypeProto]) -> list[NodeProto]:

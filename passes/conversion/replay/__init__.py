@@ -1,1 +1,1 @@
-"""A step runs once for each kind of call, and what it did is replayed for the others."""
+"""Run a step once for each kind of call, and replay what it did for the others."""

@@ -24,8 +24,7 @@ _make_change: Any = partial(tuple.__new__, Change)
 
 @dataclass(frozen=True)
 class Patch:
-    """How many inputs stay, the keys of the constants that follow them, and the attributes that take the place of those
-    that a call has, unless None.
+    """An edit of a call: how many inputs stay, which constants follow, which attributes change.
 
     `named` are the numbers of the changes' nodes: an output's, or -1 for the call's own name; `read` those of
     the inputs that are read on.
@@ -38,7 +37,7 @@ class Patch:
     read: tuple[int, ...]
 
     def fits(self, scope: Scope) -> bool:
-        """Whether all constants are there, as they are once a script has asked for them."""
+        """Whether all constants that the patch needs exist already."""
         return not self.constants or scope.spelled.keys() >= set(self.constants)
 
     def one(
@@ -64,7 +63,7 @@ class Patch:
         return made
 
     def _more(self, scope: Scope) -> bytes:
-        """What is added to each call, as a file holds it."""
+        """Encode what is added to each call, as a file holds it."""
         if not self.constants:
             return self.attributes or b""
         return b"".join([_INPUT + scope.spelled[key][1] for key in self.constants]) + (self.attributes or b"")
@@ -100,7 +99,7 @@ def _same(pair: tuple[str, str]) -> bool:
 
 
 def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto) -> Patch | None:
-    """The patch that makes `done` of a call, whose names are placeholders; None if a script has more to do.
+    """Find the patch that turns a call into `done`; None if the script does more than a patch can.
 
     `keys` are those of the constants that the script asks for, empty for fresh names.
     """

@@ -33,7 +33,7 @@ Rehearsal = Callable[[NodeProto, Scope], "tuple[list[NodeProto], Sequence[Change
 
 @dataclass(frozen=True)
 class _Learned:
-    """What is done to a call, and a shorter way to the same, if there is one."""
+    """What to do with calls of a kind: a script, and a patch if there is one."""
 
     script: Script
     patch: Patch | None
@@ -41,7 +41,7 @@ class _Learned:
 
 @dataclass
 class _ReplayQuestion:
-    """What the steps ask next about a placeholder, and where each answer leads; None leads to the steps."""
+    """A question that steps ask about a call, and where each answer leads; None: run the steps."""
 
     kind: str
     number: int
@@ -49,7 +49,7 @@ class _ReplayQuestion:
 
 
 class Replays:
-    """The scripts for the bodies that are written at the same versions."""
+    """The scripts for bodies at the same versions."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[Any, ...], _ReplayQuestion | _Learned | None] = {}
@@ -60,7 +60,7 @@ class Replays:
     def replayed(
         self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
     ) -> list[NodeProto | bytes] | None:
-        """What takes the node's place, all of it at the target; None where the steps themselves have to look."""
+        """Replay the script of a call's kind; returns the new nodes, or None if the steps have to run."""
         read, own = proto.input, proto.name
         names = read[:]
         inputs = len(names)
@@ -96,7 +96,7 @@ class Replays:
         return None if at is None else _play(at, proto, read, names, scope, changes)
 
     def _may_learn(self, proto: NodeProto, kind: Kind) -> bool:
-        """Whether there were enough calls of the kind, and this is one that a script can be written of."""
+        """Whether a script can be learned from this call: enough calls of its kind came before."""
         if self._from is None or self._seen[kind] < self._from - 1:
             return False
         if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):
@@ -106,7 +106,7 @@ class Replays:
     def ahead(
         self, kind: Kind, nodes: Sequence[NodeProto], places: Sequence[int], scope: Scope, *, whole: bool
     ) -> Iterator[Iterable[Change]] | None:
-        """What is done to the calls at these places, all of one kind, which are edited at once; None if they cannot be.
+        """Edit many calls of one kind at once by a patch; None if that is not possible.
 
         `whole` says that none of them leaves out an input or an output.
         """
@@ -175,7 +175,7 @@ def _make_learned(stage: StandInScope, call: NodeProto, done: list[NodeProto], c
 
 
 def _are_texts(names: list[str]) -> bool:
-    """Whether all names are text: protobuf hands out what is none as bytes."""
+    """Whether all names are valid UTF-8; protobuf returns others as bytes."""
     try:
         "".join(names)
     except TypeError:
@@ -184,12 +184,12 @@ def _are_texts(names: list[str]) -> bool:
 
 
 def _is_usual(values: list[str], inputs: int) -> bool:
-    """Whether a call leaves nothing out and reads no value twice."""
+    """Whether a call leaves no input out and reads no value twice."""
     return all(values) and (inputs < 2 or len(set(values[:inputs])) == inputs)
 
 
 def _key(proto: NodeProto, kind: Kind, names: list[str], scope: Scope) -> tuple[Any, ...]:
-    """All that steps see of a call but its names: of those, which are missing and which are the same."""
+    """Make a key of all that steps see of a call except its names."""
     return (
         kind if kind.same else _without_names(proto),
         names[-1] != "",
@@ -199,7 +199,7 @@ def _key(proto: NodeProto, kind: Kind, names: list[str], scope: Scope) -> tuple[
 
 
 def _without_names(proto: NodeProto) -> tuple[bytes, int, int, bool, bool]:
-    """What a call holds besides names, and whether it has notes."""
+    """Encode a call without its names, and whether it has doc strings or metadata."""
     rest = NodeProto()
     rest.CopyFrom(proto)
     for own in ("input", "output", "name", "doc_string", "metadata_props"):
@@ -209,7 +209,7 @@ def _without_names(proto: NodeProto) -> tuple[bytes, int, int, bool, bool]:
 
 
 def _stand_in(proto: NodeProto) -> NodeProto:
-    """The call with placeholders for its names; equal names get equal ones."""
+    """Copy a call with placeholders for its names; equal names get equal placeholders."""
     made = NodeProto()
     made.CopyFrom(proto)
     inputs = proto.input[:]

@@ -1,4 +1,4 @@
-"""A stage: the scope in which steps rewrite a stand-in whose names are placeholders (see `cache.py`)."""
+"""Record what steps do to a stand-in with placeholders for names (see `cache.py`)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SIZE = "size "  # in front of the axis that is asked for
 
 
 class Unrepeatable(Exception):
-    """The steps looked at, or changed, what only this one call has."""
+    """Raised where the steps read or change something that only this call has, so that nothing can be replayed."""
 
 
 class Unasked(Unrepeatable):
-    """What is to be known hangs on a value of which the steps have not asked it."""
+    """Raised where an answer depends on a value that the steps never asked about."""
 
     def __init__(self, place: str):
         self.place = place
@@ -45,7 +45,7 @@ class Event:
 
 
 class _Placeholders:
-    """Hands out placeholders."""
+    """Gives out placeholders in place of fresh names."""
 
     def __init__(self, events: list[Event]):
         self._events = events
@@ -67,7 +67,7 @@ class _Unread:
 
 
 class _Backdrop(Context):
-    """The context of a stage: names and constants go into the script."""
+    """The context of a recording: names and constants go into the script."""
 
     def __init__(self, real: Context, stage: StandInScope):
         super().__init__(ModelProto(), ModelProto(), real.folder)
@@ -77,7 +77,7 @@ class _Backdrop(Context):
 
 
 class StandInScope(Scope):
-    """A scope that knows nothing but what it asks of the real one."""
+    """A scope that records every question and passes it on to the real scope."""
 
     def __init__(self, real: Scope, names: Mapping[str, str], stand_in: NodeProto):
         self.events: list[Event] = []
@@ -165,7 +165,7 @@ class StandInScope(Scope):
         return super().elem_type(name)
 
     def _carried(self, name: str) -> int:
-        """The element type of an output of the call, where it is that of an input; 0 where it may be another."""
+        """The element type of an output, if it equals that of an input; 0 if unknown."""
         call = self._stand_in
         if call.domain or name not in call.output or self.ask("stated_elem_type", name):
             return 0
@@ -178,8 +178,7 @@ class StandInScope(Scope):
         return super().stated_elem_type(name)
 
     def followed_elem_type(self, name: str) -> tuple[int, str]:
-        """The element type of what the steps made, as far as it follows from what they asked, or the value that has it,
-        too; no more is asked then."""
+        """Infer the element type of a recorded value from answers so far, without a new question."""
         self._over = True
         try:
             return elements.elem_type(self, name), ""
@@ -235,7 +234,7 @@ class StandInScope(Scope):
 
 
 def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
-    """What the real scope says about a value, and the answer as a key."""
+    """Ask the real scope about a value; returns the answer, and the answer as a key."""
     if kind == "elem_type":
         found = scope.elem_types.get(name) or scope.elem_type(name)
         return found, found

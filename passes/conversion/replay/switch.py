@@ -1,4 +1,4 @@
-"""From which call of a kind on calls are replayed; before it, and where that is switched off, steps do them all."""
+"""Say from which call of a kind on opshift replays; before it, steps run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _from: ContextVar[int | None] = ContextVar("replayed_from", default=USUAL)
 
 @contextmanager
 def replay_from(call: int | None) -> Iterator[None]:
-    """Learn at this call of each kind, the `EARLIEST` or a later one, in the conversions in this block; None: never."""
+    """In this block, learn at this call of each kind; None: never replay."""
     token = _from.set(call)
     try:
         yield
@@ -26,5 +26,5 @@ def replay_from(call: int | None) -> Iterator[None]:
 
 
 def first_call_to_replay() -> int | None:
-    """The call of each kind that is learned from; None where none is."""
+    """The call of each kind from which on opshift replays; None: never."""
     return _from.get()

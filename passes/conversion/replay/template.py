@@ -1,4 +1,4 @@
-"""A script: what the steps made of a stand-in, to be written down once and played for every call like it."""
+"""Scripts: what steps did to a stand-in, written once and played for each call like it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIELDS = {body: tag(body.NODE_FIELD_NUMBER) for body in (GraphProto, FunctionPr
 
 @dataclass(frozen=True)
 class _Line:
-    """A node that takes the call's place, as it is in a file: `form` has a gap for each name that `pick` takes.
+    """A node of a script as bytes, with gaps for names.
 
     `graphs` is empty, or what is behind the names of a node that holds graphs.
     """
@@ -91,7 +91,7 @@ class Script:
     opaque: bool
 
     def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
-        """Tell the scope about the nodes that were made for a call, now that it is asked about their outputs."""
+        """Tell the scope about the new nodes, once it is asked about their outputs."""
         for line, data in zip(self.lines, made, strict=True):
             node = type(scope.body).FromString(data).node[0] if isinstance(data, bytes) else data
             for place, name in zip(line.outputs, node.output, strict=True):
@@ -102,7 +102,7 @@ class Script:
 
 
 def write(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> Script:
-    """The script that makes nodes like those in `done` of a call whose names are placeholders."""
+    """Write the script that turns a call like `call` into nodes like `done`."""
     if any(isinstance(text, str) and MARK in text for change in changes for text in change[1:]):
         raise Unrepeatable
     made = {name for proto in done for name in proto.output}
@@ -133,7 +133,7 @@ def _output(name: str, stage: StandInScope, number: Mapping[str, int]) -> Output
 
 
 def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
-    """What `events` ask for; names that begin alike are asked for at once."""
+    """List the names and constants that a recording asked for."""
     for stem, asked in groupby(events, lambda event: None if event.tensor else _stem(event.hint)):
         if stem is not None:
             yield _AskAll(number[stem], tuple(event.hint[1] for event in asked))
@@ -147,7 +147,7 @@ def _stem(hint: tuple[str, ...]) -> str | None:
 
 
 def places_of(call: NodeProto) -> tuple[str, ...]:
-    """The placeholders of a call, in the order of the names that they stand for."""
+    """List the placeholders of a call, in the order of its names."""
     return (*INPUTS[: len(call.input)], *OUTPUTS[: len(call.output)], NAME)
 
 
@@ -182,14 +182,14 @@ def _line(proto: NodeProto, stage: StandInScope, number: Mapping[str, int]) -> _
 
 
 def _literal(data: bytes) -> bytes:
-    """Bytes that formatting leaves as they are."""
+    """Escape bytes so that formatting keeps them."""
     return data.replace(b"%", b"%%")
 
 
 def play(
     script: Script, proto: NodeProto, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
-    """What takes the place of a call: itself, edited, or nodes as they are in a file.
+    """Play a script for one call; returns the edited call, or the nodes that replace it.
 
     `names` are those of the call; those that are asked for are added.
     """
@@ -227,7 +227,7 @@ def play(
 
 
 def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Sequence[str], scope: Scope) -> None:
-    """Tell the scope what is known of the values of a call, and who tells the rest."""
+    """Tell the scope how to look up what is known of the new values, when it is asked."""
     later, known = (script, made), scope.elem_types
     for number, kind, elem_type, like in script.outputs:
         name = names[number]
@@ -252,7 +252,7 @@ def _ask(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
 
 
 def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
-    """What a made node holds besides its names that is not the same for all calls."""
+    """Encode what differs in a new node from call to call, besides names."""
     rest = NodeProto.FromString(line.graphs)
     _fill(rest, names)
     if line.doc:
@@ -263,7 +263,7 @@ def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
 
 
 def _fill(node: NodeProto, names: Mapping[str, str]) -> None:
-    """Replace the placeholders in the graphs that a node holds."""
+    """Replace the placeholders in a node's subgraphs."""
     pending = [graph for _, _, graph in subgraphs(node)]
     while pending:
         graph = pending.pop()

@@ -1,1 +1,1 @@
-"""Operators on quantized values: those on integers, and those on floats between DequantizeLinear and QuantizeLinear."""
+"""Fold float operators between DequantizeLinear and QuantizeLinear into operators on integers."""

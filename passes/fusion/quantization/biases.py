@@ -15,7 +15,7 @@ _LITTLE = 1 / 16
 """Of a step of the result, which is rounded by half a step anyway: by how much a bias may move where it is rounded."""
 _MOST = 2**30
 """The largest number of a bias, which leaves room for the products: sums of floats do not wrap around."""
-_ROUNDED = "its bias is rounded to the scale of the products, by a 16th of a step at most"
+_ROUNDED = "rounds its bias to the scale of the products, by 1/16 of a step at most"
 
 
 class Scales(NamedTuple):
@@ -40,7 +40,7 @@ def int32_bias(of: Operands, build: Builder, name: str, scales: Scales) -> tuple
     if found is not None and whole and _is_product(of, found.scale, scales):
         numbers = of.scope.array(found.values)
         if numbers is not None and np.abs(numbers.astype(np.float64)).max(initial=0.0) > _MOST:
-            raise Stays("its bias leaves the products no room in int32")
+            raise Stays("its bias leaves no room for the products in int32")
         return found.values, ""
     return _rounded(of, build, name, scales)
 
@@ -48,13 +48,17 @@ def int32_bias(of: Operands, build: Builder, name: str, scales: Scales) -> tuple
 def _rounded(of: Operands, build: Builder, name: str, scales: Scales) -> tuple[str, str]:
     held, product, step = _held(of, name), _product(of, scales), of.number(scales.result)
     if held is None or held.ndim != 1 or product is None or step is None:
-        raise Stays("its bias is not held in int32 in the scale of the products; only that can be expressed")
+        raise Stays("its bias is not int32 in the scale of the products")
     with np.errstate(all="ignore"):
         numbers = np.rint(held / product.astype(np.float64))
         moved = np.abs(numbers * product - held).max(initial=0.0) / abs(step)
         if not moved <= _LITTLE or not np.abs(numbers).max(initial=0.0) <= _MOST:
-            why = f"its bias would be rounded by {moved:.2g} steps of the result" if moved > _LITTLE else "its bias"
-            raise Stays(f"{why}; int32 in the scale of the products can be expressed")
+            why = (
+                f"its bias would be rounded by {moved:.2g} steps of the result"
+                if moved > _LITTLE
+                else "its bias does not fit int32"
+            )
+            raise Stays(why, supported="an int32 bias in the scale of the products")
     return build.constant(numbers.astype(np.int32), T.INT32, "bias"), _ROUNDED if moved else ""
 
 

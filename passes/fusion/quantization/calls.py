@@ -75,7 +75,7 @@ def attributes_of(call: FloatCall, *left_out: str) -> dict[str, Any]:
 def check_same(of: Operands, kind: int, *names: str) -> None:
     other = next((own for own in map(of.scope.elem_type, names) if own != kind), kind)
     if other != kind:
-        raise Stays(f"{element_name(other)} becomes {element_name(kind)}; the same type can be expressed")
+        raise Stays(f"{element_name(other)} is requantized to {element_name(kind)}", supported="one type")
 
 
 def check_kernel(of: Operands, kind: int, x: str, w: str) -> None:
@@ -85,7 +85,7 @@ def check_kernel(of: Operands, kind: int, x: str, w: str) -> None:
         found = f"{element_name(own)} times {element_name(weights)}" + (
             f" becomes {element_name(kind)}" if kind else ""
         )
-        raise Stays(f"{found}; uint8 times uint8 or int8, and int8 times int8, of the data's type, can be expressed")
+        raise Stays(f"{found}", supported="uint8 times uint8 or int8, and int8 times int8, of the data's type")
 
 
 def tried(make: Make, of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.scope import Scope
+from opshift.passes.errors import reason
 from opshift.passes.fusion.group import Uses
 from opshift.passes.model.attributes import attribute_value
 from opshift.passes.model.lazy_numpy import np
@@ -24,7 +25,10 @@ FIRST, LAST = "first", "last"
 
 
 class Stays(Exception):
-    """Raised where a call stays on floats: what was found, and what an operator on integers can express."""
+    """Raised where a call stays on floats: what it has, and what operators on integers support."""
+
+    def __init__(self, found: str, supported: str = "", fix: str = ""):
+        super().__init__(reason(found, supported, fix))
 
 
 class Dequantized(NamedTuple):
@@ -78,20 +82,22 @@ class Operands:
         """
         found = self.dequantized(name)
         if found is None:
-            raise Stays(f"{self._told(name)}; DequantizeLinear of 8 bits, with scales in float32, can be expressed")
+            raise Stays(f"{self._told(name)}", supported="DequantizeLinear of 8 bits, with scales in float32")
         kind = self.scope.elem_type(found.values)
         if kind not in BYTES and kind not in WIDER:
-            raise Stays(f"an operand is dequantized from {element_name(kind)}; 8 bits can be expressed")
+            raise Stays(f"an operand is dequantized from {element_name(kind)}", supported="8 bits")
         one = self.is_one(found.scale, found.zero_point)
         if not one and (axis is None or not rank or found.axis % rank != axis % rank):
-            own = "one, or one for each channel of the weights," if axis is not None else "one"
-            raise Stays(f"an operand has several scales, along axis {found.axis}; {own} can be expressed")
+            own = "one scale, or one for each channel of the weights" if axis is not None else "one scale"
+            raise Stays(f"an operand has several scales, along axis {found.axis}", supported=own)
         form = partial(self.one, build) if one else self.bare
         values, zero = found.values, form(found.zero_point)
         if kind in WIDER:
             held = self.scope.array(values), self.scope.array(zero) if zero else np.zeros(())
             if held[0] is None or held[1] is None:
-                raise Stays(f"an operand in {element_name(kind)} is computed; constants of it can be expressed")
+                raise Stays(
+                    f"an operand of type {element_name(kind)} is not constant", supported="constants of that type"
+                )
             values = build.constant(held[0].astype(np.int16), WIDER[kind])
             zero = build.constant(held[1].astype(np.int16), WIDER[kind]) if zero else ""
         scale = form(found.scale)
@@ -124,14 +130,14 @@ class Operands:
         """A zero point of 0 for each scale."""
         dims = self.scope.shape(scale)
         if dims is None or not all(isinstance(dim, int) for dim in dims):
-            raise Stays("there is no zero point, and the number of scales is not known, as could be expressed")
+            raise Stays("there is no zero point, and the number of scales is unknown")
         return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), kind, "zero_point")
 
     def _told(self, name: str) -> str:
         """What an operand is that is not dequantized."""
         node = self.scope.maker(name)
         if node is not None and node.op_type == "DequantizeLinear":
-            return "an operand is dequantized in blocks, to another type, or with scales in another one"
+            return "an operand is dequantized in blocks, or with other types"
         made = "held in floats" if node is None or node.op_type == "Constant" else f"computed by {node.op_type}"
         return f"an operand is {made}"
 

@@ -198,7 +198,7 @@ def moved(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOp
         return None
     call.inside.append(of.uses.makers[call.inputs[0]])
     attributes = {a.name: value_of(node, a.name, None) for a in node.attribute}
-    how = "numbers are moved as they are, and neither dequantized nor quantized for it"
+    how = "moves quantized numbers without dequantizing them"
     return IntegerOperands([found.values, *node.input[1:]], attributes, node.op_type, how)
 
 

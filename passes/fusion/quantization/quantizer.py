@@ -30,9 +30,9 @@ from opshift.passes.rewrite.builder import Builder
 
 T = TensorProto
 _RANGE: dict[int, tuple[int, int]] = {T.UINT8: (0, 255), T.INT8: (-128, 127)}
-_REMARK = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
-_OF_ZEROS = "of nothing but zeros, the scale is 1 in onnxruntime, and 0 by the text"
-_REMARKS = {"MatMulNBits": "products round in their own order"}
+_REMARK = "computes in integers and rounds once, which may differ by a step"
+_OF_ZEROS = "for all zeros, the scale is 1 in onnxruntime and 0 in ONNX"
+_REMARKS = {"MatMulNBits": "sums in another order"}
 _EXACT = frozenset(("QLinearConcat", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearWhere"))
 """Operators that are tables of what is computed in floats, or copies."""
 
@@ -90,7 +90,7 @@ class Quantizer:
             zero = operands.one(build, given(node, 2)) or build.constant(0, kind)
             at = KINDS[op].result
             inputs = [*made.inputs[:at], operands.one(build, node.input[1]), zero, *made.inputs[at:]]
-            how = f"{op[1]} from DequantizeLinear, {call.node.op_type}, QuantizeLinear"
+            how = f"Folded DequantizeLinear, {call.node.op_type}, QuantizeLinear into {op[1]}"
             return self._replaced(index, node, op, how, made._replace(inputs=inputs), build, call)
         if call is not None and why:
             self._stay(call.node, why)
@@ -118,7 +118,7 @@ class Quantizer:
         made = tried(root.make, operands, build, call, 0)
         if made is None or any(at in found for at in call.inside):
             return {}
-        how = made.how or f"{made.op or op[1]} from what {node.op_type} is computed of"
+        how = made.how or f"Folded {node.op_type} and the nodes before it into {made.op or op[1]}"
         return self._replaced(index, node, op, how, made, build, call)
 
     def _dynamic(self, index: int, node: NodeProto, found: Mapping[int, Any]) -> dict[int, list[NodeProto]]:
@@ -128,7 +128,7 @@ class Quantizer:
         if of is None or any(at in found for at in places):
             return {}
         how, name, opset = (
-            f"{DYNAMIC[1]} from the range of the data and QuantizeLinear",
+            f"Folded the nodes that compute the scale, and QuantizeLinear, into {DYNAMIC[1]}",
             name_of(node),
             self.scope.opset,
         )

@@ -35,7 +35,7 @@ def all_of(count: int) -> Make:
 
 def chosen(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     if _are_constant(of, call.scale, call.zero_point) and not _are_constant(of, *map(of.zero_point, call.inputs[1:])):
-        raise Stays("a zero point is computed and the result's is not, of which onnxruntime ends the process")
+        raise Stays("one zero point is computed and the result's is constant, which crashes onnxruntime")
     made = all_of(2)(of, build, FloatCall(call.node, call.inputs[1:], []), kind)
     return None if made is None else IntegerOperands([call.inputs[0], *made.inputs], {})
 
@@ -49,7 +49,7 @@ def convolution(of: Operands, build: Builder, call: FloatCall, kind: int) -> Int
     x, w = of.operand(build, call.inputs[0]), of.operand(build, call.inputs[1], 0, rank)
     check_kernel(of, kind, x[0], w[0])
     if not _alike(of, w[2]):
-        raise Stays("channels of the weights have zero points of their own; one for all can be expressed")
+        raise Stays("the weights have a zero point for each channel", supported="one zero point")
     added, remark = int32_bias(of, build, call.inputs[2], Scales(x[1], w[1], call.scale)) if call.input(2) else ("", "")
     return IntegerOperands([*x, *w, added], {**attributes_of(call), **call.attributes}, remark=remark)
 
@@ -74,7 +74,7 @@ def product(of: Operands, build: Builder, call: FloatCall, kind: int) -> Integer
 def gemm(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     turned, alpha, added = call.value("transB", 0), call.value("alpha", 1.0), call.input(2)
     if added and call.value("beta", 1.0) != 1.0:
-        raise Stays("its bias is multiplied by beta; 1 can be expressed")
+        raise Stays("beta is not 1", supported="1")
     a, b = of.operand(build, call.inputs[0]), of.operand(build, call.inputs[1], 0 if turned else 1, 2)
     check_kernel(of, kind, a[0], b[0])
     of_bias, remark = int32_bias(of, build, added, Scales(a[1], b[1], call.scale, alpha)) if added else ("", "")
@@ -84,9 +84,9 @@ def gemm(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOpe
 
 def pool(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
     if set(call.value("dilations", (1,))) != {1}:
-        raise Stays("its windows have gaps; such without can be expressed")
+        raise Stays("its windows have dilations", supported="no dilations")
     if call.value("ceil_mode", 0) and call.value("count_include_pad", 0):  # where the kernel counts otherwise
-        raise Stays("it counts padding beyond the data; ceil_mode or count_include_pad can be expressed")
+        raise Stays("it has both ceil_mode and count_include_pad", supported="one of them")
     x = of.operand(build, call.inputs[0])
     check_same(of, kind, x[0])
     return IntegerOperands(x, {**attributes_of(call, "dilations"), **call.attributes})
@@ -106,13 +106,13 @@ def _check_finite(of: Operands, call: FloatCall, axis: int, *, alone: bool) -> l
     """That the kernel makes no infinity, whatever sizes only the run tells; returns all sizes."""
     scale, dims = of.number(call.scale), of.scope.shape(call.inputs[0])
     if scale is None or not dims or not -len(dims) <= axis < len(dims):
-        raise Stays("its scale or rank is not known, of which onnxruntime may make an infinity")
+        raise Stays("its scale or rank is unknown; onnxruntime may compute infinities")
     if 0 in dims:
-        raise Stays("it has no element, of which onnxruntime makes nothing at all")
+        raise Stays("it is empty, which onnxruntime does not run")
     sizes = [dims[axis]] if alone else dims[axis % len(dims) :]
     least = prod(size for size in sizes if isinstance(size, int))
     if softmax_overflows(scale, least):
         told = f"{least} elements" if all(isinstance(size, int) for size in sizes) else f"perhaps {least} elements"
-        why = f"a scale of {scale:.2g} of {told}, of which onnxruntime makes an infinity"
-        raise Stays(f"{why}; {softmax_needs(least):.2g} and more can be expressed")
+        why = f"a scale of {scale:.2g} for {told}: onnxruntime computes infinities"
+        raise Stays(f"{why}", supported=f"{softmax_needs(least):.2g} and more")
     return dims

@@ -1,1 +1,1 @@
-"""How nodes are read as terms, one file a topic."""
+"""Read nodes as terms of a normal form, one file a topic."""

@@ -1,1 +1,1 @@
-"""Edits of a body as a whole: names, nodes that take the place of others, and what nothing reads any more."""
+"""Edit a whole body: rename values, replace nodes, remove unused ones."""

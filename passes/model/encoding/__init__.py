@@ -1,1 +1,1 @@
-"""Messages as the bytes that a file holds: fields, and the names in front of a node."""
+"""Encode messages as bytes: fields, and the names of nodes."""

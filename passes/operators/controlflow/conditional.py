@@ -19,7 +19,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Both branches must yield the same shapes; where they may not, each becomes a loop of one trip or none.")
+@says("Replaced branches of different shapes by loops that run once or not at all")
 def branches_of_one_shape(node: Node) -> Replacement:
     then, other = _branches(node)
     if _shapes(node, then) == _shapes(node, other):
@@ -56,7 +56,7 @@ def _shape(inside: Scope, name: str) -> list[Dim] | None:
 def _zero(node: Node, name: str) -> TensorProto:
     elem_type = node.scope.elem_type(name)
     if not elem_type:
-        raise CannotConvert(node, f'the type of "{name}" is unknown; a typed value_info helps')
+        raise CannotConvert(node, f'the type of "{name}" is unknown', fix="a value_info that declares it")
     return tensors.tensor("" if elem_type == T.STRING else 0, elem_type)
 
 
@@ -86,7 +86,7 @@ def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> li
     return [node.build.typed(name, node.scope.elem_type(o)) for name, o in zip(made, node.outputs, strict=True)]
 
 
-@says("Branches yielded tensors only: of a sequence, they yield what it holds as one tensor, and the sizes.")
+@says("Returned sequences from branches as one joined tensor and its sizes")
 def sequences_yielded_as_tensors(node: Node) -> Replacement:
     places = [k for k, name in enumerate(node.outputs) if sequences.is_sequence(node, name)]
     if not places:

@@ -16,7 +16,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("A loop had to carry a value: one that carries none is given a scalar that nobody reads.")
+@says("Gave a loop without a carried value an unused scalar to carry")
 def at_least_one_carried_value(node: Node) -> None:
     if len(node.inputs) > 2:
         return
@@ -31,7 +31,7 @@ def at_least_one_carried_value(node: Node) -> None:
     node.build.typed(last, T.FLOAT, [])
 
 
-@says("Loops carried tensors only: of a sequence, they carry what it holds as one tensor, and the sizes.")
+@says("Carried sequences through loops as one joined tensor and its sizes")
 def sequences_carried_as_tensors(node: Node) -> Replacement:
     carried = node.inputs[2:]
     places = [k for k, name in enumerate(carried) if sequences.is_sequence(node, name)]
@@ -79,12 +79,20 @@ def _appended(node: Node, body: GraphProto, before: str, after: str) -> list[str
         made = None if index is None else body.node[index]
         read = any(after in other.input for other in _nodes(body))
         if index is None or made is None or not _appends(made) or read:
-            raise CannotConvert(node, f'it carries "{before}"; a sequence that is only appended to could be expressed')
+            raise CannotConvert(
+                node,
+                f'it carries "{before}", a sequence with dynamic contents',
+                supported="a sequence that only grows at its end",
+            )
         after = made.input[0]
         appended.insert(0, made.input[1])
         del body.node[index]
     if any(before in made.input for made in _nodes(body)):
-        raise CannotConvert(node, f'it reads "{before}"; a sequence that is only appended to could be expressed')
+        raise CannotConvert(
+            node,
+            f'it reads "{before}", a sequence with dynamic contents',
+            supported="a sequence that only grows at its end",
+        )
     return appended
 
 

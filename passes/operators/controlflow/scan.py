@@ -22,7 +22,7 @@ T = TensorProto
 SINCE_9 = dict.fromkeys(("scan_input_axes", "scan_output_axes", "scan_input_directions", "scan_output_directions"))
 
 
-@says("Each sequence of a batch was scanned on its own: a Scan over the batch holds the Scan over a sequence.")
+@says("Put the Scan of a sequence into a Scan over the batch")
 def scan_of_a_scan(node: Node) -> Replacement:
     lengths, operands, directions = _operands(node)
     scanned = len(directions)
@@ -56,7 +56,7 @@ def _operands(node: Node) -> tuple[str, list[str], list[int]]:
     directions = node.attributes.get("directions") or [0] * node.attributes["num_scan_inputs"]
     if lengths and any(directions):
         raise CannotConvert(
-            node, "a reversed scan with sequence_lens; one of them, reversed or of several lengths, could be expressed"
+            node, "a reversed scan with sequence_lens", supported="a reversed scan or sequence_lens, not both"
         )
     return lengths, operands, directions
 
@@ -89,7 +89,7 @@ def _stop_at_length(node: Node, inner: NodeProto, batch: GraphProto, states: int
     inner.output.insert(0, fresh("steps"))
 
 
-@says("Only sequences in a batch could be scanned, along the first axis: the sequence is made a batch of one.")
+@says("Made the sequence a batch of one")
 def batch_of_one(node: Node) -> Replacement:
     build, states = node.build, len(node.inputs) - node.attributes["num_scan_inputs"]
     _state_shapes(node, states)
@@ -144,14 +144,16 @@ def _state_shapes(node: Node, states: int) -> None:
 
 def _axis_first(node: Node, axis: int, rank: int) -> list[int]:
     if not -rank <= axis < rank:
-        raise CannotConvert(node, f"axis {axis} of rank {rank}; one of its axes could be expressed")
+        raise CannotConvert(node, f"axis {axis} is out of range for rank {rank}")
     return [axis % rank, *(other for other in range(rank) if other != axis % rank)]
 
 
 def _rank_of_output(node: Node, index: int) -> int:
     shape = node.scope.shape(node.outputs[index])
     if shape is None:
-        raise CannotConvert(node, f'the rank of "{node.outputs[index]}" is unknown; a known rank could be expressed')
+        raise CannotConvert(
+            node, f'the rank of "{node.outputs[index]}" is unknown', fix="--fix-shape, or a value_info that declares it"
+        )
     return len(shape)
 
 
@@ -165,7 +167,7 @@ def _reversed(node: Node, batched: str, like: str) -> str:
     return str(node.build.Scan(None, batched, body=body, num_scan_inputs=1, directions=[1]))
 
 
-@says("Negative axes were not allowed and are counted from the front.")
+@says("Replaced negative axes by positive ones")
 def axes_from_the_front(node: Node) -> None:
     states = len(node.inputs) - node.attributes["num_scan_inputs"]
 
@@ -181,7 +183,7 @@ def axes_from_the_front(node: Node) -> None:
 # --- 8: before Scan existed ---------------------------------------------------------------------------------
 
 
-@says("Scan did not exist: a Loop takes the elements of a sequence one by one, inside a Loop over the batch.")
+@says("Replaced Scan by a Loop over the sequence, inside a Loop over the batch")
 def loop_over_elements(node: Node) -> list[str]:
     lengths, operands, _ = _operands(node)
     build, first = node.build, node.build.constant(0, T.INT64)

@@ -26,14 +26,14 @@ SHORT_FORMS = {
 }
 
 
-@says("Numbers and strings could not stand in attributes of their own: they become a tensor in value.")
+@says("Moved numbers and strings into the tensor attribute value")
 def short_form_to_tensor(node: Node) -> None:
     for name in SHORT_FORMS.keys() & set(node.attributes):
         held = node.attributes.pop(name)
         node.attributes["value"] = tensors.tensor(held, SHORT_FORMS[name])
 
 
-@says("A constant could not be sparse: its zeros are written out.")
+@says("Made the sparse constant dense")
 def sparse_to_dense(node: Node) -> None:
     if "sparse_value" not in node.attributes:
         return
@@ -42,7 +42,9 @@ def sparse_to_dense(node: Node) -> None:
     values, indices = tensors.array(sparse.values), tensors.array(sparse.indices)
     if values is None or indices is None or prod(dims) > LARGEST:
         raise CannotConvert(
-            node, f"a sparse constant of shape {dims} is too large; {LARGEST} elements could be expressed"
+            node,
+            f"a sparse constant of shape {dims} is too large to store dense",
+            supported=f"at most {LARGEST} elements",
         )
     del node.attributes["sparse_value"]
     node.attributes["value"] = _dense(values, indices, dims, sparse.values.data_type)
@@ -58,13 +60,17 @@ def _dense(values: Any, indices: Any, dims: list[int], elem_type: int) -> Tensor
     return tensors.tensor(dense.reshape(dims), elem_type)
 
 
-@says("A constant held floats only: any other becomes an initializer.")
+@says("Made a constant of another type than float an initializer")
 def constant_to_initializer(node: Node) -> Replacement:
     tensor, scope = node.attributes["value"], node.scope
     if tensor.data_type in FLOATS:
         return None
     if scope.graph is None:
-        raise CannotConvert(node, "a function holds no initializers; constants of floats could be expressed")
+        raise CannotConvert(
+            node,
+            "a constant of another type than float stands in a function, which cannot hold an initializer",
+            supported="float constants",
+        )
     output = node.outputs[0]
     if scope.parent is not None or output in scope.results:
         return node.build.constant(tensor, hint=output)

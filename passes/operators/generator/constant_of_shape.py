@@ -23,12 +23,12 @@ CAST_AFTERWARDS = {
 }
 
 
-@says("ConstantOfShape did not exist: a scalar is expanded, or the constant written out where it is small.")
+@says("Replaced ConstantOfShape by an Expand, or by a constant if it is small")
 def expanded_scalar(node: Node) -> str:
     value = node.attributes.get("value")
     held = tensors.array(value) if value is not None else None
     if value is not None and held is None:
-        raise CannotConvert(node, "the value cannot be read")
+        raise CannotConvert(node, "the data of attribute value cannot be read")
     elem_type = T.FLOAT if value is None else value.data_type
     one: Any = 0.0 if held is None else held.reshape([])
     shape = node.scope.ints(node.input(0))
@@ -39,14 +39,14 @@ def expanded_scalar(node: Node) -> str:
     return str(node.build.Expand(node.build.constant(one, elem_type), node.input(0)))
 
 
-@says("bfloat16 and float8 could not be filled in: floats are, and cast.")
+@says("Filled bfloat16 and float8 as float, and cast the result")
 def filled_in_float(node: Node) -> Replacement:
     value = node.attributes.get("value")
     if value is None or value.data_type not in CAST_AFTERWARDS:
         return None
     held = tensors.array(value)
     if held is None:
-        raise CannotConvert(node, "the value cannot be read")
+        raise CannotConvert(node, "the data of attribute value cannot be read")
     filled = node.build.ConstantOfShape(node.input(0), value=tensors.tensor(held.astype("float32"), T.FLOAT))
     return str(node.build.Cast(filled, to=value.data_type, saturate=CAST_AFTERWARDS[value.data_type]))
 

@@ -9,10 +9,10 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
-OTHER_DRAWS = "other numbers are drawn, from the same distribution"
+OTHER_DRAWS = "draws other random numbers from the same distribution"
 
 
-@says("Bernoulli did not exist: a 1 stands where a number drawn from 0 to 1 is below the probability.")
+@says("Replaced Bernoulli by comparing a random number with the probability")
 def drawn_below(node: Node) -> str:
     node.close(OTHER_DRAWS)
     build, p, elem_type = node.build, node.input(0), node.elem_type()
@@ -23,7 +23,7 @@ def drawn_below(node: Node) -> str:
     return below if dtype == T.BOOL else str(build.Cast(below, to=dtype))
 
 
-@says("Multinomial did not exist: of log probabilities, each with Gumbel noise of its own, the largest is sampled.")
+@says("Replaced Multinomial by ArgMax of log probabilities plus Gumbel noise")
 def likeliest_with_noise(node: Node) -> str:
     node.close(OTHER_DRAWS)
     build, x, elem_type = node.build, node.input(0), node.elem_type()

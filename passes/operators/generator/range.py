@@ -19,7 +19,7 @@ _WRITTEN_OUT = 1 << 20  # numbers: more are counted when the model runs
 _SMALL = 1 << 24  # a delta of which no memory holds as many numbers as lie more than int64 apart
 
 
-@says("Range did not exist: as many numbers as lie in it are counted, multiplied by delta and added to start.")
+@says("Replaced Range by start + delta * (0, 1, 2, ...)")
 def counted(node: Node) -> str:
     held = [node.scope.array(name) for name in node.inputs]
     elem_type = node.elem_type()
@@ -42,7 +42,7 @@ def _written_out(node: Node, parts: list[Any], elem_type: int) -> str:
         values = start + np.arange(number, dtype=start.dtype) * delta
         steps = np.add.accumulate(np.concatenate([[start], np.full(max(number - 1, 0), delta, start.dtype)]))
         if not np.array_equal(values, steps[:number]):
-            node.close("floats are multiplied, where runtimes may add them up")
+            node.close("multiplies by delta, where runtimes may add it up")
         return node.build.constant(values, elem_type)
     return node.build.constant(np.array(range(int(start), int(limit), int(delta)), dtype=start.dtype), elem_type)
 
@@ -94,7 +94,7 @@ def _beyond_zero(build: Builder, number: Size) -> str:
 
 def _of_floats(node: Node, elem_type: int) -> str:
     build, (start, limit, delta) = node.build, node.inputs
-    node.close("floats are multiplied, where runtimes may add them up")
+    node.close("multiplies by delta, where runtimes may add it up")
     ahead, step = (build.Cast(name, to=T.DOUBLE) for name in (build.Sub(limit, start), delta))
     number = build.Cast(build.Ceil(build.Div(ahead, step)), to=T.INT64)
     number = build.Mul(number, build.Cast(_beyond_zero(build, number), to=T.INT64))
@@ -102,13 +102,13 @@ def _of_floats(node: Node, elem_type: int) -> str:
     return str(build.Add(build.Mul(counted, delta), start))
 
 
-@says("16-bit floats could not be counted: they are in the type of stash_type, and the result is cast.")
+@says("Computed the range in the type of stash_type, and cast the result")
 def counted_in_stash_type(node: Node) -> Replacement:
     stash, elem_type = node.attributes.pop("stash_type", T.FLOAT), node.elem_type()
     if elem_type not in (T.FLOAT16, T.BFLOAT16):
         return None
     if stash not in (T.FLOAT, T.DOUBLE):
-        raise CannotConvert(node, f"stash_type={stash}; {T.FLOAT} and {T.DOUBLE} could be expressed")
+        raise CannotConvert(node, f"stash_type={stash}", supported=f"{T.FLOAT} and {T.DOUBLE}")
     return carried({elem_type: stash})(node)
 
 

@@ -21,14 +21,14 @@ BITS: dict[int, int] = {
 }
 
 
-@says("Inverting all bits becomes a subtraction: from -1, or from the largest unsigned number.")
+@says("Replaced BitwiseNot by a subtraction from -1, or from the largest unsigned number")
 def inverted_by_subtraction(node: Node) -> str:
     kind = node.elem_type()
     ones = -1 if kind in UNSIGNED else 2 ** BITS[kind] - 1
     return str(node.build.Sub(node.build.constant(ones, kind), node.input(0)))
 
 
-@says("Both operands are taken apart into bits along a new axis, combined as bools, and summed up again.")
+@says("Replaced the bitwise operator by logic on single bits along a new axis")
 def bit_by_bit(node: Node) -> str:
     """Of 64 bits, the two halves are: sums of more than 53 are not exact everywhere."""
     build, kind = node.build, node.elem_type()
@@ -67,7 +67,7 @@ def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
     return str(build.Cast(build.Reshape(summed, shape), to=T.INT64))
 
 
-@says("A shift by y becomes a multiplication with 2**y, modulo the width of the type, or a division by it.")
+@says("Replaced BitShift by a multiplication or division by 2**y")
 def shifted_by_arithmetic(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     wide, bits = (kind if kind == T.UINT64 else T.UINT32), BITS[kind]
@@ -83,7 +83,7 @@ def shifted_by_arithmetic(node: Node) -> str:
     return recast(build, shifted, wide, kind)
 
 
-@says("Signed integers and shifts by all bits or more had no defined result; it is computed.")
+@says("Computed signed shifts, and shifts by the full width, which older opsets leave undefined")
 def defined_shift(node: Node) -> Replacement:
     """Unsigned, a shift by all bits leaves 0. To the right, a negative x is shifted as ~x, and inverted back:
     sign = 0 or -1;  ~x or x = (x - sign) * (1 + 2 * sign);  x >> y = (~x or x) >> y * (1 + 2 * sign) + sign

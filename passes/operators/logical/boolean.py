@@ -12,13 +12,13 @@ T = TensorProto
 _ARITHMETIC = {"And": "Mul", "Or": "Add", "Xor": "Sub"}
 
 
-@says("Not becomes 1 - x of a truth value as a number.")
+@says("Replaced Not by 1 - x")
 def one_minus_truth(node: Node) -> str:
     build = node.build
     return str(build.Cast(build.Sub(build.constant(1, T.INT32), build.Cast(node.input(0), to=T.INT32)), to=T.BOOL))
 
 
-@says("And becomes a product, Or a sum, Xor a difference of truth values as numbers.")
+@says("Replaced And, Or and Xor by arithmetic on 0 and 1")
 def arithmetic_of_truths(node: Node) -> str:
     build = node.build
     numbers = [build.Cast(name, to=T.INT32) for name in node.inputs]

@@ -18,7 +18,7 @@ INTEGERS = (*SMALL_INTEGERS, T.INT32, T.UINT32, T.INT64, T.UINT64)
 INT64_MAX = 2**63 - 1
 
 
-@says("Only bool, int32 and int64 were allowed: smaller integers are cast, others equal if neither is less.")
+@says("Compared types that Equal did not accept: small integers after a cast, others by Less")
 def equal_numbers(node: Node) -> Replacement:
     kind, build = node.elem_type(), node.build
     if kind in (T.BOOL, T.INT32, T.INT64):
@@ -38,7 +38,7 @@ def _is_number(build: Builder, x: str, kind: int) -> str:
     return str(build.Or(build.Less(x, build.constant(1, kind)), build.Greater(x, build.constant(0, kind))))
 
 
-@says("Strings were not allowed: they are equal where their places in the list of distinct strings are.")
+@says("Compared strings by their places in a list of distinct strings")
 def equal_strings(node: Node) -> Replacement:
     if node.elem_type() != T.STRING:
         return None
@@ -78,7 +78,7 @@ def _shaped_like(node: Node, value: str, like: str) -> str:
     return str(node.build.Reshape(value, node.build.Shape(like), allowzero=None if filled else 1))
 
 
-@says("Integers were not allowed: 32 bits are compared as double, 64 bits as two halves, higher first.")
+@says("Compared 32-bit integers as double, and 64-bit integers as two halves")
 def ordered_integers(node: Node) -> Replacement:
     kind, build, op = node.elem_type(), node.build, node.op_type
     if any(_survives_rounding(node.scope.array(name)) for name in node.inputs):
@@ -98,7 +98,7 @@ def _survives_rounding(held: Any) -> bool:
     return held is not None and held.dtype.kind in "iu" and bool(((held > -(2**53)) & (held < 2**53)).all())
 
 
-@says("The comparison becomes Or(Greater(a, b), Equal(a, b)), or the same with Less; both are false for NaN.")
+@says("Replaced by Or(Greater(a, b), Equal(a, b)), or the same with Less")
 def ordered_or_equal(node: Node) -> str:
     build, operands = node.build, node.inputs
     strict = build.emit(node.op_type.removesuffix("OrEqual"), operands)

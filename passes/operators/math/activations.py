@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("ThresholdedRelu becomes x where it is greater than alpha, else 0.")
+@says("Replaced ThresholdedRelu by Where(x > alpha, x, 0)")
 def larger_than_threshold(node: Node) -> str:
     build, kind, x = node.build, node.elem_type(), node.input(0)
     wide = wider(kind)  # float16 may lie between alpha and what it makes of alpha
@@ -20,7 +20,7 @@ def larger_than_threshold(node: Node) -> str:
     return str(build.Where(build.Greater(recast(build, x, kind, wide), alpha), x, build.constant(0.0, kind)))
 
 
-@says("Integers were not allowed: Relu(x) is Max(x, 0).")
+@says("Replaced Relu of integers by Max(x, 0)")
 def nonnegative_part(node: Node) -> Replacement:
     kind = node.elem_type()
     if kind not in (T.INT8, T.INT16, T.INT32, T.INT64):
@@ -28,7 +28,7 @@ def nonnegative_part(node: Node) -> Replacement:
     return str(node.build.Max(node.input(0), node.build.constant(0, kind)))
 
 
-@says("Only float was allowed: Celu(x) is max(x, 0) + alpha * Elu(min(x, 0) / alpha), at least in float32.")
+@says("Replaced Celu by max(x, 0) + alpha * Elu(min(x, 0) / alpha)")
 def celu_of_other_floats(node: Node) -> Replacement:
     kind, given = node.elem_type(), node.attributes.get("alpha", 1.0)
     if kind == T.FLOAT:

@@ -17,7 +17,7 @@ IN_DOUBLE: dict[int, int] = dict.fromkeys((T.INT8, T.INT16, T.INT32, T.UINT8, T.
 UNSIGNED = (T.UINT8, T.UINT16, T.UINT32, T.UINT64)
 
 
-@says("Integers were not allowed: up to 32 bits they are computed in double.")
+@says("Computed integers of up to 32 bits in double")
 def in_double(node: Node) -> Replacement:
     kind = node.elem_type()
     if node.op_type == "Abs" and kind in UNSIGNED:
@@ -58,7 +58,7 @@ def _times(build: Builder, x: str, factor: float) -> str:
     return str(build.Mul(x, build.constant(factor, T.DOUBLE), broadcast=1))
 
 
-@says("Sign becomes (x > 0) - (x < 0), which a NaN passes through.")
+@says("Replaced Sign by (x > 0) - (x < 0), NaN where x is NaN")
 def sign_of_comparisons(node: Node) -> str:
     build, kind, x = node.build, node.elem_type(), node.input(0)
     if kind in UNSIGNED:
@@ -73,19 +73,19 @@ def sign_of_comparisons(node: Node) -> str:
     return recast(build, sign, wide, kind)
 
 
-@says("Abs becomes x where it is positive, else 0 - x, which is 0 for either zero.")
+@says("Replaced Abs by Where(x > 0, x, 0 - x)")
 def subtracted_where_not_positive(node: Node) -> str:
     build, x = node.build, node.input(0)
     zero = build.constant(0, node.elem_type())
     return str(build.Where(build.Greater(x, zero), x, build.Sub(zero, x)))
 
 
-@says("Neg becomes a product with -1.")
+@says("Replaced Neg by x * -1")
 def times_minus_one(node: Node) -> str:
     return str(node.build.Mul(node.input(0), node.build.constant(-1, node.elem_type())))
 
 
-@says("Reciprocal becomes 1 / x.")
+@says("Replaced Reciprocal by 1 / x")
 def one_divided(node: Node) -> str:
     return str(node.build.Div(node.build.constant(1, node.elem_type()), node.input(0)))
 
@@ -98,7 +98,7 @@ changed("Reciprocal", 6, Pair(up=without_hint))
 changed(BINARY, 7, LEGACY)
 changed("Sign", 9, Pair(down=sign_of_comparisons))
 changed(BINARY, 14, WRAPPING)
-same("Abs", 13, "bfloat16 came; the text was reworded")
+same("Abs", 13, "only the text and bfloat16 changed")
 defined("Abs", subtracted_where_not_positive, opset=16)
 defined("Neg", times_minus_one, opset=14)
 defined("Reciprocal", one_divided, opset=13)

@@ -24,7 +24,7 @@ LARGEST: dict[int, float] = {
 }
 
 
-@says("A minimum above the maximum had no defined result; it yields the maximum, as Max and then Min do.")
+@says("Replaced Clip by Max and Min if min may be above max, where older opsets leave the result undefined")
 def crossed_bounds(node: Node) -> Replacement:
     """Bounds known only at run time stay: the runtimes did so before the text did."""
     low, high = (node.scope.array(node.input(index)) for index in (1, 2))
@@ -47,7 +47,7 @@ def _between(build: Builder, value: str, low: str, high: str) -> str:
     return str(build.Min(value, high) if high else value)
 
 
-@says("min(max(input, min), max); an absent bound of floats is the largest one, of integers none")
+@says("Replaced Clip by Min(Max(input, min), max)")
 def maximum_then_minimum(node: Node) -> str:
     low, high = (name or _limit(node, sign) for name, sign in zip(_bounds(node), (-1, 1), strict=True))
     return _between(node.build, node.input(0), low, high) if low or high else str(node.build.Identity(node.input(0)))
@@ -56,12 +56,12 @@ def maximum_then_minimum(node: Node) -> str:
 def _limit(node: Node, sign: int) -> str:
     kinds = [kind for name in filter(None, node.inputs) if (kind := node.scope.elem_type(name))]
     if not kinds:
-        node.close("an absent bound is no bound, so that an infinity stays one")
+        node.close("a missing bound lets infinities pass")
         return ""
     return node.build.constant(sign * LARGEST[kinds[0]], kinds[0]) if kinds[0] in LARGEST else ""
 
 
-@says("Integers were not allowed: small ones are clipped as floats, others by a maximum and then a minimum.")
+@says("Clipped small integers as floats, others by Max and Min")
 def bounded_integers(node: Node) -> Replacement:
     kind, build = _elem_type(node), node.build
     if kind in SMALL_INTEGERS:
@@ -77,7 +77,7 @@ def bounded_integers(node: Node) -> Replacement:
     return value
 
 
-@says("The bounds were float attributes and become scalars of the type of the data.")
+@says("Moved min and max from attributes to inputs")
 def bounds_to_inputs(node: Node) -> None:
     kind = node.elem_type()
     for index, name, limit in ((1, "min", -FLOAT_MAX), (2, "max", FLOAT_MAX)):
@@ -91,7 +91,7 @@ def _rounded(bound: float, kind: int) -> float:
     return math.copysign(math.inf, bound) if kind == T.FLOAT16 and abs(bound) >= 65520 else bound
 
 
-@says("The bounds become attributes where a float holds them; others become a maximum and a minimum.")
+@says("Moved constant min and max from inputs to attributes; replaced others by Max and Min")
 def bounds_to_attributes(node: Node) -> Replacement:
     kind = _elem_type(node)
     crossed = crossed_bounds(node)
@@ -129,7 +129,7 @@ def _elem_type(node: Node) -> int:
     return next(filter(None, map(node.scope.elem_type, filter(None, node.inputs))), 0) or node.elem_type()
 
 
-@says("A bound left out was the limit of the type and becomes that of float, which other types have written out.")
+@says("Wrote out missing bounds, whose default changed")
 def limits_of_type(node: Node) -> None:
     without_hint(node)
     if {"min", "max"} <= set(node.attributes) or node.elem_type() == T.FLOAT:
@@ -137,11 +137,11 @@ def limits_of_type(node: Node) -> None:
     limit = LARGEST[node.elem_type()]
     if node.elem_type() == T.DOUBLE:
         limit = float("inf")  # the attribute is a float
-        node.close("infinite values stay infinite")
+        node.close("lets infinities pass")
     with_defaults({"min": -limit, "max": limit})(node)
 
 
-@says("A bound left out was the limit of float and becomes that of the type, so that it is written out.")
+@says("Wrote out missing bounds, whose default changed")
 def limits_of_float(node: Node) -> None:
     if {"min", "max"} <= set(node.attributes) or node.elem_type() == T.FLOAT:
         return

@@ -21,13 +21,13 @@ HALVES: dict[int, int] = {T.BFLOAT16: T.FLOAT, T.FLOAT16: T.FLOAT}
 OPERATION = {"CumSum": "Add", "CumProd": "Mul"}
 
 
-@says("The sums or products are made one after the other by a Scan; for an axis known at run time, one for each.")
+@says("Replaced by a Scan along the axis; for a dynamic axis, by one Scan for each axis")
 def scanned(node: Node) -> str:
     rank, held = node.rank(), node.scope.array(node.input(1))
     if held is not None and held.size == 1:
         axis = int(held.reshape(-1)[0])
         if not -rank <= axis < rank:
-            raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+            raise CannotConvert(node, f"axis {axis} is out of range for rank {rank}")
         dims = node.scope.shape(node.input(0)) or []
         if 0 in dims:
             return node.input(0)

@@ -18,12 +18,12 @@ T = TensorProto
 WRITTEN_OUT = 4  # rows of matrices that are expanded by cofactors
 
 
-@says("The determinant becomes its expansion by the first row, for large matrices an elimination; float16 is widened.")
+@says("Replaced Det by its expansion along the first row, for large matrices by elimination")
 def cofactors_or_elimination(node: Node) -> str:
     shape, rank, kind = node.scope.shape(node.input(0)) or [], node.rank(), node.elem_type()
     if rank < 2:
-        raise CannotConvert(node, f"the data has rank {rank}; 2 or more could be expressed")
-    node.close("products and sums round in their own order")
+        raise CannotConvert(node, f"the data has rank {rank}", supported="rank 2 or more")
+    node.close("sums and rounds in another order")
     build, carrier = node.build, T.FLOAT if kind == T.FLOAT16 else kind
     x = node.input(0) if carrier == kind else build.Cast(node.input(0), to=carrier)
     rows = next((dim for dim in shape[-2:] if isinstance(dim, int)), None)

@@ -12,7 +12,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("axis was an attribute, 1 by default, and becomes an input, -2 by default.")
+@says("Moved axis from attribute to input")
 def axis_to_input(node: Node) -> None:
     held = node.attributes.find("axis")
     if held is not None and held.ref_attr_name:
@@ -24,7 +24,7 @@ def axis_to_input(node: Node) -> None:
         del node.attributes["axis"]
 
 
-@says("axis becomes an attribute, written out because the default was 1 and is -2; a run-time one, a condition.")
+@says("Moved axis from input to attribute; replaced a dynamic axis by If nodes")
 def axis_to_attribute(node: Node) -> Replacement:
     held = node.scope.ints(node.input(2)) if node.input(2) else [-2]
     if held is None or len(held) != 1:
@@ -55,13 +55,13 @@ def _along(node: Node, build: Builder, axis: int) -> str:
     return build.typed(build.If(wanted, **branches), elem_type)
 
 
-@says("The transform becomes products of the real and imaginary parts with matrices of cosines and sines.")
+@says("Replaced DFT by MatMul with matrices of cosines and sines")
 def transformed_by_matrices(node: Node) -> str:
     if "axis" not in node.attributes and len(node.inputs) > 2:
-        raise CannotConvert(node, "axis is an input; an attribute could be expressed")
+        raise CannotConvert(node, "axis is dynamic", supported="a constant axis")
     rank, axis = node.rank(), node.attributes.get("axis", 1)
     if not -rank <= axis < rank or axis % rank == rank - 1:
-        raise CannotConvert(node, f"axis {axis} is not one of the signal's {rank - 1}")
+        raise CannotConvert(node, f"axis {axis} is out of range: the signal has {rank - 1} axes")
     inverse, onesided = (bool(node.attributes.get(name, 0)) for name in ("inverse", "onesided"))
     length, parts = given_length(node, 1), parts_of(node)
     return transformed(node, node.input(0), rank, axis % rank, length, parts, inverse=inverse, onesided=onesided)

@@ -30,12 +30,12 @@ class Term:
     dims: list[Dim]
 
 
-@says("The equation becomes products of two operands at a time, summed over what is not needed any more.")
+@says("Replaced Einsum by Mul, MatMul and ReduceSum, two operands at a time")
 def contracted_pair_by_pair(node: Node) -> str:
     kind = node.elem_type()
     carrier = CARRIER.get(kind, kind)
     if kind in (T.FLOAT16, T.FLOAT, T.DOUBLE):
-        node.close("sums round in the order of additions")
+        node.close("sums in another order")
     terms, result = _parse(node, kind, carrier)
     first, *others = _alike(node, [_without_diagonals(node, term) for term in terms])
     while others:
@@ -56,10 +56,10 @@ def _parse(node: Node, kind: int, carrier: int) -> tuple[list[Term], list[str]]:
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
     if len(texts) != len(node.inputs):
-        raise CannotConvert(node, f"{len(texts)} terms for {len(node.inputs)} operands; as many could be expressed")
+        raise CannotConvert(node, f"the equation has {len(texts)} terms for {len(node.inputs)} operands")
     hidden = {node.rank(i) - len(t.replace(ELLIPSIS, "")) for i, t in enumerate(texts) if ELLIPSIS in t}
     if len(hidden) > 1 or min(hidden, default=0) < 0:
-        raise CannotConvert(node, "ellipses that stand for several numbers of dimensions; one could be expressed")
+        raise CannotConvert(node, "the ellipses of the equation stand for different numbers of dimensions")
     covered = [str(k) for k in range(max(hidden, default=0))]
     terms = []
     for index, text in enumerate(texts):
@@ -89,10 +89,10 @@ def _without_diagonals(node: Node, term: Term) -> Term:
     j = term.labels.index(twice, i + 1)
     sizes = {dim for dim in (term.dims[i], term.dims[j]) if isinstance(dim, int)}
     if len(sizes) > 1:
-        raise CannotConvert(node, f"{twice!r} has the sizes {sorted(sizes)}; one could be expressed")
+        raise CannotConvert(node, f"{twice!r} has several sizes: {sorted(sizes)}")
     size = next(iter(sizes), None)
     if size is None:
-        raise CannotConvert(node, f"a diagonal over {twice!r} of unknown size; a known size could be expressed")
+        raise CannotConvert(node, f"a diagonal over {twice!r} whose size is unknown", fix="--fix-shape")
     others = [k for k in range(len(term.labels)) if k not in (i, j)]
     last = build.Transpose(term.value, perm=[*others, i, j])
     flat = build.Reshape(last, [*(0 for _ in others), size * size])
@@ -110,7 +110,7 @@ def _alike(node: Node, terms: list[Term]) -> list[Term]:
     for label, found in sizes.items():
         known = sorted(dim for dim in found if isinstance(dim, int) and dim != 1)
         if len(known) > 1 and not label.isdigit():
-            raise CannotConvert(node, f"{label!r} has the sizes {known}; one could be expressed")
+            raise CannotConvert(node, f"{label!r} has several sizes: {known}")
     longer = {label for label, found in sizes.items() if found != {1} and not label.isdigit()}
     return [_without_ones(node, term, longer) for term in terms]
 

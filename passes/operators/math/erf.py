@@ -39,12 +39,12 @@ FAR = (
 )
 
 
-@says("Erf becomes two rational functions, computed in double; beyond 4 it is 1 or -1.")
+@says("Replaced Erf by rational functions in double")
 def rational_approximation(node: Node) -> str:
     kind, build = node.elem_type(), node.build
     if kind not in (T.FLOAT16, T.FLOAT):
-        raise CannotConvert(node, "double and integers; float and float16 could be expressed")
-    node.close("approximated in double to more than float32 holds")
+        raise CannotConvert(node, "the input is double or integer", supported="float and float16")
+    node.close("approximates in double, beyond float32 precision")
     x = build.Cast(node.input(0), to=T.DOUBLE)
     size = build.Abs(x)
     square = build.Mul(x, x)
@@ -76,6 +76,6 @@ changed("Erf", 9, Pair(down=rational_approximation))
 same(
     "Erf",
     13,
-    "bfloat16 came; integers went, which no runtime computed and whose rounding no text gave: refused",
+    "bfloat16 added, integers removed",
 )
 defined("Erf", rational_approximation, opset=13, source=PAPER)

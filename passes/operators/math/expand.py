@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Expand did not exist: axes of one element are repeated as often as the shape asks.")
+@says("Replaced Expand by repeating axes of size 1")
 def tiled(node: Node) -> str:
     build, x, dims = node.build, node.input(0), node.scope.shape(node.input(0))
     wanted, length = node.scope.ints(node.input(1)), _length(node)
@@ -23,9 +23,13 @@ def tiled(node: Node) -> str:
         ones = build.Add(build.Mul(node.input(1), [0]), [1])  # as many as there will be axes
         return str(build.Tile(build.Reshape(x, ones), node.input(1)))
     if length is None:
-        raise CannotConvert(node, "the length of the shape is unknown; a known length or a scalar could be expressed")
+        raise CannotConvert(
+            node,
+            "the number of dimensions of the shape is unknown",
+            supported="a shape of known length, or a scalar to expand",
+        )
     if dims is None:
-        raise CannotConvert(node, f'the rank of "{x}" is unknown; a known rank could be expressed')
+        raise CannotConvert(node, f'the rank of "{x}" is unknown', fix="--fix-shape, or a value_info that declares it")
     rank = max(len(dims), length)
     if not rank:
         return str(build.Identity(x))

@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Operands had to be of one shape: others are multiplied by ones (x^0, which is 1 for every x) of that shape.")
+@says("Broadcast operands to one shape by multiplying with ones")
 def extreme_of_one_shape(node: Node) -> None:
     if of_one_shape(node):
         return
@@ -44,7 +44,7 @@ def _widest(node: Node, shapes: list[list[Dim] | None]) -> int | None:
         return None
 
 
-@says("Integers were not allowed: those that a float holds are compared as floats, 64 bits pair by pair.")
+@says("Compared integers as floats if a float holds them, else pair by pair")
 def extreme_of_integers(node: Node) -> Replacement:
     if node.elem_type() not in (T.INT64, T.UINT64):
         return carried(HELD_BY_FLOATS)(node)
@@ -54,7 +54,7 @@ def extreme_of_integers(node: Node) -> Replacement:
     return value
 
 
-@says("Min becomes a maximum of negated operands; of integers, which may have no negative, of -1 - x.")
+@says("Replaced Min by Max of negated operands")
 def mirrored_maximum(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     return mirrored(build, str(build.emit("Max", [mirrored(build, name, kind) for name in node.inputs])), kind)

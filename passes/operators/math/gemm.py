@@ -13,12 +13,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("The addend was broadcast only on request, as a suffix; that is part of what numpy does.")
+@says("Dropped attribute broadcast, which is implied")
 def addend_as_it_stands(node: Node) -> None:
     node.attributes.pop("broadcast", 0)
 
 
-@says("The addend was broadcast as numpy does, and now only as a row or one element; a column is repeated.")
+@says("Set attribute broadcast; repeated a C that is a column")
 def addend_on_request(node: Node) -> None:
     node.rank(2)
     dims = node.scope.shape(node.input(2)) or []
@@ -36,7 +36,7 @@ def addend_on_request(node: Node) -> None:
         node.set_input(2, node.build.Tile(node.input(2), [1, columns]))
     else:
         shape = ", ".join(str(dim or "?") for dim in dims)
-        raise CannotConvert(node, f"an addend of shape [{shape}]; a row, or static shapes, could be expressed")
+        raise CannotConvert(node, f"C has shape [{shape}]", supported="a row, or static shapes")
 
 
 def _dim(node: Node, index: int, transposed: str, axis: int) -> Dim:
@@ -49,7 +49,7 @@ def _spans(dim: Dim, whole: Dim) -> bool:
     return (isinstance(dim, int) and dim != 1) or (dim == whole and dim is not None)
 
 
-@says("Integers were not allowed: alpha * product + beta * addend, each by its own operator.")
+@says("Replaced Gemm of integers by MatMul, Mul and Add")
 def sum_and_product_of_integers(node: Node) -> Replacement:
     kind, build = node.elem_type(), node.build
     if kind not in INTEGERS:
@@ -59,9 +59,9 @@ def sum_and_product_of_integers(node: Node) -> Replacement:
     return str(build.Add(product, _scaled(node, node.input(2), "beta", kind)))
 
 
-@says("alpha * A * B + beta * C, with A and B transposed where transA and transB say so")
+@says("Replaced Gemm by alpha * A * B + beta * C")
 def product_plus_addend(node: Node) -> str:
-    node.close("the product, the factors and the sum round each by themselves")
+    node.close("rounds after each operator")
     build, kind = node.build, node.elem_type()
     product = _scaled(node, build.MatMul(*_factors(node)), "alpha", kind)
     return str(build.Add(product, _scaled(node, node.input(2), "beta", kind))) if node.input(2) else product
@@ -81,11 +81,11 @@ def _scaled(node: Node, value: str, name: str, kind: int) -> str:
     if kind not in INTEGERS:
         return str(node.build.Mul(value, node.build.constant(factor, kind)))
     if not float(factor).is_integer() or (factor < 0 and kind in (T.UINT32, T.UINT64)) or abs(factor) > 2**24:
-        raise CannotConvert(node, f"{name}={factor:g} of an integer product; small integers could be expressed")
+        raise CannotConvert(node, f"{name}={factor:g} for integer inputs", supported="small whole numbers")
     return str(node.build.Mul(value, node.build.constant(int(factor), kind)))
 
 
-@says("The addend was not optional: none is a scalar -0.0, which leaves every sum as it is, a zero's sign included.")
+@says("Gave C, which was not optional, the value -0.0")
 def addend_written_out(node: Node) -> None:
     if node.input(2):
         return
@@ -94,9 +94,9 @@ def addend_written_out(node: Node) -> None:
     node.set_input(2, node.build.constant(0 if kind in INTEGERS else -0.0, kind, hint="none"))
 
 
-same("Gemm", 6, "the hint that the addend may be overwritten went from the text")
+same("Gemm", 6, "only the text changed")
 changed("Gemm", 7, Pair(up=addend_as_it_stands, down=addend_on_request))
 changed("Gemm", 9, Pair(down=sum_and_product_of_integers))
 changed("Gemm", 11, Pair(down=addend_written_out))
-same("Gemm", 13, "the text was marked up; bfloat16 came")
+same("Gemm", 13, "only the text and bfloat16 changed")
 defined("Gemm", product_plus_addend, opset=13)

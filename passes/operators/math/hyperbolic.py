@@ -18,13 +18,13 @@ LARGE = 2.0**60
 """Beyond it, x + 1 and sqrt(x * x + 1) are x in double."""
 
 
-@says("Cosh becomes (exp(x) + exp(-x)) / 2, computed in double.")
+@says("Replaced Cosh by (exp(x) + exp(-x)) / 2 in double")
 def hyperbolic_cosine(node: Node) -> str:
     x = _double(node)
     return _back(node, _cosh(node.build, x))
 
 
-@says("Sinh becomes tanh(x) * cosh(x), computed in double; the difference of exponentials would cancel.")
+@says("Replaced Sinh by tanh(x) * cosh(x) in double")
 def hyperbolic_sine(node: Node) -> str:
     x = _double(node)
     return _back(node, node.build.Mul(node.build.Tanh(x), _cosh(node.build, x)))
@@ -38,7 +38,7 @@ def _cosh(build: Builder, x: str) -> str:
     return str(build.Add(grown, build.Mul(build.Exp(build.Neg(size)), _number(build, 0.5))))
 
 
-@says("Asinh becomes the sign of x times log1p(a + a / (1 / a + sqrt(1 / a**2 + 1))), a = |x|, in double.")
+@says("Replaced Asinh by sign(x) * log1p(a + a / (1 / a + sqrt(1 / a**2 + 1))) in double, a = |x|")
 def inverse_hyperbolic_sine(node: Node) -> str:
     build, x = node.build, _double(node)
     size = build.Abs(x)
@@ -48,7 +48,7 @@ def inverse_hyperbolic_sine(node: Node) -> str:
     return _back(node, with_sign(build, _log1p_or_log(build, y, size, log(2)), x, D))
 
 
-@says("Acosh becomes log1p(t + sqrt(t) * sqrt(t + 2)), t = x - 1, in double.")
+@says("Replaced Acosh by log1p(t + sqrt(t) * sqrt(t + 2)) in double, t = x - 1")
 def inverse_hyperbolic_cosine(node: Node) -> str:
     build, x = node.build, _double(node)
     rest = build.Sub(x, _number(build, 1.0))
@@ -56,7 +56,7 @@ def inverse_hyperbolic_cosine(node: Node) -> str:
     return _back(node, _log1p_or_log(build, y, x, log(2)))
 
 
-@says("Atanh becomes the sign of x times log1p(2 * a / (1 - a)) / 2, a = |x|, in double.")
+@says("Replaced Atanh by sign(x) * log1p(2 * a / (1 - a)) / 2 in double, a = |x|")
 def inverse_hyperbolic_tangent(node: Node) -> str:
     build, x = node.build, _double(node)
     size = build.Abs(x)

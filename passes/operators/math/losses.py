@@ -14,12 +14,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("The loss becomes the log-probability gathered at each target, negated, weighted and reduced.")
+@says("Replaced the loss by the negated log-probability of each target, weighted and reduced")
 def gathered_losses(node: Node) -> str:
     return _loss(node, _wide(node, 0))
 
 
-@says("The loss becomes LogSoftmax over the classes, gathered at each label, negated, weighted and reduced.")
+@says("Replaced the loss by LogSoftmax, gathered at each label, negated, weighted and reduced")
 def losses_of_log_softmax(node: Node) -> list[str]:
     node.close("LogSoftmax rounds at other steps")
     logarithms = _log_softmax(node, _wide(node, 0))
@@ -41,7 +41,7 @@ def _loss(node: Node, logarithms: str) -> str:
     build, target, kind = node.build, node.input(1), _carrier(node)
     reduction, ignored = node.attributes.get("reduction", "mean"), None
     if reduction not in ("none", "sum", "mean"):
-        raise CannotConvert(node, f"reduction={reduction!r}; none, sum and mean could be expressed")
+        raise CannotConvert(node, f"reduction={reduction!r}", supported="none, sum and mean")
     zero = build.constant(0, kind)
     if "ignore_index" in node.attributes:
         index = node.elem_type(1)
@@ -59,7 +59,7 @@ def _loss(node: Node, logarithms: str) -> str:
         weights = build.Where(ignored, zero, weights) if node.input(2) else weights
     if reduction == "none":
         return _narrow(node, losses)
-    node.close("sums round in the order of additions")
+    node.close("sums in another order")
     if reduction == "mean" and not weights:
         return _narrow(node, build.ReduceMean(losses, keepdims=0))
     total = build.ReduceSum(losses, keepdims=0)
@@ -80,15 +80,15 @@ def _narrow(node: Node, value: str) -> str:
     return value if node.elem_type() != T.FLOAT16 else str(node.build.Cast(value, to=T.FLOAT16))
 
 
-@says("There is a weight for each class, which was not checked: others are refused.")
+@says("Checked that there is one weight a class")
 def one_weight_for_each_class(node: Node) -> None:
     scores, weights = (node.scope.shape(name) if name else None for name in (node.input(0), node.input(2)))
     counts = [dims[axis] for dims, axis in ((scores, 1), (weights, 0)) if dims is not None and len(dims) > axis]
     if len(counts) == 2 and all(isinstance(count, int) for count in counts) and counts[0] != counts[1]:
-        raise CannotConvert(node, f"{counts[1]} weights for {counts[0]} classes; one for each could be expressed")
+        raise CannotConvert(node, f"{counts[1]} weights for {counts[0]} classes", supported="one weight a class")
 
 
 changed("NegativeLogLikelihoodLoss", 12, Pair(down=gathered_losses))
 changed("SoftmaxCrossEntropyLoss", 12, Pair(down=losses_of_log_softmax))
-same(["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], 13, "the text was marked up; bfloat16 came")
+same(["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"], 13, "only the text and bfloat16 changed")
 changed("NegativeLogLikelihoodLoss", 22, replace(ROUNDED, up=one_weight_for_each_class))

@@ -8,7 +8,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("Integers were not allowed: the factors are multiplied with broadcasting and summed over the common axis.")
+@says("Replaced MatMul of integers by Mul with broadcasting and ReduceSum")
 def product_of_integers(node: Node) -> Replacement:
     if node.elem_type() not in INTEGERS:
         return None

@@ -27,7 +27,7 @@ HOLDS: dict[int, set[int]] = {
 LONGEST = 64  # a longer product overflows for every integer but 0, 1 and -1
 
 
-@says("Base and exponent had to be of one floating-point type: the exponent is cast, or both are.")
+@says("Cast base and exponent to one type")
 def power_of_one_type(node: Node) -> Replacement:
     base, exponent = node.elem_type(0), node.elem_type(1)
     if base == exponent and base in HOLDS:
@@ -52,7 +52,7 @@ def _holds(base: int, held: np.ndarray[Any, Any]) -> bool:
 
 
 def _through(node: Node, wide: int) -> str:
-    node.close("base and exponent are cast to a type that holds both, and the power back")
+    node.close("computes the power in a type that holds both")
     build = node.build
     power = build.Pow(*(build.Cast(name, to=wide) for name in node.inputs))
     return str(build.Cast(power, to=node.elem_type()))
@@ -82,5 +82,5 @@ def _multiplied(node: Node, base: int, times: int) -> str:
 
 changed("Pow", 7, LEGACY)
 changed("Pow", 12, Pair(down=power_of_one_type))
-same("Pow", 13, "one full stop went; bfloat16 came")
+same("Pow", 13, "only the text and bfloat16 changed")
 changed("Pow", 15, Pair(down=carried(BFLOAT16, variable="T1")))

@@ -15,17 +15,19 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("A hint to runtimes goes, and slopes of a higher rank than x, whose result no text had, are refused.")
+@says("Dropped attribute consumed_inputs; checked the rank of slope")
 def slopes_within_x(node: Node) -> None:
     without_hint(node)
     x, slope = map(node.scope.rank, node.inputs)
     if x is not None and slope is not None and x < slope:
         raise CannotConvert(
-            node, f"slopes of rank {slope} for an input of rank {x}; at most that rank could be expressed"
+            node,
+            f"the slope has rank {slope}, the input rank {x}",
+            supported="a slope of at most the rank of the input",
         )
 
 
-@says("A vector of slopes was one per channel, the second dimension of x, and is matched from the last one on.")
+@says("Reshaped a vector of slopes to one a channel")
 def slope_per_channel(node: Node) -> None:
     dims = node.scope.shape(node.input(1))
     if dims is None:
@@ -36,7 +38,7 @@ def slope_per_channel(node: Node) -> None:
         node.set_input(1, node.build.Unsqueeze(node.input(1), axes=list(range(1, rank - 1))))
 
 
-@says("Slopes were broadcast to x, and now are one, or one per channel; x is reshaped where they span its end.")
+@says("Reshaped slope to one value, or one a channel")
 def slope_as_vector(node: Node) -> Replacement:
     build, rank = node.build, node.rank(0)
     node.rank(1)
@@ -49,7 +51,9 @@ def slope_as_vector(node: Node) -> Replacement:
     run = x[longer[0] :]
     slopes = dims[longer[0] - rank :]
     if longer[0] < 0 or run != slopes or not all(isinstance(dim, int) for dim in run):
-        raise CannotConvert(node, "slopes that are neither one, nor one per channel, nor of the shape of the end of x")
+        raise CannotConvert(
+            node, "the slope is neither a scalar, nor one value a channel, nor of the shape of the last axes of x"
+        )
     if 0 in x:
         return node.input(0)
     count = prod(dim for dim in run if isinstance(dim, int))
@@ -59,7 +63,7 @@ def slope_as_vector(node: Node) -> Replacement:
     return str(build.Reshape(build.again(node.proto, flat), shape))
 
 
-@says("Integers were not allowed: x * (1 + negative * (slope - 1)), where negative is 1 for x < 0, else 0.")
+@says("Replaced PRelu of integers by x * (1 + negative * (slope - 1)), where negative is 1 for x < 0, else 0")
 def sloped_integers(node: Node) -> Replacement:
     kind, build, (x, slope) = node.elem_type(), node.build, node.inputs
     if kind in (T.UINT32, T.UINT64):

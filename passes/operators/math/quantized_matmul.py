@@ -15,13 +15,13 @@ FLOAT8 = (T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
 HALF: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}
 
 
-@says("The zero points are subtracted in int32, in which the product is exact.")
+@says("Replaced MatMulInteger by subtracting zero points and MatMul in int32")
 def product_of_integers(node: Node) -> str:
     a, b = _without_zero_point(node, 0, 2, rows=True), _without_zero_point(node, 1, 3, rows=False)
     return str(node.build.MatMul(a, b))
 
 
-@says("The product of integers is exact, brought to the scale of y in float32, rounded, moved and cut off.")
+@says("Replaced QLinearMatMul by an integer product that is scaled, rounded and clipped")
 def product_of_quantized(node: Node) -> str:
     node.close("brought to the scale of y in float32")
     build = node.build
@@ -31,7 +31,7 @@ def product_of_quantized(node: Node) -> str:
     return saturated(build, ratio, build.Cast(_of_product(node, 7), to=T.FLOAT), node.elem_type(7))
 
 
-@says("DequantizeLinear, MatMul and QuantizeLinear; where y has several scales, the product of integers is rescaled.")
+@says("Replaced QLinearMatMul by DequantizeLinear, MatMul and QuantizeLinear")
 def product_of_dequantized(node: Node) -> str:
     if node.elem_type(1) != T.FLOAT or not is_one(node.scope.shape(node.input(6))):
         return product_of_quantized(node)
@@ -79,7 +79,7 @@ def _row_by_row(node: Node, index: int, matrix: int) -> str:
     return str(node.build.Reshape(node.input(index), [-1, 1]))
 
 
-@says("16-bit scales were not allowed and are widened; 8-bit floats are multiplied as what they stand for.")
+@says("Widened 16-bit scales; dequantized 8-bit floats before multiplying")
 def quantized_product(node: Node) -> Replacement:
     kinds = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
     if not set(kinds) & set(FLOAT8):
@@ -98,7 +98,7 @@ def _per_tensor(node: Node, index: int) -> str:
     if dims == []:
         return name
     if dims != [1]:
-        raise CannotConvert(node, f'"{name}" scales 8-bit floats by row or column; a scalar could be expressed')
+        raise CannotConvert(node, f'"{name}" has a scale for each row or column of 8-bit floats', supported="one scale")
     return str(node.build.Reshape(name, []))
 
 

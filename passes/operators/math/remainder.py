@@ -22,7 +22,7 @@ ROUNDS: dict[int, int] = {T.FLOAT16: 2, T.FLOAT: 10}
 """Ratios reach 2**40 for float16 and 2**277 for float32, in digits."""
 
 
-@says("The remainder becomes a - a / b * b; that of floats, a long division.")
+@says("Replaced Mod by a - a / b * b, for floats by a long division")
 def remainder_of_division(node: Node) -> str:
     kind, build = node.elem_type(), node.build
     fmod = node.attributes.get("fmod", 0)
@@ -31,9 +31,7 @@ def remainder_of_division(node: Node) -> str:
     if kind == T.DOUBLE and fmod:
         return _binary_division(node)
     if kind not in (*SMALL_INTEGERS, T.INT32, T.INT64, *UNSIGNED):
-        raise CannotConvert(
-            node, "the remainder of floating-point numbers without fmod=1; with it, and of integers, could be expressed"
-        )
+        raise CannotConvert(node, "floats without fmod=1", supported="integers, or floats with fmod=1")
     wide = T.INT32 if kind in SMALL_INTEGERS else kind
     a, b = (recast(build, name, kind, wide) for name in node.inputs)
     if kind in (T.INT32, T.INT64) and not _is_never_minus_one(node):
@@ -109,7 +107,7 @@ def _any(build: Builder, where: str) -> str:
     return str(build.Less(build.constant(0.0, T.FLOAT), count))
 
 
-@says("Floats had only the remainder of a truncated quotient; it moves by one divisor where the signs differ.")
+@says("Computed the remainder with fmod=1, and added b where the signs differ")
 def floored_remainder(node: Node) -> Replacement:
     kind, build, divisor = node.elem_type(), node.build, node.input(1)
     if node.attributes.get("fmod", 0) or kind not in FLOATS:
@@ -124,5 +122,5 @@ def floored_remainder(node: Node) -> Replacement:
 
 
 changed("Mod", 10, Pair(down=remainder_of_division))
-same("Mod", 13, "the text was rewritten: it denies fmod=1 to integers, which 10 and 28 grant and runtimes compute")
+same("Mod", 13, "only the text changed: it forbids fmod=1 for integers, which runtimes compute")
 changed("Mod", 28, Pair(down=floored_remainder))

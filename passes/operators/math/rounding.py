@@ -8,20 +8,20 @@ from opshift.passes.rewrite.registry import Pair, changed, defined, same
 from opshift.passes.rewrite.says import says
 
 
-@says("Ceil becomes -Floor(-x).")
+@says("Replaced Ceil by -Floor(-x)")
 def negated_floor(node: Node) -> str:
     build = node.build
     return str(build.Neg(build.Floor(build.Neg(node.input(0)))))
 
 
-@says("Round becomes the nearest integer found with Floor, halves to even ones.")
+@says("Replaced Round by Floor, with halves going to even numbers")
 def round_half_to_even(node: Node) -> str:
     build, kind, x = node.build, node.elem_type(), node.input(0)
     return with_sign(build, rounded_to_even(build, build.Abs(x), kind), x, kind)
 
 
 changed(["Ceil", "Floor"], 6, Pair(up=without_hint))
-same(["Ceil", "Floor"], 13, "bfloat16 came; that integral and special values stay themselves was so before")
+same(["Ceil", "Floor"], 13, "bfloat16 added; the text states how special values are rounded, as runtimes did before")
 changed("Round", 11, Pair(down=round_half_to_even))
 changed("Round", 22, Pair(down=carried(BFLOAT16)))
 defined("Ceil", negated_floor, opset=13)

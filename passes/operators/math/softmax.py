@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("All axes from `axis` (1 by default) on were taken as one, and now only that axis is (the last by default).")
+@says("Flattened all axes from axis on into one, as before opset 13")
 def over_one_axis(node: Node) -> Replacement:
     axis = node.attributes.get("axis", 1)
     if axis == -1:
@@ -52,7 +52,7 @@ def _flattened_unless_empty(node: Node, axis: int, *, open_sizes: bool = False) 
     return unless_empty(node, lambda build: _flattened(node, build, axis, open_sizes=open_sizes), "normalized")
 
 
-@says("Only the axis itself was taken (the last by default), and now all from it on are: it is made the last.")
+@says("Transposed so that axis is the last one")
 def over_all_axes_from(node: Node) -> Replacement:
     axis = node.attributes.get("axis", -1)
     if axis == -1:
@@ -82,11 +82,11 @@ def _only_axis(dims: list[Dim], axis: int) -> int | None:
 
 def _from_front(node: Node, axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
-        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+        raise CannotConvert(node, f"axis {axis} is out of range for rank {rank}")
     return axis % rank
 
 
-@says("exp(x - m) / sum(exp(x - m)) along axis, with m = max(x)")
+@says("Replaced Softmax by exp(x - m) / sum(exp(x - m)) along axis, m = max(x)")
 def shares_of_exponentials(node: Node) -> str:
     node.close("the operator is computed from its definition")
     build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
@@ -95,7 +95,7 @@ def shares_of_exponentials(node: Node) -> str:
     return recast(build, build.Div(powers, build.ReduceSum(powers, [axis])), wider(kind), kind)
 
 
-@says("x - m - log(sum(exp(x - m))) along axis, with m = max(x)")
+@says("Replaced LogSoftmax by x - m - log(sum(exp(x - m))) along axis, m = max(x)")
 def logarithms_of_shares(node: Node) -> str:
     node.close("the operator is computed from its definition")
     build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
@@ -105,13 +105,13 @@ def logarithms_of_shares(node: Node) -> str:
     return recast(build, build.Sub(moved, build.Log(total)), wider(kind), kind)
 
 
-@says("index == argmax(x) along axis: 1 there, 0 elsewhere")
+@says("Replaced Hardmax by index == argmax(x) along axis")
 def one_at_the_first_maximum(node: Node) -> str:
     build, axis = node.build, node.attributes.get("axis", -1)
     dims = node.scope.shape(node.input(0))
     if dims is not None and 0 in dims:  # there is no maximum, and nothing to mark
         return str(build.Identity(node.input(0)))
-    node.close("which element is the maximum beside a NaN is not defined; runtimes decide it otherwise for ArgMax")
+    node.close("the maximum beside a NaN is undefined, and ArgMax may choose another one")
     size = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
     after = -axis - 1 if axis < 0 else node.rank() - axis - 1
     if isinstance(size, int):

@@ -11,31 +11,31 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 
-@says("Operands had to be of one shape: those of different shapes are added one after another.")
+@says("Replaced by Add of two operands at a time, which broadcasts")
 def folded_sum(node: Node) -> Replacement:
     if of_one_shape(node):
         return None
     build, (total, *others) = node.build, node.inputs
     if len(others) > 1:
-        node.close("the operands are added from the left")
+        node.close("adds from the left")
     for other in others:
         total = build.Add(total, other)
     if node.op_type == "Sum":
         return str(total)
-    node.close("a sum divided by the number of operands")
+    node.close("divides the sum by the number of operands")
     return str(build.Div(total, build.constant(len(node.inputs), node.elem_type())))
 
 
-@says("Sum becomes additions of two operands, from the first on.")
+@says("Replaced Sum by Add")
 def added_in_turn(node: Node) -> str:
     if len(node.inputs) > 2:
-        node.close("the order of the additions is fixed")
+        node.close("sums in a fixed order")
     return _one_by_one(node, list(node.inputs))
 
 
-@says("Mean becomes a sum, divided by the number of operands.")
+@says("Replaced Mean by Sum and Div")
 def sum_over_count(node: Node) -> str:
-    node.close("the order of the additions is fixed, and the sum is rounded before it is divided")
+    node.close("sums in a fixed order, and rounds before dividing")
     total = _one_by_one(node, list(node.inputs))
     return str(node.build.Div(total, node.build.constant(len(node.inputs), node.elem_type())))
 

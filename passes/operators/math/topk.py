@@ -18,16 +18,16 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("k was an attribute and becomes an input.")
+@says("Moved k from attribute to input")
 def k_to_input(node: Node) -> None:
     node.set_input(1, node.build.constant(tensors.int64s([node.attributes.pop("k")]), hint="k"))
 
 
-@says("k becomes an attribute; one that is known only at run time takes from all, or as many rounds of a loop.")
+@says("Moved constant k from input to attribute; for a dynamic k, sorted all and sliced, or looped")
 def k_to_attribute(node: Node) -> Replacement:
     held = node.scope.ints(node.input(1))
     if held and held[0] < 0:
-        raise CannotConvert(node, f"k={held[0]}; 0 or more could be expressed")
+        raise CannotConvert(node, f"k={held[0]}", supported="0 or more")
     if held and held[0]:
         node.set_input(1, "")
         node.attributes["k"] = held[0]
@@ -75,7 +75,7 @@ def _at(build: Builder, values: str, indices: str, axis: int, dims: list[Size]) 
     return str(build.Gather(build.Reshape(values, [-1]), flat_indices.plus(build, along, line)))
 
 
-@says("The largest were taken, in order: of negated elements for the smallest, through floats for integers.")
+@says("Found the smallest as the largest of negated elements, and integers as floats")
 def largest_in_order(node: Node) -> Replacement:
     node.attributes.pop("sorted", 1)  # 0 allows any order
     largest = node.attributes.pop("largest", 1)

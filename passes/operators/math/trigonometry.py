@@ -8,7 +8,7 @@ from opshift.passes.rewrite.registry import cannot, changed, defined
 from opshift.passes.rewrite.says import says
 
 
-@says("Tan becomes Sin(x) / Cos(x).")
+@says("Replaced Tan by Sin(x) / Cos(x)")
 def sine_over_cosine(node: Node) -> str:
     node.close("the sine and the cosine are rounded before they are divided")
     return str(node.build.Div(node.build.Sin(node.input(0)), node.build.Cos(node.input(0))))

@@ -18,7 +18,7 @@ COSINES = {
 }
 
 
-@says("The window becomes a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N), of integers in double.")
+@says("Replaced the window by a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N)")
 def window_of_cosines(node: Node) -> str:
     node.close("computed from cosines")
     build, kind = node.build, node.attributes.get("output_datatype", T.FLOAT)
@@ -39,7 +39,7 @@ def window_of_cosines(node: Node) -> str:
     return window if kind == wide else str(build.Cast(window, to=kind))
 
 
-@says("Each filter rises from the bin of its lower frequency to 1 at its center, and falls to its upper one.")
+@says("Replaced MelWeightMatrix by triangles between the mel frequencies")
 def triangular_filters(node: Node) -> str:
     node.close("frequencies are computed in double")
     build = node.build

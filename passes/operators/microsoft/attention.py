@@ -21,7 +21,7 @@ from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
 
 
-@says("The input times the weights, split into query, key and value for Attention-23, with an additive mask.")
+@says("Replaced by MatMul, Split and Attention-23 with an additive mask")
 def projected_attention(node: Node) -> list[str]:
     _refuse_flags(node, "do_rotary", "past_present_share_buffer")
     build, bias = node.build, node.input(2)
@@ -30,7 +30,7 @@ def projected_attention(node: Node) -> list[str]:
     return _of_projected(node, projected, mask=3, past=4, added=5)
 
 
-@says("MatMulInteger of input and weights, scaled, and attention of that as Attention has it.")
+@says("Replaced by MatMulInteger, Mul by the scales and Attention")
 def attention_of_integers(node: Node) -> list[str]:
     _refuse_flags(node, "do_rotary", "past_present_share_buffer")
     build = node.build
@@ -42,12 +42,12 @@ def attention_of_integers(node: Node) -> list[str]:
 
 def _of_projected(node: Node, projected: str, *, mask: int, past: int, added: int | None = None) -> list[str]:
     """Attention of queries, keys and values side by side; the numbers are those of inputs."""
-    node.close("attention rounds in its own order")
+    node.close("sums in another order")
     build, cache = node.build, node.input(past)
     kind = kind_of_scores(node, build.scope.elem_type(projected), bool(node.input(mask)))
     sizes = node.attributes.get("qkv_hidden_sizes", [])
     if node.is_used(1) and len({*sizes[1:]}) > 1:
-        raise CannotConvert(node, "present of keys and values of different sizes, which one tensor does not hold")
+        raise CannotConvert(node, "keys and values have different sizes, so present cannot be one tensor")
     inputs = build.emit("Split", [projected, sizes or None], {"axis": 2, **_thirds(sizes)}, outputs=3)
     before = [build.Gather(cache, k, axis=0) for k in range(2)] if cache else []
     batch, queries = (share_along(node, node.input(0), axis, 1) for axis in range(2))
@@ -66,14 +66,20 @@ def _thirds(sizes: list[int]) -> dict[str, int]:
     return {} if sizes else {"num_outputs": 3}
 
 
-@says("Attention-23 of what the bias is added to, with an additive mask.")
+@says("Replaced by Add of the bias and Attention-23 with an additive mask")
 def attention_of_heads(node: Node) -> list[str]:
     mask, added, past_key, past_value = (node.input(i) for i in range(4, 8))
     if node.input(8) or node.input(9):
-        raise CannotConvert(node, "a cache in a shared buffer; past and present of their own could be expressed")
+        raise CannotConvert(
+            node,
+            "past_present_share_buffer=1: past and present share a buffer",
+            supported="past and present in tensors of their own",
+        )
     if past_key and not all([*node.outputs, "", ""][1:3]):
-        raise CannotConvert(node, "a past without present, which the kernel forgets; with present could be expressed")
-    node.close("attention rounds in its own order")
+        raise CannotConvert(
+            node, "past without present, which the kernel ignores", supported="past together with present"
+        )
+    node.close("sums in another order")
     kind = kind_of_scores(node, node.elem_type(), bool(mask))
     query, key, value = with_bias(node, _unpacked(node), node.input(3))
     length = 2 if node.input(1) and node.rank(1) == 4 else 1
@@ -105,13 +111,13 @@ def _unpacked(node: Node) -> list[str]:
     if not key:
         if node.rank(0) != 5:
             raise CannotConvert(
-                node, "a query of rank 3 without key; with key, or packed with rank 5, could be expressed"
+                node, "a query of rank 3 without key", supported="a query with key, or packed QKV of rank 5"
             )
         return _parts(node, query, 3)
     if node.rank(1) == 5:
         return [query, *_parts(node, key, 2)]
     if not value:
-        raise CannotConvert(node, "a key without value; with value could be expressed")
+        raise CannotConvert(node, "a key without value", supported="key and value")
     return [query, key, value]
 
 
@@ -124,7 +130,7 @@ def _parts(node: Node, packed: str, parts: int) -> list[str]:
 def _refuse_flags(node: Node, *names: str) -> None:
     for name in names:
         if node.attributes.get(name, 0):
-            raise CannotConvert(node, f"{name}=1, which the CPU kernel does not run; 0 could be expressed")
+            raise CannotConvert(node, f"{name}=1, which onnxruntime's CPU kernel does not run", supported="0")
 
 
 def _sum(node: Node, a: Size, b: Size) -> Size:

@@ -20,17 +20,17 @@ T = TensorProto
 QUERY, KEY, SCORE, MEMORY, LENGTHS, LAYER = range(8, 14)  # inputs: weights of the attention, and what it attends to
 
 
-@says("LSTM in a Scan, with Bahdanau's attention to the memory in each step: Softmax of V * Tanh(keys + H * QW).")
+@says("Replaced by an LSTM in a Scan, with Bahdanau attention Softmax(V * Tanh(keys + H * QW)) in each step")
 def attending_in_each_step(node: Node) -> list[str]:
     if not all(node.input(index) for index in (QUERY, KEY, SCORE, MEMORY)):
-        raise CannotConvert(node, "QW, MW, V or M is left out, without which the kernel does not run; all could be")
+        raise CannotConvert(node, "input QW, MW, V or M is missing, and the kernel needs them", supported="all four")
     index, axis = (LAYER, 2) if node.input(LAYER) else (KEY, 1)
     width, both = (
         (node.scope.shape(node.input(index)) or [None] * 3)[axis],
         (node.scope.shape(node.input(W)) or [None])[-1],
     )
     if not isinstance(width, int) or not isinstance(both, int):
-        raise CannotConvert(node, "the shape of W, or that of AW or MW, is unknown; known ones could be expressed")
+        raise CannotConvert(node, "the shape of W, AW or MW is unknown", supported="static shapes")
     inputs = both - width
     mask = _beyond(node)
     return scanned_over_time(node, lambda number: _attention(node, number, inputs, width, mask))

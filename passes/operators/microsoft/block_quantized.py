@@ -6,8 +6,9 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
+from opshift.passes.model.types import element_name
 from opshift.passes.operators.shared.dequantized import scalar
-from opshift.passes.operators.shared.quantization import checked_bits, first_of, spelled, unpacked
+from opshift.passes.operators.shared.quantization import checked_bits, first_of, unpacked
 from opshift.passes.operators.shared.recipes import recast
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.node import Node
@@ -27,18 +28,20 @@ CODES = {  # quant_type of MatMulBnb4, and what its codes mean
 }
 
 
-@says("Gather of the integers, their scales and zero points, and DequantizeLinear-21 of what was gathered.")
+@says("Replaced by Gather of integers, scales and zero points, and DequantizeLinear-21")
 def gathered_and_dequantized(node: Node) -> str:
     build, rank, kind = node.build, node.rank(DATA), node.elem_type(DATA)
     gathered = node.attributes.get("gather_axis", 0) % rank
     quantized = node.attributes.get("quantize_axis", 1) % rank
     block = node.attributes.get("block_size", 128)
     if kind not in (T.UINT8, T.INT4, T.UINT4):
-        raise CannotConvert(node, f"data of {spelled(kind)}; integers of 4 bits, or in bytes, could be expressed")
+        raise CannotConvert(node, f"the data is {element_name(kind)}", supported="int4, uint4 or uint8")
     indices, inside = _indices(node, gathered)
     if kind == T.UINT8:
         if gathered:
-            raise CannotConvert(node, f"gather_axis={gathered} of bytes, which the kernel does not run; 0 could be")
+            raise CannotConvert(
+                node, f"gather_axis={gathered} for uint8 data, which the kernel does not run", supported="0"
+            )
         single = rank + node.rank(INDICES) == 2  # of one row, a vector of one scale would be that of a whole tensor
         values, scales, zeros = _rows(node, build.Unsqueeze(indices, [0]) if single else indices)
         axis = quantized + (1 if single else node.rank(INDICES)) - 1 if quantized else 0
@@ -79,14 +82,14 @@ def _rows(node: Node, indices: str) -> tuple[str, str, str]:
     return unpacked(build, data, bits), scales, zeros
 
 
-@says("Gather of what the codes mean, times the scale of each block, and a MatMul.")
+@says("Replaced by looking up the codes, Mul by the block scales, and MatMul")
 def product_of_codes(node: Node) -> str:
     code = node.attributes["quant_type"]
     if code not in CODES:
-        raise CannotConvert(node, f"quant_type={code}; 0 and 1 could be expressed")
+        raise CannotConvert(node, f"quant_type={code}", supported="0 and 1")
     if not node.attributes.get("transB", 1):
-        raise CannotConvert(node, "transB=0, of which the CPU kernel makes numbers of its own; 1 could be expressed")
-    node.close("products round in their own order")
+        raise CannotConvert(node, "transB=0, which the CPU kernel computes wrongly", supported="1")
+    node.close("sums in another order")
     build, kind, block = node.build, node.elem_type(), node.attributes["block_size"]
     rows, columns = node.attributes["N"], node.attributes["K"]
     missing = -rows * columns % block
@@ -102,7 +105,7 @@ def product_of_codes(node: Node) -> str:
     return str(build.MatMul(node.input(0), weights))
 
 
-@says("MatMul with DequantizeLinear-21 of the weights, in float32; with a_scale, A goes through 8 bits as well.")
+@says("Replaced by DequantizeLinear-21 of the weights and MatMul in float32")
 def product_of_eight_bit_floats(node: Node) -> str:
     node.close("multiplied in float32")
     build, kind, block = node.build, node.elem_type(), node.attributes.get("block_size", 128)

@@ -30,15 +30,13 @@ RUN = {
 """What the CPU kernel takes of attributes that other devices take more of."""
 
 
-@says(
-    "The state, or zeros, is joined in front of the data; Conv follows, and the end of what is joined is the new state."
-)
+@says("Replaced by Concat of state and data, Conv, and a Slice for the new state")
 def convolution_after_state(node: Node) -> list[str]:
     for name, run in RUN.items():
         if (given := node.attributes.get(name, run)) != run:
-            raise CannotConvert(node, f"{name}={given}, which the CPU kernel does not run; {run} could be expressed")
+            raise CannotConvert(node, f"{name}={given}, which the CPU kernel does not run", supported=f"{run}")
     activated, (channels, taps) = _is_activated(node), _kernel(node)
-    node.close("a convolution rounds in its own order")
+    node.close("sums in another order")
     build, dilation, last = node.build, node.attributes.get("dilation", 1), node.attributes.get("channels_last", 0)
     before = (taps - 1) * dilation
     x, state = _channels_first(node, node.input(0), last), node.input(3) if before else ""
@@ -59,7 +57,7 @@ def convolution_after_state(node: Node) -> list[str]:
 def _is_activated(node: Node) -> bool:
     activation = node.attributes.get("activation", "none")
     if activation not in ("none", "silu", "swish"):
-        raise CannotConvert(node, f"activation={activation!r}; none, silu and swish could be expressed")
+        raise CannotConvert(node, f"activation={activation!r}", supported="none, silu and swish")
     return bool(activation != "none")
 
 
@@ -67,7 +65,7 @@ def _kernel(node: Node) -> tuple[int, int]:
     dims = node.scope.shape(node.input(WEIGHT)) or [None] * 3
     channels, taps = dims[0], dims[2]
     if not isinstance(channels, int) or not isinstance(taps, int):
-        raise CannotConvert(node, "the shape of weight is unknown; a known one could be expressed")
+        raise CannotConvert(node, "the shape of weight is unknown", supported="a static shape")
     return channels, taps
 
 
@@ -87,12 +85,16 @@ def _as_given(node: Node, y: str, last: int) -> str:
     return str(build.Reshape(turned, shape, allowzero=1))
 
 
-@says("The sum over taps of the token that each of them sees, which Gather finds in its sequence or in its state.")
+@says("Replaced by a sum over taps of tokens gathered from the sequence or the state")
 def convolution_of_packed_tokens(node: Node) -> list[str]:
     if node.input(DELTA) or node.input(MASK):
-        raise CannotConvert(node, "kernel_delta or previous_mask, which the CPU kernel does not run; neither could be")
+        raise CannotConvert(
+            node,
+            "kernel_delta or previous_mask is given, which the CPU kernel does not run",
+            supported="a call without them",
+        )
     activated, (channels, taps) = _is_activated(node), _kernel(node)
-    node.close("a convolution rounds in its own order")
+    node.close("sums in another order")
     build, kind, dilation = node.build, node.elem_type(), node.attributes.get("dilation", 1)
     wide, before = wider(kind), (taps - 1) * dilation
     tokens = share_along(node, node.input(0), 0, 1)
@@ -141,7 +143,7 @@ def _first_tokens(node: Node, begin: str, end: str) -> str:
     """As many tokens of each sequence as are asked for, and zeros."""
     build, many = node.build, node.attributes.get("state_update_capacity", 0)
     if not node.input(CAPTURED):
-        raise CannotConvert(node, "state_update without capture_count; with it could be expressed")
+        raise CannotConvert(node, "state_update is used without capture_count", supported="both")
     asked = build.Unsqueeze(build.Cast(node.input(CAPTURED), to=T.INT64), [1])
     place = build.constant([range(many)], T.INT64)
     there = build.Less(place, build.Min(asked, build.Sub(end, begin)))

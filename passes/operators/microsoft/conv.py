@@ -14,9 +14,9 @@ from opshift.passes.rewrite.says import says
 _SHARED = ("auto_pad", "dilations", "group", "kernel_shape", "strides")
 
 
-@says("Conv-22, plus Z, and the activation of it.")
+@says("Replaced by Conv-22, Add of Z and the activation")
 def activated_convolution(node: Node) -> str:
-    node.close("the kernel adds in another order")
+    node.close("the kernel sums in another order")
     build, attributes = node.build, node.attributes
     own = {name: attributes.get(name) for name in (*_SHARED, "pads")}
     made = build.emit("Conv", [node.input(0), node.input(1), node.input(2) or None], own)
@@ -24,7 +24,7 @@ def activated_convolution(node: Node) -> str:
     return activated_convolution_of(node, made)
 
 
-@says("ConvTranspose-22 with the pads that are constant; those that are computed are cut off its result.")
+@says("Replaced by ConvTranspose-22; dynamic pads are sliced off the result")
 def transposed_with_pads(node: Node) -> str:
     build, pads = node.build, node.input(2)
     own = {name: node.attributes.get(name) for name in (*_SHARED, "output_padding")}
@@ -40,19 +40,19 @@ def transposed_with_pads(node: Node) -> str:
     return str(build.Slice(made, begin, build.Sub(build.Shape(made, start=2), end), list(range(2, 2 + spatial))))
 
 
-@says("DequantizeLinear, Conv, between Transposes where channels come last, and QuantizeLinear.")
+@says("Replaced by DequantizeLinear, Conv and QuantizeLinear, transposed if channels come last")
 def convolution_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     build, last = node.build, bool(node.attributes.get("channels_last", 0))
     if (node.scope.shape(node.input(3)) or [1, 1])[1] == 0:
-        why = "no input channels, of which the kernel yields what lies in memory"
-        raise CannotConvert(node, f"{why}; QLinearConv of ONNX could be expressed")
+        why = "there are no input channels, and the kernel returns uninitialized memory"
+        raise CannotConvert(node, f"{why}", fix="QLinearConv of the default domain")
     x = dequantized(node, 0)
     y = convolution(node, channels_first(build, x, node.rank()) if last else x)
     return quantized(node, channels_last(build, y, node.rank()) if last else y, 6, node.elem_type(7))
 
 
-@says("MaxPool-12 between Transposes, as channels come last.")
+@says("Replaced by MaxPool-12 between Transposes, as channels come last")
 def pooled_with_channels_last(node: Node) -> str:
     build, names = node.build, ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
     x = channels_first(build, node.input(0), node.rank())
@@ -60,9 +60,9 @@ def pooled_with_channels_last(node: Node) -> str:
     return channels_last(build, y, node.rank())
 
 
-@says("Conv-22 between Transposes, as channels come last, plus Z, and the activation of it.")
+@says("Replaced by Conv-22 between Transposes, Add of Z and the activation")
 def activated_convolution_with_channels_last(node: Node) -> str:
-    node.close("sums round in their own order")
+    node.close("sums in another order")
     build, rank = node.build, node.rank()
     own = {name: node.attributes.get(name) for name in (*_SHARED, "pads")}
     x = channels_first(build, node.input(0), rank)
@@ -75,14 +75,13 @@ defined("NhwcMaxPool", pooled_with_channels_last, opset=12, domain=MICROSOFT)
 defined("NhwcFusedConv", activated_convolution_with_channels_last, opset=22, domain=MICROSOFT)
 refused(
     "NhwcConv",
-    'its text has X as "(N x C x H x W)", and its name says that channels come last; NhwcFusedConv could be expressed',
+    'its documentation gives X as "(N x C x H x W)", its name says that channels come last; supported: NhwcFusedConv',
     domain=MICROSOFT,
 )
 defined("FusedConv", activated_convolution, opset=22, domain=MICROSOFT)
 defined("ConvTransposeWithDynamicPads", transposed_with_pads, opset=22, domain=MICROSOFT)
 refused(
     "MaxpoolWithMask",
-    'its text is "For internal use.", and the kernel starts at element (c * size) mod (N * C) of the mask and ends '
-    "a row at its first 0: that is no masked maximum",
+    'its documentation is "For internal use.", and the kernel does not compute a masked maximum',
     domain=MICROSOFT,
 )

@@ -12,15 +12,16 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("A box is sampled at points of a grid, each between its four neighbours or the nearest of them, or a constant.")
+@says("Replaced by gathering the neighbours of each sample and interpolating")
 def sampled_boxes(node: Node) -> str:
-    node.close("points of the grid are computed in another order")
+    node.close("computes grid points in another order")
     build, mode = node.build, node.attributes.get("mode", "bilinear")
     size = node.scope.ints(node.input(3))
     if size is None or mode not in ("bilinear", "nearest"):
         raise CannotConvert(
             node,
-            f"mode={mode!r}, crop_size {size or 'computed'}; a constant one, bilinear or nearest could be expressed",
+            f"mode={mode!r}, crop_size {size or 'computed'}",
+            supported="a constant one, bilinear or nearest",
         )
     rows, columns = (_Axis(node, which, count) for which, count in enumerate(size))
     images = build.Transpose(_with_pixels(node, build.Gather(node.input(0), node.input(2))), perm=[0, 2, 3, 1])

@@ -14,7 +14,7 @@ from opshift.passes.rewrite.says import says
 FLOAT = TensorProto.FLOAT
 
 
-@says("LayerNormalization-17; where X and Scale have different types, of both in float32.")
+@says("Replaced by LayerNormalization-17, in float32 if X and Scale have different types")
 def layer_normalization(node: Node) -> list[str]:
     build, kind, scaled = node.build, node.elem_type(), node.elem_type(1)
     own = {name: node.attributes.get(name) for name in ("axis", "stash_type")}
@@ -26,7 +26,7 @@ def layer_normalization(node: Node) -> list[str]:
     return [recast(build, first, wide, scaled), *saved]
 
 
-@says("RMSNormalization-23 with the scale in the type that is computed in; the statistic is computed apart.")
+@says("Replaced by RMSNormalization-23; the statistic is computed apart")
 def root_mean_square(node: Node) -> list[str]:
     node.close("the kernel scales before it rounds to the type of X")
     build, kind, scaled = node.build, node.elem_type(), node.elem_type(1)
@@ -42,7 +42,7 @@ def root_mean_square(node: Node) -> list[str]:
     return results[: len(node.outputs)]
 
 
-@says("MeanVarianceNormalization-13 over axes; the mean alone is subtracted where that is asked for.")
+@says("Replaced by MeanVarianceNormalization-13, or by subtracting the mean")
 def mean_variance_normalization(node: Node) -> str:
     build, attributes = node.build, node.attributes
     axes = [0, 1, 2, 3] if attributes.get("across_channels", 0) else [0, 2, 3]
@@ -51,45 +51,47 @@ def mean_variance_normalization(node: Node) -> str:
     return str(build.Sub(node.input(0), build.ReduceMean(node.input(0), axes=axes)))
 
 
-@says("alpha * X + beta.")
+@says("Replaced by alpha * X + beta")
 def affine(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     alpha, beta = (build.constant(node.attributes.get(name, d), kind) for name, d in (("alpha", 1.0), ("beta", 0.0)))
     return str(build.Add(build.Mul(node.input(0), alpha), beta))
 
 
-@says("The input times the scale.")
+@says("Replaced by input * scale")
 def scaled(node: Node) -> str:
     return str(node.build.Mul(node.input(0), node.build.constant(node.attributes.get("scale", 1.0), node.elem_type())))
 
 
-@says("The input times the scale, plus the bias of each channel.")
+@says("Replaced by input * scale + bias")
 def scaled_image(node: Node) -> str:
     bias = [[[number]] for number in node.attributes.get("bias", [])]
     return str(node.build.Add(scaled(node), node.build.constant(bias, node.elem_type())))
 
 
-@says("alpha * log(1 + exp(beta * X)).")
+@says("Replaced by alpha * log(1 + exp(beta * X))")
 def softplus_with_parameters(node: Node) -> str:
     return parametric_softplus(node, node.input(0), *_parameters(node))
 
 
-@says("alpha * tanh(beta * X).")
+@says("Replaced by alpha * tanh(beta * X)")
 def tanh_with_scales(node: Node) -> str:
     return scaled_tanh(node, node.input(0), *_parameters(node))
 
 
 def _parameters(node: Node) -> tuple[float, float]:
     if not {"alpha", "beta"} <= set(node.attributes):
-        raise CannotConvert(node, "alpha or beta is missing, which the kernel asks for")
+        raise CannotConvert(node, "alpha or beta is missing; the kernel requires both")
     return node.attributes["alpha"], node.attributes["beta"]
 
 
-@says("Slice-13 between the borders, or of the size given, from the left and top border on.")
+@says("Replaced by Slice-13 between the borders")
 def cropped(node: Node) -> str:
     border, size = node.attributes.get("border", []), node.attributes.get("scale", [])
     if len(border) != 4 or len(size) not in (0, 2):
-        raise CannotConvert(node, f"border={list(border)}, scale={list(size)}; 4 and 0 or 2 numbers could be expressed")
+        raise CannotConvert(
+            node, f"border={list(border)}, scale={list(size)}", supported="4 numbers for border, 0 or 2 for scale"
+        )
     left, top, right, bottom = border
     ends = [top + size[0], left + size[1]] if size else [-bottom or 1 << 62, -right or 1 << 62]
     return str(node.build.Slice(node.input(0), [top, left], ends, [2, 3]))
@@ -100,12 +102,12 @@ def sliced(node: Node) -> str:
     return str(node.build.Slice(node.input(0), node.input(1), node.input(2), node.input(3) or None))
 
 
-@says("X itself: where it lies is said no more.")
+@says("Removed a copy between devices")
 def copied(node: Node) -> str:
     return str(node.build.Identity(node.input(0)))
 
 
-@says("ThresholdedRelu-10, which means the same.")
+@says("Replaced by ThresholdedRelu-10, which computes the same")
 def above_threshold(node: Node) -> str:
     return str(node.build.ThresholdedRelu(node.input(0), alpha=node.attributes.get("alpha")))
 
@@ -124,16 +126,16 @@ defined("DynamicSlice", sliced, opset=13, domain=ONNXRUNTIME)
 defined(["MemcpyFromHost", "MemcpyToHost"], copied, opset=13, domain=ONNXRUNTIME)
 refused(
     "GRUUnit",
-    'its gates are "unactivated gate outputs from forget, update, and output gates": no text says how they are',
+    "its documentation does not say how its gates are computed",
     domain=ONNXRUNTIME,
 )
 refused(
     "GivenTensorFill",
-    'its text is "The filled tensor": it does not say what extra_shape and input_as_shape do',
+    "its documentation does not say what extra_shape and input_as_shape do",
     domain=ONNXRUNTIME,
 )
 refused(
     ["DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT", "PyramidROIAlign_TRT"],
-    "it stands for a plugin of TensorRT, and has no kernel that would say what it computes",
+    "it stands for a plugin of TensorRT, and has no kernel",
     domain=ONNXRUNTIME,
 )

@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("LayerNormalization of the sum of the rows that words, positions and segments name; the mask is counted.")
+@says("Replaced by Gather of the embeddings, Add and LayerNormalization")
 def normalized_rows(node: Node) -> list[str]:
     kind = node.elem_type(2)
     wide = wider(kind)
@@ -24,7 +24,7 @@ def normalized_rows(node: Node) -> list[str]:
     return [recast(node.build, normal, wide, kind), counted, summed][: len(node.outputs)]
 
 
-@says("LayerNormalization of the sum of the rows of integers that words, positions and segments name, dequantized.")
+@says("Replaced by Gather of the quantized embeddings, DequantizeLinear, Add and LayerNormalization")
 def normalized_rows_of_integers(node: Node) -> list[str]:
     def dequantized(x: str, index: int) -> str:
         scale, zero = (scalar(node, index + behind) for behind in (6, 11))
@@ -66,7 +66,7 @@ def _counted(node: Node) -> str:
     return str(build.ReduceSum(ones, [1], keepdims=0))
 
 
-@says("Gather; padding_idx and scale_grad_by_freq are about gradients.")
+@says("Replaced by Gather")
 def looked_up(node: Node) -> str:
     return str(node.build.Gather(node.input(0), node.input(1)))
 

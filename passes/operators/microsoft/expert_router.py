@@ -14,9 +14,9 @@ T = TensorProto
 LEAST = 1e-20  # below which the kernel takes no logarithm
 
 
-@says("The logarithm of Sigmoid at experts that TopK chooses in the groups of the greatest sums; one number elsewhere.")
+@says("Replaced by Sigmoid, TopK of groups and experts, and Log")
 def scores_of_chosen_experts(node: Node) -> list[str]:
-    node.close("Sigmoid and the logarithm round in their own way")
+    node.close("Sigmoid and Log round otherwise")
     build, kind = node.build, node.elem_type()
     logits = recast(build, node.input(0), kind, T.FLOAT)
     if node.input(2):

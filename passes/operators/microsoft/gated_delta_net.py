@@ -37,11 +37,11 @@ class _Layout:
     valid: str = ""  # whether there is one
 
 
-@says("LinearAttention-27 in float32, of queries and keys that the heads of values share; padded where lengths differ.")
+@says("Replaced by LinearAttention-27 in float32; sequences of different lengths are padded")
 def recurrence_over_packed_tokens(node: Node) -> list[str]:
     if node.attributes.get("state_update_capacity", 0):
-        raise CannotConvert(node, "state_update_capacity, steps that are written down; 0 could be expressed")
-    node.close("the recurrence rounds in its own order")
+        raise CannotConvert(node, "state_update_capacity is not 0", supported="0")
+    node.close("rounds in another order")
     build, rule = node.build, node.attributes.get("update_rule", "gated_delta")
     layout = _layout(node)
     query, key, value = _apart(node, layout)
@@ -72,7 +72,7 @@ def _layout(node: Node) -> _Layout:
     query, value, state = (node.scope.shape(node.input(i)) if node.input(i) else None for i in (0, VALUE, STATE))
     if node.input(KEY):
         if query is None or value is None:
-            raise CannotConvert(node, "the rank of query or value is unknown; a known one could be expressed")
+            raise CannotConvert(node, "the rank of query or value is unknown", fix="--fix-shape")
         sizes = [query[-2], value[-2], query[-1], value[-1]]
         lead = len(query) - 2
     else:
@@ -83,9 +83,9 @@ def _layout(node: Node) -> _Layout:
             sizes[0] = (width - heads * of_value) // (2 * of_key)
     queries, heads, of_key, of_value = sizes
     if not (isinstance(queries, int) and isinstance(heads, int)):
-        raise CannotConvert(node, "the number of heads is unknown; a known one could be expressed")
+        raise CannotConvert(node, "the number of heads is unknown", fix="--fix-shape")
     if not (isinstance(of_key, int) and isinstance(of_value, int)):
-        raise CannotConvert(node, "the size of heads is unknown; a known one could be expressed")
+        raise CannotConvert(node, "the size of a head is unknown", fix="--fix-shape")
     if not node.input(ENDS):
         return _Layout(queries, heads, of_key, of_value, lead)
     return _Layout(queries, heads, of_key, of_value, lead, *_places(node))
@@ -139,9 +139,9 @@ def _decay(node: Node, layout: _Layout) -> str:
     if kind == "none":
         return decay
     if kind not in ("softplus", "qwen", "sigmoid", "kda"):
-        raise CannotConvert(node, f"gate_activation={kind!r}; none, softplus and sigmoid could be expressed")
+        raise CannotConvert(node, f"gate_activation={kind!r}", supported="none, softplus and sigmoid")
     if not (node.input(A_LOG) and node.input(BIAS)):
-        raise CannotConvert(node, f"gate_activation={kind!r} without a_log or dt_bias; with both could be expressed")
+        raise CannotConvert(node, f"gate_activation={kind!r} without a_log or dt_bias", supported="both inputs")
     bias, rate = node.input(BIAS), build.Exp(node.input(A_LOG))
     if node.rank(DECAY) == layout.lead + 2:  # one for each element of a key
         bias, rate = build.Reshape(bias, [layout.heads, -1]), build.Unsqueeze(rate, [1])
@@ -163,7 +163,7 @@ def _in_lines(node: Node, x: str, layout: _Layout) -> str:
     if layout.places:
         return str(build.Gather(token, layout.places, axis=0))
     if not node.input(STATE):
-        raise CannotConvert(node, "neither cu_seqlens nor initial_state; one of them could be expressed")
+        raise CannotConvert(node, "neither cu_seqlens nor initial_state is given", supported="at least one of them")
     shape = build.Concat(build.Shape(node.input(STATE), end=1), [-1], build.Shape(token, start=1), axis=0)
     return str(build.Reshape(token, shape))
 

@@ -14,7 +14,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Gelu-20 with the approximation by tanh, of X + bias.")
+@says("Replaced by Gelu-20 (tanh) of X + bias")
 def approximated_by_tanh(node: Node) -> str:
     build, x, bias = node.build, node.input(0), node.input(1)
     x = build.Add(x, bias) if bias else x
@@ -28,22 +28,22 @@ def _by_the_text(build: Builder, x: str) -> str:
     return str(build.Mul(half, build.Mul(x, build.Add(one, build.Tanh(bent)))))
 
 
-@says("Gelu-20 with the approximation by tanh, of the product and the bias.")
+@says("Replaced by MatMul, Add and Gelu-20 (tanh)")
 def product_approximated_by_tanh(node: Node) -> str:
-    node.close("the kernels of other devices round less often")
+    node.close("kernels of other devices round less often")
     build, bias = node.build, node.input(2)
     product = build.MatMul(node.input(0), node.input(1))
     return str(build.Gelu(build.Add(product, bias) if bias else product, approximate="tanh"))
 
 
-@says("Gelu-20 of A + B.")
+@says("Replaced by Gelu-20 of A + B")
 def gelu_of_sum(node: Node) -> str:
     return str(node.build.Gelu(node.build.Add(node.input(0), node.input(1))))
 
 
-@says("The left half of X + bias times Gelu-20 of the right half.")
+@says("Replaced by Split of X + bias, and left * Gelu-20(right)")
 def half_times_gelu(node: Node) -> str:
-    node.close("the kernels of other devices round less often")
+    node.close("kernels of other devices round less often")
     build = node.build
     left, right = build.emit(
         "Split", [build.Add(node.input(0), node.input(1))], {"axis": -1, "num_outputs": 2}, outputs=2
@@ -51,15 +51,15 @@ def half_times_gelu(node: Node) -> str:
     return str(build.Mul(left, build.Gelu(right)))
 
 
-@says("x * Sigmoid(alpha * x), which is Swish-24, where onnxruntime runs that at no opset but 24.")
+@says("Replaced by x * Sigmoid(alpha * x)")
 def sigmoid_linear(node: Node) -> str:
-    node.close("the kernel computes the sigmoid of the product in another way")
+    node.close("the kernel computes Sigmoid otherwise")
     build, x, alpha = node.build, node.input(0), node.attributes.get("alpha", 1.702)
     scaled = x if alpha == 1 else build.Mul(build.constant(alpha, node.elem_type()), x)
     return str(build.Mul(x, build.Sigmoid(scaled)))
 
 
-@says("Z * sigmoid(Z), where Z is X times the scale, each rounded to the type of X.")
+@says("Replaced by Z * Sigmoid(Z), Z = X * scale")
 def rounded_silu(node: Node) -> str:
     build, kind, scale = node.build, node.elem_type(), node.input(1)
     x = recast(build, node.input(0), kind, TensorProto.FLOAT)
@@ -74,7 +74,7 @@ def rounded_silu(node: Node) -> str:
     return str(build.Mul(scaled, recast(build, gate, TensorProto.FLOAT, kind)))
 
 
-@says("X + Y * gate; the gate may be Sigmoid of a product, each step rounded to bfloat16.")
+@says("Replaced by X + Y * gate")
 def gated_sum(node: Node) -> str:
     x, y, gate = node.inputs[:3]
     gate = _projected(node) if node.input(3) else gate
@@ -84,8 +84,8 @@ def gated_sum(node: Node) -> str:
 def _projected(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     if kind != TensorProto.BFLOAT16:
-        raise CannotConvert(node, "gate_weight of a type that no kernel runs; bfloat16 could be expressed")
-    node.close("a product rounds in its own order")
+        raise CannotConvert(node, "gate_weight has a type that no kernel runs", supported="bfloat16")
+    node.close("sums in another order")
     gate, weight = (recast(build, node.input(index), kind, TensorProto.FLOAT) for index in (2, 3))
     product = recast(build, build.Cast(build.MatMul(gate, weight), to=kind), kind, TensorProto.FLOAT)
     return str(build.Cast(build.Sigmoid(product), to=kind))

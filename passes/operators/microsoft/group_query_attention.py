@@ -37,11 +37,11 @@ class _Lengths:
     first: str  # whether this is the first prompt; "" where it is known to be
 
 
-@says("RotaryEmbedding-23, TensorScatter-24 at the end of each sequence, and Attention-24 with a mask.")
+@says("Replaced by RotaryEmbedding-23, TensorScatter-24 and Attention-24 with a mask")
 def attention_over_a_cache(node: Node) -> list[str]:
     _refuse_windows_and_integers(node)
     _refuse_padding(node)
-    node.close("attention rounds in its own order")
+    node.close("sums in another order")
     build, shared = node.build, node.attributes["kv_num_heads"]
     query, key, value = _apart(node, node.attributes["num_heads"], shared)
     lengths = _lengths(node)
@@ -59,15 +59,17 @@ def attention_over_a_cache(node: Node) -> list[str]:
 
 def _refuse_windows_and_integers(node: Node) -> None:
     if node.attributes.get("sliding_window_cache", 0):
-        raise CannotConvert(node, "sliding_window_cache=1, a cache that evicts what it holds; 0 could be expressed")
+        raise CannotConvert(node, "sliding_window_cache=1: the cache drops old entries", supported="0")
     for name in ("k_quant_type", "v_quant_type"):
         if (kind := node.attributes.get(name, "NONE")) != "NONE":
-            raise CannotConvert(node, f"{name}={kind!r}, a cache of integers; NONE could be expressed")
+            raise CannotConvert(node, f"{name}={kind!r}: the cache is quantized", supported="NONE")
 
 
 def _refuse_padding(node: Node) -> None:
     if node.input(VALID) and not (node.input(PAST) and node.attributes.get("causal", 1)):
-        raise CannotConvert(node, "query_seqlens without a past or with causal=0; a causal call with a past could be")
+        raise CannotConvert(
+            node, "query_seqlens without past, or with causal=0", supported="query_seqlens with past and causal=1"
+        )
 
 
 def _apart(node: Node, heads: int, shared: int) -> list[str]:
@@ -116,7 +118,7 @@ def _normalized(node: Node, x: str, index: int) -> str:
 def _rotated(node: Node, x: str, positions: str) -> str:
     cosine, sine = node.input(COSINE), node.input(SINE)
     if not cosine or not sine:
-        raise CannotConvert(node, "do_rotary=1 without cos_cache and sin_cache; with both could be expressed")
+        raise CannotConvert(node, "do_rotary=1 without cos_cache and sin_cache", supported="both inputs")
     build, turning = node.build, {"interleaved": 1 if node.attributes.get("rotary_interleaved", 0) == 1 else None}
     width, size = (node.scope.shape(cosine) or [None])[-1], (build.scope.shape(x) or [None])[-1]
     if isinstance(width, int) and isinstance(size, int):

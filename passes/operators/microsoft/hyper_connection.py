@@ -17,9 +17,9 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("The sum of all streams, each times its gate.")
+@says("Replaced by the sum of all streams, each times its gate")
 def streams_reduced(node: Node) -> str:
-    node.close("a sum rounds in its own order")
+    node.close("sums in another order")
     build, kind = node.build, node.elem_type()
     gated = build.Mul(_grouped(node), _gates(node, 1))
     total = build.ReduceSum(gated, [-2], keepdims=0)
@@ -28,9 +28,9 @@ def streams_reduced(node: Node) -> str:
     return recast(build, total, T.FLOAT, kind)
 
 
-@says("Each stream is a mixture of all, plus its gate times the output of the block.")
+@says("Replaced by a mixture of all streams, plus gate * output")
 def streams_mixed(node: Node) -> str:
-    node.close("a sum rounds in its own order")
+    node.close("sums in another order")
     build, kind, mixed = node.build, node.elem_type(), _grouped(node)
     if node.input(3):
         perm = [*range(node.rank(3))]
@@ -42,9 +42,9 @@ def streams_mixed(node: Node) -> str:
     return recast(build, total, T.FLOAT, kind)
 
 
-@says("The streams normalized, and the gates that two small products and Sigmoid make of them; each step is rounded.")
+@says("Replaced by normalization of the streams, two MatMul and Sigmoid")
 def streams_mixed_by_own_gates(node: Node) -> list[str]:
-    node.close("products and sums round in their own order")
+    node.close("sums and rounds in another order")
     build, kind, given, before = node.build, node.elem_type(), node.attributes, node.rank() - 1
     branches = given["num_branches"]
 
@@ -99,15 +99,19 @@ def _gates(node: Node, index: int) -> str:
     if rank == grouped:
         return gates
     if rank != grouped - 1:
-        raise CannotConvert(node, f"gates of rank {rank} for streams of rank {grouped}; one less could be expressed")
+        raise CannotConvert(
+            node,
+            f"gates of rank {rank} for streams of rank {grouped}",
+            supported="gates of one rank less than the streams",
+        )
     if not branches:
         return str(node.build.Unsqueeze(gates, [-1]))
     return regrouped(node, gates, rank - 1, [branches, None])
 
 
-@says("Sigmoid of the signed root of the product of the normalized key and query, times the value.")
+@says("Replaced by Sigmoid of the signed root of normalized key * query, times the value")
 def gated_by_signed_root(node: Node) -> list[str]:
-    node.close("normalization rounds in its own order")
+    node.close("rounds in another order")
     build, kind = node.build, node.elem_type()
     wide, size = wider(kind), (node.scope.shape(node.input(0)) or [None])[-1]
     key, query, value, of_key, of_query, of_value = (
@@ -126,7 +130,7 @@ def gated_by_signed_root(node: Node) -> list[str]:
     results = [recast(build, gated, wide, kind)]
     if node.is_used(1):
         if not of_value:
-            raise CannotConvert(node, "gated_value_normed without conv_norm_scale; with it could be expressed")
+            raise CannotConvert(node, "output gated_value_normed is used without conv_norm_scale", supported="both")
         results.append(recast(build, _normalized(node, gated, of_value, wide), wide, kind))
     return [*results, ""][: len(node.outputs)]
 

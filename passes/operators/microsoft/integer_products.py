@@ -23,12 +23,10 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("DequantizeLinear of A, B and C, Gemm, and QuantizeLinear where the result has a scale.")
+@says("Replaced by DequantizeLinear, Gemm, and QuantizeLinear if y has a scale")
 def gemm_of_dequantized(node: Node) -> str:
     if bool(node.input(7)) != bool(node.input(8)):
-        raise CannotConvert(
-            node, "y_scale or y_zero_point alone, of which the kernel makes neither; both could be expressed"
-        )
+        raise CannotConvert(node, "y_scale or y_zero_point is missing", supported="both or neither")
     node.close(ROUNDS)
     build, alpha, turned = node.build, node.attributes.get("alpha", 1.0), node.attributes.get("transB", 0)
     operands = [dequantized(node, 0), dequantized_along(node, 3, 4, 5, -2 if turned else -1)]
@@ -48,7 +46,7 @@ def _addend(node: Node, alpha: float) -> str:
     return str(build.Mul(build.Cast(node.input(6), to=T.FLOAT), scale))
 
 
-@says("DequantizeLinear of both, MatMul, and the bias.")
+@says("Replaced by DequantizeLinear, MatMul and Add of the bias")
 def product_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     build = node.build
@@ -56,7 +54,7 @@ def product_of_dequantized(node: Node) -> str:
     return _with_bias(node, build.MatMul(a, dequantized_along(node, 1, 3, 5, -1)), 3, 6)
 
 
-@says("DynamicQuantizeLinear of A, DequantizeLinear of both, MatMul, and the bias.")
+@says("Replaced by DynamicQuantizeLinear, DequantizeLinear, MatMul and Add of the bias")
 def product_of_quantized(node: Node) -> str:
     node.close(ROUNDS)
     build = node.build
@@ -76,17 +74,17 @@ def _with_bias(node: Node, y: str, scale: int, bias: int) -> str:
         ]
         if ranks != (1, 2) and (ranks[0] != ranks[1] or len(apart) > 1):
             raise CannotConvert(
-                node, f"a bias beside scales of {of} for B of {b}; one for each column of a matrix could be"
+                node, f"a bias, and scales of shape {of} for B of shape {b}", supported="one scale a column of a matrix"
             )
     return str(node.build.Add(y, node.input(bias)))
 
 
-@says("MatMul of 32-bit integers.")
+@says("Replaced by MatMul of int32")
 def product_of_integers(node: Node) -> str:
     return str(node.build.MatMul(in_int32(node, 0), in_int32(node, 1)))
 
 
-@says("Mul of 32-bit integers, from which the zero points are subtracted.")
+@says("Replaced by Mul of int32, minus the zero points")
 def elementwise_product(node: Node) -> str:
     build = node.build
     a, b = in_int32(node, 0), in_int32(node, 2)
@@ -95,7 +93,7 @@ def elementwise_product(node: Node) -> str:
     return str(build.Mul(a, b))
 
 
-@says("ReduceSum of 32-bit integers.")
+@says("Replaced by ReduceSum of int32")
 def sum_of_integers(node: Node) -> str:
     build, axes = node.build, list(node.attributes.get("axes", []))
     total = build.ReduceSum(in_int32(node, 0), axes or None, keepdims=node.attributes.get("keepdims", 1))

@@ -16,7 +16,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Unsqueeze-13 at the axis.")
+@says("Replaced by Unsqueeze-13")
 def unsqueezed(node: Node) -> str:
     held = node.scope.ints(node.input(1))
     if held is not None:
@@ -25,13 +25,13 @@ def unsqueezed(node: Node) -> str:
     return str(node.build.Unsqueeze(node.input(0), axis))
 
 
-@says("GatherND-13 with indices of 64 bits.")
+@says("Replaced by GatherND-13 with int64 indices")
 def gathered(node: Node) -> str:
     build = node.build
     return str(build.GatherND(node.input(0), recast(build, node.input(1), node.elem_type(1), T.INT64)))
 
 
-@says("Pad-18 with pads of one axis and a scalar value.")
+@says("Replaced by Pad-18")
 def padded(node: Node) -> str:
     build, value = node.build, node.input(2)
     pads = node.input(1) if len(node.scope.shape(node.input(1)) or ()) == 1 else build.Reshape(node.input(1), [-1])
@@ -39,7 +39,7 @@ def padded(node: Node) -> str:
     return str(build.Pad(node.input(0), pads, scalar, mode=node.attributes.get("mode")))
 
 
-@says("Range-11 of scalars, in steps of 1 where none is given.")
+@says("Replaced by Range-11")
 def listed(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     bounds = [build.Reshape(node.input(index), build.constant([], T.INT64)) for index in range(2)]
@@ -54,7 +54,7 @@ def triangle(node: Node) -> str:
     return str(build.Trilu(node.input(0), diagonal, upper=node.attributes.get("upper")))
 
 
-@says("Unique-11 of the elements and of the places of NaN, which are all distinct, in the order in which they occur.")
+@says("Replaced by Unique-11, with every NaN kept")
 def distinct(node: Node) -> list[str]:
     build, x, nothing = node.build, node.input(0), node.build.constant(0.0, T.DOUBLE)
     number = build.Cast(x, to=T.DOUBLE)
@@ -75,14 +75,12 @@ def sampled(node: Node) -> str:
     return str(node.build.emit("GridSample", [node.input(0), node.input(1)], own))
 
 
-@says("Gather of the slices, whose elements become the last axis.")
+@says("Replaced by Gather of the slices")
 def unfolded(node: Node) -> str:
     build, attributes, rank = node.build, node.attributes, node.rank()
     size, step, axis = attributes["size"], attributes.get("step", 1), attributes.get("dim", -1)
     if not -rank <= axis < rank or size < 1 or step < 1:
-        raise CannotConvert(
-            node, f"dim={axis}, size={size}, step={step}; an axis of rank {rank}, and sizes could be expressed"
-        )
+        raise CannotConvert(node, f"dim={axis}, size={size}, step={step}: out of range for rank {rank}")
     axis %= rank
     length = build.Shape(node.input(0), start=axis, end=axis + 1)
     count = build.Div(build.Sub(length, [size]), [step])
@@ -93,11 +91,11 @@ def unfolded(node: Node) -> str:
     return str(build.Transpose(slices, perm=order))
 
 
-@says("Scores of tokens that would repeat an n-gram become -inf.")
+@says("Replaced by -inf for tokens that would repeat an n-gram")
 def without_repetition(node: Node) -> str:
     build, size, ids = node.build, node.attributes["ngram_size"], node.input(0)
     if size < 1:
-        raise CannotConvert(node, f"ngram_size={size}; 1 and more could be expressed")
+        raise CannotConvert(node, f"ngram_size={size}", supported="1 or more")
     scores, ends = node.input(1), [1 << 62]
     last = build.Slice(ids, [size - 1], ends, [1])
     repeats = build.Equal(last, last)
@@ -110,12 +108,12 @@ def without_repetition(node: Node) -> str:
     return str(build.Where(build.Cast(found, to=T.BOOL), build.constant(-inf, T.FLOAT), scores))
 
 
-@says("Whether no element of any input is NaN or infinite, or only one of both where asked for.")
+@says("Replaced by IsNaN, IsInf and ReduceMax over all inputs")
 def all_finite(node: Node) -> str:
     build, attributes = node.build, node.attributes
     nans, infinities = (not attributes.get(name, 0) for name in ("isinf_only", "isnan_only"))
     if not nans and not infinities:
-        raise CannotConvert(node, "isinf_only=1 and isnan_only=1; one of both could be expressed")
+        raise CannotConvert(node, "isinf_only=1 and isnan_only=1", supported="at most one of them")
     bad = []
     for name in node.inputs:
         kind = node.scope.elem_type(name)
@@ -140,12 +138,11 @@ defined("UnfoldTensor", unfolded, opset=15, domain=MICROSOFT)
 defined("Unique", distinct, opset=13, domain=MICROSOFT)
 refused(
     "Tokenizer",
-    '"separators" and "tokenexp" are "RE2 regular expressions", by which no operator of ONNX splits',
+    "its separators are regular expressions, which no ONNX operator splits by",
     domain=MICROSOFT,
 )
 refused(
     "MurmurHash3",
-    '"the underlying implementation is MurmurHash3_x86_32", which multiplies modulo 2**32: no text says what Mul '
-    "is beyond the range of its type",
+    "MurmurHash3 multiplies modulo 2**32, which ONNX does not define for Mul",
     domain=MICROSOFT,
 )

@@ -28,22 +28,24 @@ def _blocks(node: Node) -> Blocks:
     found = node.scope.context.blocks
     assert found is not None, "they are looked at where such operators go"
     if not found.width:
-        raise CannotConvert(node, f"{found.why}; a model saved at the extended level (ORT_ENABLE_EXTENDED) has none")
+        raise CannotConvert(node, f"{found.why}, or save it at the level ORT_ENABLE_EXTENDED, which has no blocks")
     return found
 
 
 def _constant(node: Node, index: int) -> Any:
     held = node.scope.array(node.input(index))
     if held is None:
-        raise CannotConvert(node, "its weights are no constant that can be read; embedded ones could be expressed")
+        raise CannotConvert(
+            node, "its weights are not constant, or not in the file", supported="constant weights in the file"
+        )
     return held
 
 
-@says("Conv-22 of weights whose channels lie in order, plus Sum, and the activation of it.")
+@says("Replaced by Conv-22 with unblocked weights, Add of Sum and the activation")
 def convolution(node: Node) -> str:
     import onnx.numpy_helper
 
-    node.close("the kernel adds in another order")
+    node.close("the kernel sums in another order")
     found, build, weights = _blocks(node), node.build, _constant(node, 1)
     outer, inner = weights.shape[:2]
     group = node.attributes.get("group", 1)
@@ -62,7 +64,7 @@ def convolution(node: Node) -> str:
     return activated_convolution_of(node, build.Add(y, node.input(3)) if node.input(3) else y)
 
 
-@says("The same channels, in order, and zeros that fill up a block.")
+@says("Replaced the blocked layout by NCHW")
 def into_blocks(node: Node) -> str:
     found, build = _blocks(node), node.build
     x = channels_first(build, node.input(0), _RANK) if node.attributes.get("channels_last", 0) else node.input(0)
@@ -70,19 +72,19 @@ def into_blocks(node: Node) -> str:
         return x
     count = (node.scope.shape(node.input(0)) or [None] * _RANK)[-1 if node.attributes.get("channels_last", 0) else 1]
     if not isinstance(count, int):
-        raise CannotConvert(node, "the number of its channels is not known; a known one could be expressed")
+        raise CannotConvert(node, "the number of its channels is unknown", fix="--fix-shape")
     missing = -count % found.width
     return str(build.Pad(x, [0, 0, 0, 0, 0, missing, 0, 0])) if missing else x
 
 
-@says("The same channels, in order.")
+@says("Replaced the blocked layout by NCHW")
 def out_of_blocks(node: Node) -> str:
     _blocks(node)
     x = node.input(0)
     return channels_last(node.build, x, _RANK) if node.attributes.get("channels_last", 0) else x
 
 
-@says("The pool of ONNX; channels lie in order.")
+@says("Replaced by ONNX's pool in NCHW layout")
 def pooled(node: Node) -> str:
     _blocks(node)
     own = {name: node.attributes.get(name) for name in (*_WINDOWS, "ceil_mode", "count_include_pad")}
@@ -91,13 +93,13 @@ def pooled(node: Node) -> str:
     return str(node.build.emit(node.op_type, [node.input(0)], own))
 
 
-@says("The global pool of ONNX; channels lie in order.")
+@says("Replaced by ONNX's global pool in NCHW layout")
 def pooled_globally(node: Node) -> str:
     _blocks(node)
     return str(node.build.emit(node.op_type, [node.input(0)]))
 
 
-@says("Resize-13; channels lie in order.")
+@says("Replaced by Resize-13 in NCHW layout")
 def resized(node: Node) -> str:
     _blocks(node)
     build, given = node.build, node.attributes
@@ -119,6 +121,6 @@ defined("Upsample", resized, opset=13, domain=NCHWC)
 refused(
     schemas.operators(NHWC),
     "onnxruntime makes it in memory for one device, no CPU kernel judges it, and no text says in which order its "
-    "weights lie; the model that it was made of could be expressed",
+    "weights lie; supported: the model before onnxruntime optimized it",
     domain=NHWC,
 )

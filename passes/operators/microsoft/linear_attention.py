@@ -16,13 +16,13 @@ STATE, DECAY, BETA = 3, 4, 5  # inputs
 GATED, CORRECTED = ("gated", "gated_delta"), ("delta", "gated_delta")
 
 
-@says("LinearAttention-27; queries that several keys share are repeated.")
+@says("Replaced by LinearAttention-27")
 def linear_attention(node: Node) -> list[str]:
-    node.close("the recurrence rounds in its own order")
+    node.close("rounds in another order")
     build, rule = node.build, node.attributes.get("update_rule", "gated_delta")
     window = node.attributes.get("state_window", 0)
     if window:
-        raise CannotConvert(node, f"state_window={window}, which the CPU kernel does not run; 0 could be expressed")
+        raise CannotConvert(node, f"state_window={window}, which the CPU kernel does not run", supported="0")
     query = node.input(0)
     queries, keys = node.attributes["q_num_heads"], node.attributes["kv_num_heads"]
     if keys > queries:
@@ -49,16 +49,16 @@ def _ranked(node: Node, index: int, name: str = "") -> str:
     return str(node.build.Reshape(name, [0, 0, 0, -1] if index == STATE else [0, 0, -1]))
 
 
-@says("decay_scale * Softplus(a + dt_bias) and Sigmoid(b), in float32.")
+@says("Replaced by decay_scale * Softplus(a + dt_bias) and Sigmoid(b), in float32")
 def gates_of_linear_attention(node: Node) -> list[str]:
     build, kind = node.build, node.elem_type()
-    node.close("Softplus and Sigmoid round in their own way")
+    node.close("Softplus and Sigmoid round otherwise")
     a, b = (recast(build, name, kind, T.FLOAT) if name else "" for name in (node.input(0), node.input(3)))
     decay = build.Mul(node.input(2), build.Softplus(build.Add(a, node.input(1))))
     results = [recast(build, decay, T.FLOAT, kind)]
     if node.is_used(1):
         if not b:
-            raise CannotConvert(node, "beta without b; with b could be expressed")
+            raise CannotConvert(node, "output beta is used without input b", supported="both")
         results.append(recast(build, build.Sigmoid(b), T.FLOAT, kind))
     return [*results, ""][: len(node.outputs)]
 

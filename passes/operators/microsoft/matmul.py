@@ -16,7 +16,7 @@ _READ_AS_IT_LIES = (
 )
 
 
-@says("MatMul of operands that are transposed first, times alpha.")
+@says("Replaced by Transpose, MatMul and Mul by alpha")
 def product_of_transposed(node: Node) -> str:
     build, alpha = node.build, node.attributes.get("alpha", 1.0)
     if node.attributes.get("transA", 0) and node.rank(0) > 1 and node.rank(1) == 1:
@@ -37,14 +37,14 @@ def _transposed(node: Node, index: int, name: str) -> str:
     return str(node.build.Transpose(node.input(index), perm=perm)) if len(perm) > 1 else node.input(index)
 
 
-@says("MatMul of operands that are transposed first, times alpha, and the activation of it.")
+@says("Replaced by Transpose, MatMul, Mul by alpha and the activation")
 def activated_product(node: Node) -> str:
     return activated(node, product_of_transposed(node), ATTRIBUTES, _given(node))
 
 
-@says("Gemm-13 and the activation of it.")
+@says("Replaced by Gemm-13 and the activation")
 def activated_gemm(node: Node) -> str:
-    node.close("the kernel adds and activates in another order of roundings")
+    node.close("the kernel rounds in another order")
     own = {name: node.attributes.get(name) for name in ("alpha", "beta", "transA", "transB")}
     operands = [node.input(0), node.input(1), node.input(2) or None]
     return activated(node, node.build.emit("Gemm", operands, own), ATTRIBUTES, _given(node))
@@ -56,12 +56,12 @@ def _given(node: Node) -> dict[str, float]:
     return {name: node.attributes[f"activation_{name}"] for name in needed if f"activation_{name}" in node.attributes}
 
 
-@says("Squares of rows minus twice their products, at least 0; the root of it for euclidean.")
+@says("Replaced by |a|**2 - 2 * a * b + |b|**2, and Sqrt for euclidean")
 def distances(node: Node) -> str:
     node.close("the kernel adds the squares in another order")
     build, kind, metric = node.build, node.elem_type(), node.attributes.get("metric", "sqeuclidean")
     if metric not in ("sqeuclidean", "euclidean"):
-        raise CannotConvert(node, f"metric={metric!r}; sqeuclidean or euclidean could be expressed")
+        raise CannotConvert(node, f"metric={metric!r}", supported="sqeuclidean or euclidean")
     a, b = node.input(0), node.input(1)
     products = build.Mul(build.MatMul(a, build.Transpose(b, perm=[1, 0])), build.constant(-2.0, kind))
     columns = build.Transpose(build.ReduceSumSquare(b, [1]), perm=[1, 0])
@@ -70,13 +70,13 @@ def distances(node: Node) -> str:
     return str(build.Sqrt(squares) if metric == "euclidean" else squares)
 
 
-@says("The adjugate over the determinant, of matrices of 1 to 3 rows.")
+@says("Replaced by the adjugate divided by the determinant")
 def adjugate_over_determinant(node: Node) -> str:
-    node.close("the kernel eliminates rows")
+    node.close("the kernel uses elimination")
     build, shape = node.build, node.scope.shape(node.input(0))
     size = shape[-1] if shape else None
     if size not in (1, 2, 3):
-        raise CannotConvert(node, f"matrices of {size or 'unknown'} rows; 1 to 3 could be expressed")
+        raise CannotConvert(node, f"matrices of {size or 'unknown'} rows", supported="1 to 3 rows")
     x = node.input(0)
     if size == 1:
         return str(build.Reciprocal(x))

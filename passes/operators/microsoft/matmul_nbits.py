@@ -22,21 +22,21 @@ T = TensorProto
 WEIGHTS, SCALES, ZEROS, GROUPS, BIAS = 1, 2, 3, 4, 5  # inputs
 
 
-@says("MatMul with the weights of DequantizeLinear-21, whose bytes are read as integers of 4 bits where they lie.")
+@says("Replaced by DequantizeLinear-21 of the int4 weights and MatMul")
 def product_of_dequantized(node: Node) -> str:
     if node.attributes.get("weight_prepacked", 0):
-        raise CannotConvert(node, "weight_prepacked, weights in the order of a GPU's kernel; 0 could be expressed")
+        raise CannotConvert(node, "weight_prepacked=1: the weights are laid out for a GPU kernel", supported="0")
     if node.input(GROUPS) and node.input(ZEROS):
         raise CannotConvert(
-            node, "g_idx with zero_points, which the kernel ignores then; one of them could be expressed"
+            node, "g_idx and zero_points are both given, and the kernel ignores the latter", supported="one of them"
         )
     if node.input(GROUPS) and checked_bits(node) != 4:
         raise CannotConvert(
-            node, f"g_idx with bits={checked_bits(node)}, of which the kernel makes numbers of its own; 4 could be"
+            node, f"g_idx with bits={checked_bits(node)}, which the kernel computes wrongly", supported="bits=4"
         )
     if 0 in (node.scope.shape(node.input(WEIGHTS)) or ()):
         return _of_no_weights(node)
-    node.close("products round in their own order")
+    node.close("sums in another order")
     build, blocks = node.build, -(-node.attributes["K"] // node.attributes["block_size"])
     scales = _by_rows(node, SCALES, blocks)
     by_float = node.input(ZEROS) and node.elem_type(ZEROS) != T.UINT8
@@ -116,7 +116,7 @@ def _by_formula(node: Node, scales: str, blocks: int) -> str:
 _HAS_RMS = 23  # the opset that RMSNormalization came with
 
 
-@says("RMSNormalization of A + skip, and the product with the weights of queries, of keys and of values, dequantized.")
+@says("Replaced by RMSNormalization of A + skip, DequantizeLinear and three MatMul")
 def three_products(node: Node) -> list[str]:
     normal, total = _normalized(node)
     widths = [node.attributes[name] for name in ("Nq", "Nkv", "Nkv")]
@@ -124,20 +124,20 @@ def three_products(node: Node) -> list[str]:
     return [*made, total][: len(node.outputs)]
 
 
-@says("RMSNormalization of A + skip if there is a scale, and two products: one activated, times the other.")
+@says("Replaced by RMSNormalization of A + skip, two MatMul, the activation and Mul")
 def gated_products(node: Node) -> list[str]:
     if (name := node.attributes["activation"]) not in ("silu", "swish"):
-        raise CannotConvert(node, f"activation={name!r}, of which its text says nothing; silu could be expressed")
+        raise CannotConvert(node, f"activation={name!r}, which its documentation does not define", supported="silu")
     build, (normal, total) = node.build, _normalized(node)
     gate, up = (_product(node, normal, at, node.attributes["N"]) for at in (3, 6))
     return [build.Mul(build.Mul(gate, build.Sigmoid(gate)), up), total][: len(node.outputs)]
 
 
-@says("MatMulNBits, and the sum with two others behind each other, the first of which makes what has fewer columns.")
+@says("Replaced by MatMulNBits plus the low-rank adapter")
 def sum_of_products(node: Node) -> str:
     build, rank = node.build, (node.scope.shape(node.input(4)) or [None])[0]
     if any(node.scope.shape(node.input(index)) is None for index in (3, 5)) or not isinstance(rank, int):
-        raise CannotConvert(node, "the shape of an adapter is unknown; a known one could be expressed")
+        raise CannotConvert(node, "the shape of an adapter is unknown", supported="a static shape")
     product = _product(node, node.input(0), 1, node.attributes["N"], bias=False)
     if 0 in (node.scope.shape(node.input(5)) or ()):
         return product

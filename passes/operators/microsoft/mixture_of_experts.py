@@ -23,7 +23,7 @@ Q_WEIGHTS, Q_BIASES, Q_WEIGHTS_3, Q_ZEROS, ROUTER_WEIGHTS = (2, 5), (4, 7), 8, (
 INTERLEAVED, BEHIND = 1, 2  # swiglu_fusion
 
 
-@says("TopK of the router's Softmax, and a loop over the experts: each adds what it makes of its tokens.")
+@says("Replaced by Softmax, TopK and a Loop over the experts")
 def sum_of_chosen_experts(node: Node) -> str:
     _refuse_third(node, WEIGHTS_3)
 
@@ -33,13 +33,13 @@ def sum_of_chosen_experts(node: Node) -> str:
     return _summed(node, _shares(node), (WEIGHTS_1, WEIGHTS_2), (BIAS_1, BIAS_2), weights)
 
 
-@says("MoE with weights that DequantizeLinear makes of integers in the loop, and Softmax of the best alone.")
+@says("Replaced by Softmax, TopK and a Loop over the experts, with DequantizeLinear of their weights")
 def sum_of_quantized_experts(node: Node) -> str:
     _refuse_third(node, Q_WEIGHTS_3)
     if (kind := node.attributes.get("quant_type", "int")) != "int":
-        raise CannotConvert(node, f"quant_type={kind!r}, which the CPU kernel does not run; int could be expressed")
+        raise CannotConvert(node, f"quant_type={kind!r}, which the CPU kernel does not run", supported="int")
     if node.attributes.get("weights_prepacked", -1) == 1:
-        raise CannotConvert(node, "weights_prepacked=1, weights in the order of a kernel; 0 could be expressed")
+        raise CannotConvert(node, "weights_prepacked=1: the weights are laid out for one kernel", supported="0")
     _refuse_rounded_again(node)
 
     def weights(inner: Builder, at: str, index: int) -> str:
@@ -50,9 +50,11 @@ def sum_of_quantized_experts(node: Node) -> str:
 
 def _refuse_third(node: Node, third: int) -> None:
     if node.input(third):
-        raise CannotConvert(node, "fc3_experts_weights, which the CPU kernel does not run; without could be expressed")
+        raise CannotConvert(
+            node, "fc3_experts_weights is given, which the CPU kernel does not run", supported="a call without it"
+        )
     if node.attributes.get("use_sparse_mixer", 0):
-        raise CannotConvert(node, "use_sparse_mixer=1, which no text describes; 0 could be expressed")
+        raise CannotConvert(node, "use_sparse_mixer=1, which is not documented", supported="0")
 
 
 def _refuse_rounded_again(node: Node) -> None:
@@ -60,7 +62,7 @@ def _refuse_rounded_again(node: Node) -> None:
     given = [bool(node.input(index)) for index in Q_ZEROS]
     if any(given) and not all(given) and not node.attributes.get("block_size", 0) and _bits(node, given[0]) == 4:
         why = f"zero points of fc{2 - given[0]} alone, for which the kernel rounds the weights of the other once more"
-        raise CannotConvert(node, f"{why}; those of both, or of none, could be expressed")
+        raise CannotConvert(node, f"{why}", supported="zero points for both layers, or for neither")
 
 
 def _summed(
@@ -71,7 +73,7 @@ def _summed(
     weights: Callable[[Builder, str, int], str],
 ) -> str:
     """What the experts make of the tokens that each shares in, one expert after the other."""
-    node.close("products and sums round in their own order")
+    node.close("sums and rounds in another order")
     build, kind, wide = node.build, node.elem_type(), wider(node.elem_type())
     tokens = recast(build, node.input(0), kind, wide)
     if node.rank() == 3:
@@ -101,7 +103,7 @@ def _size(node: Node, index: int) -> int:
     """The size of a token, which is that of what the second layer makes."""
     size = (node.scope.shape(node.input(index)) or [None, None])[1]
     if not isinstance(size, int):
-        raise CannotConvert(node, "the shape of fc2_experts_weights is unknown; a known one could be expressed")
+        raise CannotConvert(node, "the shape of fc2_experts_weights is unknown", supported="a static shape")
     return size
 
 
@@ -189,7 +191,7 @@ def _activated(node: Node, inner: Builder, x: str, wide: int) -> str:
         return str(inner.Mul(positive, positive))
     if name not in ("swiglu", "geglu"):
         raise CannotConvert(
-            node, f"activation_type={name!r}, of which its text says nothing; swiglu could be expressed"
+            node, f"activation_type={name!r}, which its documentation does not define", supported="swiglu"
         )
     gate, linear = _gate_and_linear(node, inner, x)
     if name == "geglu":
@@ -213,9 +215,7 @@ def _gate_and_linear(node: Node, inner: Builder, x: str) -> list[str]:
         return [inner.Slice(x, [start], [2**63 - 1], [1], [2]) for start in range(2)]
     if fusion == BEHIND:
         return list(inner.emit("Split", [x], {"axis": 1, "num_outputs": 2}, outputs=2))
-    raise CannotConvert(
-        node, f"swiglu_fusion={fusion}, two products apart, which the kernel does not run; 1 and 2 could be"
-    )
+    raise CannotConvert(node, f"swiglu_fusion={fusion}, which the kernel does not run", supported="1 and 2")
 
 
 defined("MoE", sum_of_chosen_experts, opset=20, domain=MICROSOFT)

@@ -18,7 +18,7 @@ FLOAT = TensorProto.FLOAT
 _RECIPROCAL = "the kernel divides, and adds squares, in another order"
 
 
-@says("LayerNormalization of input + skip + bias; the sum itself is another output.")
+@says("Replaced by LayerNormalization of input + skip + bias")
 def normalized_sum(node: Node) -> list[str]:
     build, kind = node.build, node.elem_type()
     wide = wider(kind)
@@ -33,12 +33,12 @@ def normalized_sum(node: Node) -> list[str]:
     return _with_sum(node, results, total)
 
 
-@says("RMSNormalization of input + skip + bias; the sum itself is another output.")
+@says("Replaced by RMSNormalization of input + skip + bias")
 def scaled_sum(node: Node) -> list[str]:
     build, kind = node.build, node.elem_type()
     wide = wider(kind)
     if node.is_used(1) or node.is_used(2):
-        raise CannotConvert(node, "mean or inv_std_var is used, which the kernel does not write")
+        raise CannotConvert(node, "output mean or inv_std_var is used, but the kernel never fills it")
     node.close(_RECIPROCAL)
     total = _total(node, 3)
     epsilon = node.attributes.get("epsilon", 1e-12)
@@ -64,7 +64,7 @@ def _with_sum(node: Node, results: list[str], total: str) -> list[str]:
     return [*results, *[""] * 4][: len(node.outputs)]
 
 
-@says("RMSNormalization of each branch, in float32.")
+@says("Replaced by RMSNormalization of each branch, in float32")
 def normalized_branches(node: Node) -> str:
     node.close(_RECIPROCAL)
     build, kind = node.build, node.elem_type()
@@ -99,11 +99,11 @@ def _scale_of_branches(node: Node, scale: str, grouped: str) -> str:
 _GATES = ("silu", "swish", "sigmoid")
 
 
-@says("RMSNormalization of groups as long as scale, times the activation of the gate, in float32.")
+@says("Replaced by RMSNormalization of groups, times the activated gate, in float32")
 def gated_normalization(node: Node) -> str:
     build, kind, activation = node.build, node.elem_type(), node.attributes.get("activation", "silu")
     if activation not in _GATES:
-        raise CannotConvert(node, f"activation={activation!r}; {', '.join(_GATES)} could be expressed")
+        raise CannotConvert(node, f"activation={activation!r}", supported=f"{', '.join(_GATES)}")
     node.close(_RECIPROCAL)
     x, scale, gate = (recast(build, node.input(index), kind, FLOAT) for index in range(3))
     each, before = (node.scope.shape(node.input(1)) or [None])[0], node.rank() - 1
@@ -115,13 +115,13 @@ def gated_normalization(node: Node) -> str:
     return recast(build, build.Mul(back, opened), FLOAT, kind)
 
 
-@says("GroupNormalization-21 of channels that stand last, and x * sigmoid(x) of it where asked for.")
+@says("Replaced by GroupNormalization-21 between Transposes, and x * Sigmoid(x)")
 def normalized_groups(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     return recast(build, _normalized_groups(node, recast(build, node.input(0), kind, FLOAT)), FLOAT, kind)
 
 
-@says("GroupNormalization-21 of X + skip + bias, with channels last, and x * sigmoid(x) of it where asked for.")
+@says("Replaced by GroupNormalization-21 of X + skip + bias between Transposes, and x * Sigmoid(x)")
 def normalized_groups_of_sum(node: Node) -> list[str]:
     build, kind = node.build, node.elem_type()
     last = node.attributes.get("channels_last", 1)
@@ -139,11 +139,11 @@ def normalized_groups_of_sum(node: Node) -> list[str]:
 
 
 def _normalized_groups(node: Node, x: str) -> str:
-    node.close("the kernels of other devices add in other orders")
+    node.close("kernels of other devices sum in another order")
     build, attributes = node.build, node.attributes
     activation, last = attributes["activation"], attributes.get("channels_last", 1)
     if activation not in (0, 1):
-        raise CannotConvert(node, f"activation={activation}; 0 or 1 could be expressed")
+        raise CannotConvert(node, f"activation={activation}", supported="0 or 1")
     gamma, beta = (recast(build, node.input(index), node.elem_type(index), FLOAT) for index in (1, 2))
     x = build.Transpose(x, perm=[0, 3, 1, 2]) if last else x
     own = {"num_groups": attributes["groups"], "epsilon": attributes.get("epsilon", 1e-5)}

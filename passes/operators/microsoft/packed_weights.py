@@ -33,7 +33,7 @@ class _Format:
     read: Callable[[Builder, str], str]
 
 
-@says("The rows of bytes that Gather finds, each block of them as integers times its scale.")
+@says("Replaced by Gather of rows and scaling of their blocks")
 def gathered_and_unpacked(node: Node) -> str:
     build, size = node.build, node.attributes["K"]
     index, rows = build.Cast(node.input(1), to=T.INT64), build.Shape(node.input(0), start=0, end=1)
@@ -45,11 +45,13 @@ def gathered_and_unpacked(node: Node) -> str:
     return recast(build, numbers, T.FLOAT, node.attributes.get("output_dtype", T.BFLOAT16))
 
 
-@says("MatMul with the rows of bytes, each block of them as integers times its scale, and what is activated of it.")
+@says("Replaced by unpacked and scaled weights, MatMul and the activation")
 def product_of_unpacked(node: Node) -> str:
     if node.input(2):
-        raise CannotConvert(node, "global_scale, of a format that cannot be expressed; others could be")
-    node.close("products round in their own order")
+        raise CannotConvert(
+            node, "global_scale belongs to a format that opshift cannot read", supported="a call without it"
+        )
+    node.close("sums in another order")
     build, kind = node.build, node.elem_type()
     numbers = _numbers(node, node.input(1), node.attributes["packed_type"])
     weights = recast(build, build.Reshape(numbers, [node.attributes["N"], node.attributes["K"]]), T.FLOAT, kind)
@@ -61,7 +63,7 @@ def product_of_unpacked(node: Node) -> str:
         positive = build.Relu(y)
         return str(build.Mul(positive, positive))
     if name != "silu":
-        raise CannotConvert(node, f"activation_type={name!r}; none, relu2 and silu could be expressed")
+        raise CannotConvert(node, f"activation_type={name!r}", supported="none, relu2 and silu")
     wide = recast(build, y, kind, T.FLOAT)
     return recast(build, build.Mul(wide, build.Sigmoid(wide)), T.FLOAT, kind)
 
@@ -69,7 +71,7 @@ def product_of_unpacked(node: Node) -> str:
 def _numbers(node: Node, rows: str, kind: int) -> str:
     """The float32 numbers of rows of bytes, block after block."""
     if kind not in FORMATS:
-        raise CannotConvert(node, f"packed_type={kind}; {', '.join(map(str, FORMATS))} could be expressed")
+        raise CannotConvert(node, f"packed_type={kind}", supported=f"{', '.join(map(str, FORMATS))}")
     build, held = node.build, FORMATS[kind]
     count = build.ReduceProd(build.Shape(rows, end=-1), keepdims=1)
     shape = build.Concat(count, [node.attributes["K"] // held.size, held.bytes], axis=0)

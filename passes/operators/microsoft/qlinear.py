@@ -30,21 +30,21 @@ from opshift.passes.rewrite.says import says
 _POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
 
-@says("DequantizeLinear of both operands, the operator on floats, and QuantizeLinear.")
+@says("Replaced by DequantizeLinear, the float operator and QuantizeLinear")
 def of_both(node: Node) -> str:
     node.close(ROUNDS)
     y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantized(node, 0), dequantized(node, 3)])
     return quantized(node, y, 6, node.elem_type(0))
 
 
-@says("DequantizeLinear, the operator on floats, and QuantizeLinear.")
+@says("Replaced by DequantizeLinear, the float operator and QuantizeLinear")
 def of_each(node: Node) -> str:
     own = {name: node.attributes.get(name) for name in ("alpha",)}
     y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantized(node, 0)], own)
     return quantized(node, y, 3, node.elem_type(0))
 
 
-@says("DequantizeLinear, Softmax along the axis, or below opset 13 over all axes from it on, and QuantizeLinear.")
+@says("Replaced by DequantizeLinear, Softmax and QuantizeLinear")
 def of_softmax(node: Node) -> str:
     node.close(ROUNDS)
     build, axis = node.build, node.attributes.get("axis", -1)
@@ -67,28 +67,28 @@ def _refuse_infinity(node: Node, axis: int, *, alone: bool) -> None:
         return
     count = prod(sizes)
     if count == 1 and scale is None:
-        why = "y_scale is computed, of one element, of which the kernel may make an infinity"
-        raise CannotConvert(node, f"{why}; a constant of {softmax_needs(1):.2g} and more could be expressed")
+        why = "y_scale is dynamic, and the kernel may compute infinities for one element"
+        raise CannotConvert(node, f"{why}", supported=f"a constant of {softmax_needs(1):.2g} and more")
     if scale is not None and scale.size == 1 and softmax_overflows(float(scale.reshape(())), count):
-        why = f"y_scale={float(scale.reshape(())):g} of {count} elements, of which the kernel makes an infinity"
-        raise CannotConvert(node, f"{why}; {softmax_needs(count):.2g} and more could be expressed")
+        why = f"y_scale={float(scale.reshape(())):g} for {count} elements: the kernel computes infinities"
+        raise CannotConvert(node, f"{why}", supported=f"{softmax_needs(count):.2g} and more")
 
 
-@says("DequantizeLinear of each, Concat, and QuantizeLinear.")
+@says("Replaced by DequantizeLinear, Concat and QuantizeLinear")
 def joined(node: Node) -> str:
     if len(node.inputs) < 5 or len(node.inputs) % 3 != 2:
-        raise CannotConvert(node, f"{len(node.inputs)} inputs; two and three for each tensor could be expressed")
+        raise CannotConvert(node, f"{len(node.inputs)} inputs", supported="two, and three more for each tensor")
     parts = [dequantized(node, at) for at in range(2, len(node.inputs), 3)]
     return quantized(node, node.build.Concat(*parts, axis=node.attributes["axis"]), 0, node.elem_type(1))
 
 
-@says("DequantizeLinear of both, Where, and QuantizeLinear.")
+@says("Replaced by DequantizeLinear, Where and QuantizeLinear")
 def chosen(node: Node) -> str:
     y = node.build.Where(node.input(0), dequantized(node, 1), dequantized(node, 4))
     return quantized(node, y, 7, node.elem_type(1))
 
 
-@says("DequantizeLinear, the pool, between Transposes where channels come last, and QuantizeLinear.")
+@says("Replaced by DequantizeLinear, the pool and QuantizeLinear, transposed if channels come last")
 def pooled(node: Node) -> str:
     node.close(ROUNDS)
     last = bool(node.attributes.get("channels_last", 0))
@@ -108,7 +108,7 @@ def _padded_to_windows(node: Node, x: str, own: dict[str, Any], first: int) -> s
     sizes = (node.scope.shape(node.input(0)) or [])[first : first + rank]
     strides, pads = own["strides"] or [1] * rank, own["pads"] or [0] * 2 * rank
     if not all(isinstance(size, int) for size in sizes):
-        why = "ceil_mode and count_include_pad of an image of unknown size; a known one could be expressed"
+        why = "ceil_mode and count_include_pad, and the size of the image is unknown; try --fix-shape"
         raise CannotConvert(node, why)
     ends = []
     for size, window, stride, before, behind in zip(sizes, kernel, strides, pads[:rank], pads[rank:], strict=True):
@@ -120,7 +120,7 @@ def _padded_to_windows(node: Node, x: str, own: dict[str, Any], first: int) -> s
     return str(node.build.Pad(x, [0, 0, *pads[:rank], 0, 0, *(max(end, 0) for end in ends)]))
 
 
-@says("DequantizeLinear, ReduceMean, and QuantizeLinear.")
+@says("Replaced by DequantizeLinear, ReduceMean and QuantizeLinear")
 def averaged(node: Node) -> str:
     node.close(ROUNDS)
     axes, keep = node.attributes.get("axes"), node.attributes.get("keepdims", 1)

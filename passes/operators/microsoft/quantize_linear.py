@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("The operator of ONNX by the same name; a scale for the whole tensor is a scalar.")
+@says("Replaced by ONNX's operator of the same name")
 def of_onnx(node: Node) -> str:
     build, inputs, axis = node.build, list(node.inputs), node.attributes.get("axis")
     if node.scope.shape(inputs[1]) == [1]:

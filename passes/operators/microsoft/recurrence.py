@@ -13,7 +13,7 @@ _UNDIVIDED, _NARROW = 4, 256
 """Of so many sequences, a state that is wider is quantized as a whole, whatever the number of threads."""
 
 
-@says("LSTM with DynamicQuantizeLinear and MatMulInteger in each step, of sequences that no threads divide among them.")
+@says("Replaced by a Scan with DynamicQuantizeLinear, MatMulInteger and the LSTM gates in each step")
 def quantized_in_each_step(node: Node) -> list[str]:
     batch = (node.scope.shape(node.input(X)) or [None] * 3)[1]
     size = node.attributes.get("hidden_size", (node.scope.shape(node.input(R)) or [None] * 3)[1])
@@ -22,9 +22,10 @@ def quantized_in_each_step(node: Node) -> list[str]:
         several = batch if isinstance(batch, int) else "any number of"
         raise CannotConvert(
             node,
-            f"{several} sequences at once: the kernel quantizes their state by those that each thread has, and with "
-            "one thread and with two, its results are 0.004 apart where the largest element is 0.85; one sequence "
-            "could be expressed (--fix-shape)",
+            f"{several} sequences at once: the kernel's result depends on the number of threads (by 0.004 where the "
+            "largest element is 0.85)",
+            supported="one sequence",
+            fix="--fix-shape",
         )
     return scanned_over_time(node)
 

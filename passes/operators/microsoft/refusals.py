@@ -1,20 +1,24 @@
-"""Operators that search, that read caches in pages, or whose text tells too little."""
+"""Operators that ONNX cannot express, or whose documentation says too little, each with the reason."""
 
 from __future__ import annotations
 
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.rewrite.registry import refused
 
-_SEARCHES = "it runs the graphs in its attributes until a search ends that no text describes; the graphs alone could be"
-_PAGED = "its cache lies in pages that a table at run time points to; a cache of one buffer could be expressed"
-_PACKED = "it takes sequences of several lengths packed into one without padding; padded ones could be expressed"
-_SPARSE = "which keys a query attends is chosen at run time and in no text; attention to all could be expressed"
-_BOUND = "it writes into a buffer that is bound to its result, at places told at run time; values could be expressed"
+_SEARCHES = "it runs its subgraphs in a search that is not documented; supported: the subgraphs as models of their own"
+_PAGED = "its cache is paged; supported: a cache in one buffer"
+_PACKED = "it takes sequences of different lengths packed into one; supported: padded sequences"
+_SPARSE = (
+    "it chooses at run time which keys a query attends to, in an undocumented way; supported: attention to all keys"
+)
+_BOUND = "it writes into a buffer in place, which ONNX cannot express"
 
-_CUDA = "only CUDA runs it, and its text leaves open what it computes"
+_CUDA = "only CUDA runs it, and its documentation does not say what it computes"
 
-_ORDERS = 'its matrices lie in "specific layout used in cublaslt", which no operator of ONNX reads; row by row could be'
-_BFP = "it says of the bytes that documentation can be found in a paper, and not where the exponents of blocks lie"
+_ORDERS = (
+    'its matrices lie in "specific layout used in cublaslt", which ONNX cannot read; supported: row-major matrices'
+)
+_BFP = "its documentation does not say where the bytes hold the exponents of blocks"
 
 REASONS = {
     _ORDERS: (
@@ -22,10 +26,10 @@ REASONS = {
         *("QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeWithOrder"),
     ),
     _BFP: ("DequantizeBFP", "QuantizeBFP"),
-    'its text has a "Scale of the output tensor if A or B is float 8", and not whether that multiplies or divides': (
+    'it is not documented whether "Scale of the output tensor if A or B is float 8" multiplies or divides': (
         "GemmFloat8",
     ),
-    "its scales are 8-bit floats in bytes of another type, which no operator reads; 8-bit floats could be expressed": (
+    "its scales are 8-bit floats stored as another type, which ONNX cannot read; supported: float8 tensors": (
         "MatMulBlockQuantizedFp4Weight",
     ),
     _SEARCHES: ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
@@ -39,37 +43,29 @@ REASONS = {
     _SPARSE: ("DynamicSparseAttention", "PackedSparseAttentionIndexer", "SparseAttentionIndexer"),
     _CUDA: ("LongformerAttention", "RelativePositionBias"),
     _BOUND: ("ConvStateReplay", "GatedDeltaNetStateReplay"),
-    "it publishes what is accepted in a ring at an address of the device, which an input holds": (
-        "SpeculativePrefixCommit",
+    "it writes to an address in device memory": ("SpeculativePrefixCommit",),
+    "it reads the result of PackedSparseAttentionIndexer, which is refused": ("PackedSparseAttentionIndexerMerge",),
+    'its documentation leaves "format IDs and their stable byte layouts" to another page, and no CPU kernel shows '
+    "them; supported: QMoE": ("MoEPacked",),
+    'its input packs "[gate, xBC, dt]", and its documentation does not say in which order x, B and C lie there': (
+        "Mamba2Verify",
     ),
-    "it joins the choices of PackedSparseAttentionIndexer, which cannot be expressed": (
-        "PackedSparseAttentionIndexerMerge",
-    ),
-    'its text leaves "format IDs and their stable byte layouts" to another page, and no CPU kernel judges them; QMoE '
-    "could be expressed": ("MoEPacked",),
-    'its text packs "[gate, xBC, dt]" and keeps three of four taps of a convolution: it does not say in which order x, '
-    "B and C lie there, nor the taps": ("Mamba2Verify",),
-    "its four flags are inputs, which decide at run time what it reads and how long its caches are": (
-        "DecoderAttention",
-    ),
-    "the keys of its cache are reordered by the width of the GPU's loads": ("DecoderMaskedSelfAttention",),
-    "it holds what another backend compiled; the model from which that was made could be expressed": (
+    "its four flags are inputs: which inputs it reads is dynamic": ("DecoderAttention",),
+    "the layout of its cache depends on the GPU": ("DecoderMaskedSelfAttention",),
+    "it holds a model compiled for one backend; supported: the model before it was compiled": (
         "EPContext",
         "Snpe",
     ),
-    "past and present must lie in one buffer, which no call of a model says; GroupQueryAttention could be": (
+    "past and present must share a buffer, which a model cannot state; supported: GroupQueryAttention": (
         "SparseAttention",
     ),
-    "its text says neither how words are cut nor what follows the convolution": ("WordConvEmbedding",),
-    "it multiplies tokens by numbers, and the kernel wraps around (2**40 * 2**40 was seen to): no text says what Mul "
-    "is beyond the range of its type": (
+    "its documentation says neither how words are split nor what follows the convolution": ("WordConvEmbedding",),
+    "it relies on integers that wrap around (2**40 * 2**40), which ONNX does not define for Mul": (
         "NGramHashMapping",
         "VarlenNGramHashMapping",
     ),
-    "its weights lie in the order of a blob that the kernel alone packs; MatMulNBits could be expressed": (
-        "MatMulFpQ4",
-    ),
-    "its text leaves open where the offsets of packed tokens are read; MultiHeadAttention with a bias could be": (
+    "its weights are packed in an undocumented order; supported: MatMulNBits": ("MatMulFpQ4",),
+    "it is not documented where the offsets of packed tokens are read; supported: MultiHeadAttention with a bias": (
         "GatedRelativePositionBias",
     ),
 }

@@ -16,7 +16,7 @@ T = TensorProto
 SECTIONED, INTERLEAVED = 0, 1  # layouts of MRotaryEmbedding
 
 
-@says("RotaryEmbedding-23, whose positions are its last input; one position is counted on from.")
+@says("Replaced by RotaryEmbedding-23")
 def rotated(node: Node) -> str:
     build, positions = node.build, node.input(1)
     if node.rank(1) == 1:
@@ -26,11 +26,13 @@ def rotated(node: Node) -> str:
     return _turned(node, [node.input(2), node.input(3), positions])
 
 
-@says("RotaryEmbedding-23 with angles that are gathered by three positions, each for its part of them.")
+@says("Replaced by RotaryEmbedding-23 with angles gathered by three positions")
 def rotated_by_three_positions(node: Node) -> str:
     build, sections, layout = node.build, node.attributes["mrope_section"], node.attributes.get("mrope_layout", 0)
     if len(sections) != 3 or layout not in (SECTIONED, INTERLEAVED):
-        raise CannotConvert(node, f"mrope_section={sections}, mrope_layout={layout}; three, and 0 or 1 could be")
+        raise CannotConvert(
+            node, f"mrope_section={sections}, mrope_layout={layout}", supported="three sections, layout 0 or 1"
+        )
     turns = _coordinates(sections, layout)
     chosen = [build.constant([turn == axis for turn in turns], T.BOOL) for axis in (1, 2)]
     caches = []
@@ -54,17 +56,17 @@ def _coordinates(sections: list[int], layout: int) -> list[int]:
 
 def _turned(node: Node, angles: list[str]) -> str:
     if node.attributes.get("is_packed_batching", 0):
-        raise CannotConvert(node, "is_packed_batching=1, sequences of several lengths in one; 0 could be expressed")
+        raise CannotConvert(node, "is_packed_batching=1: sequences of several lengths are packed", supported="0")
     if (scale := node.attributes.get("scale", 1.0)) != 1.0:
-        raise CannotConvert(node, f"scale={scale:g}, which the kernel ignores; 1 could be expressed")
-    node.close("products and sums round in their own order")
+        raise CannotConvert(node, f"scale={scale:g}, which the kernel ignores", supported="1")
+    node.close("sums and rounds in another order")
     build, x, size = node.build, node.input(0), node.attributes.get("rotary_embedding_dim", 0)
     interleaved = 1 if node.attributes.get("interleaved", 0) == 1 else None
     attributes = {"interleaved": interleaved, "rotary_embedding_dim": size or None}
     if node.rank() == 4:
         return str(build.emit("RotaryEmbedding", [x, *angles], attributes))
     if node.rank() != 3:
-        raise CannotConvert(node, f"data of rank {node.rank()}; 3 and 4 could be expressed")
+        raise CannotConvert(node, f"data of rank {node.rank()}", supported="rank 3 or 4")
     hidden, width = ((node.scope.shape(node.input(i)) or [None])[-1] for i in (0, 2))
     heads = node.attributes.get("num_heads", 0) if size else 0
     if not heads and isinstance(hidden, int) and isinstance(width, int) and width:
@@ -77,12 +79,12 @@ def _turned(node: Node, angles: list[str]) -> str:
     return regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
 
 
-@says("RMSNormalization-23 in float32 of a part of each head, and RotaryEmbedding-23 of that, with its caches.")
+@says("Replaced by RMSNormalization-23 in float32 and RotaryEmbedding-23")
 def normalized_and_rotated(node: Node) -> list[str]:
     shape = node.scope.shape(node.input(0)) or [None] * 4
     heads, stride = shape[2:]
     if not (isinstance(heads, int) and isinstance(stride, int)):
-        raise CannotConvert(node, "heads of unknown number or size; known ones could be expressed")
+        raise CannotConvert(node, "the number or the size of heads is unknown", fix="--fix-shape")
     node.close("the kernel rounds more often where it computes in bfloat16")
     build, given, kind = node.build, node.attributes, node.elem_type()
     x, start, width = (
@@ -113,7 +115,7 @@ def normalized_and_rotated(node: Node) -> list[str]:
     return [y, normal][: len(node.outputs)]
 
 
-@says("q * cos(emb) + q_rot * sin(emb), and the same of k; sine and cosine in float32.")
+@says("Replaced by q * cos(emb) + q_rot * sin(emb), and the same for k")
 def rotated_by_computed_angles(node: Node) -> list[str]:
     build, kind, angle = node.build, node.elem_type(1), node.elem_type(0)
     sine, cosine = (

@@ -12,14 +12,14 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("DFT-20 of the last axis, one half of it.")
+@says("Replaced by DFT-20 (onesided) of the last axis")
 def transform(node: Node) -> str:
     _check(node)
     build = node.build
     return str(build.DFT(build.Unsqueeze(node.input(0), [-1]), onesided=1))
 
 
-@says("DFT-20 backwards, of the spectrum with its mirrored other half; its real part.")
+@says("Replaced by the inverse DFT-20 of the mirrored spectrum")
 def transform_back(node: Node) -> str:
     _check(node)
     build, half = node.build, node.input(0)
@@ -36,7 +36,7 @@ def _check(node: Node) -> None:
     }
     if found != {"signal_ndim": 1, "normalized": 0, "onesided": 1}:
         said = ", ".join(f"{name}={value}" for name, value in found.items())
-        raise CannotConvert(node, f"{said}; signal_ndim=1, normalized=0, onesided=1 could be expressed")
+        raise CannotConvert(node, f"{said}", supported="signal_ndim=1, normalized=0, onesided=1")
 
 
 defined("Rfft", transform, opset=20, domain=MICROSOFT)

@@ -9,22 +9,20 @@ from opshift.passes.rewrite.registry import defined, refused
 from opshift.passes.rewrite.says import says
 
 
-@says("X + bias + skip.")
+@says("Replaced by X + bias + skip")
 def sum_of_three(node: Node) -> str:
     return str(node.build.Add(node.build.Add(node.input(0), node.input(1)), node.input(2)))
 
 
-@says("Softmax-11 of data + bias, over all axes from the given one on.")
+@says("Replaced by Softmax-11 of data + bias")
 def softmax_of_sum(node: Node) -> str:
     build, axis = node.build, node.attributes.get("axis", 1)
     if node.rank(0) != node.rank(1):
-        raise CannotConvert(
-            node, f"data of rank {node.rank(0)} and bias of rank {node.rank(1)}; equal ones could be expressed"
-        )
+        raise CannotConvert(node, f"data of rank {node.rank(0)}, bias of rank {node.rank(1)}", supported="equal ranks")
     return str(build.Softmax(build.Add(node.input(0), node.input(1)), axis=axis))
 
 
-@says("Dropout-13 of data + bias, plus the residual.")
+@says("Replaced by Dropout-13 of data + bias, plus the residual")
 def dropout_of_sum(node: Node) -> list[str]:
     build, residual = node.build, node.input(2)
     mask = node.is_used(1)
@@ -35,7 +33,7 @@ def dropout_of_sum(node: Node) -> list[str]:
     return [build.Add(dropped, residual) if residual else dropped, *rest, ""][: len(node.outputs)]
 
 
-@says("Dropout-13, without the mask that is packed into bits.")
+@says("Replaced by Dropout-13, without the bit-packed mask")
 def dropout_without_bits(node: Node) -> list[str]:
     _without_mask(node)
     build = node.build
@@ -43,7 +41,7 @@ def dropout_without_bits(node: Node) -> list[str]:
     return [build.emit("Dropout", operands, {"seed": node.attributes.get("seed")}), ""][: len(node.outputs)]
 
 
-@says("Dropout-13 of data + bias, plus the residual, without the mask that is packed into bits.")
+@says("Replaced by Dropout-13 of data + bias, plus the residual, without the bit-packed mask")
 def dropout_of_sum_without_bits(node: Node) -> list[str]:
     _without_mask(node)
     return dropout_of_sum(node)
@@ -51,8 +49,8 @@ def dropout_of_sum_without_bits(node: Node) -> list[str]:
 
 def _without_mask(node: Node) -> None:
     if node.is_used(1):
-        why = 'the output mask is used, "the bit-packed output mask", of which no text says what its last bits are'
-        raise CannotConvert(node, f"{why}; calls without it could be expressed")
+        why = "output mask is used, whose last bits are not documented"
+        raise CannotConvert(node, f"{why}", supported="a call without that output")
 
 
 defined("BiasAdd", sum_of_three, opset=14, domain=MICROSOFT)
@@ -62,6 +60,6 @@ defined("BitmaskDropout", dropout_without_bits, opset=13, domain=MICROSOFT)
 defined("BitmaskBiasDropout", dropout_of_sum_without_bits, opset=13, domain=MICROSOFT)
 refused(
     ["ComplexMul", "ComplexMulConj"],
-    'its text is "input_0", "input_1" and "output tensor": it does not say where real and imaginary parts lie',
+    "its documentation does not say where real and imaginary parts are",
     domain=MICROSOFT,
 )

@@ -14,18 +14,18 @@ T = TensorProto
 END = 2**63 - 1
 
 
-@says("gate * sigmoid(alpha * gate) * (up + beta) in float32, with both cut off at the limit where there is one.")
+@says("Replaced by gate * Sigmoid(alpha * gate) * (up + beta) in float32, clipped at the limit")
 def clamped_swiglu(node: Node) -> str:
-    node.close("the kernels of other devices round in their own way")
+    node.close("kernels of other devices round otherwise")
     gate, up = node.input(0), node.input(1)
     return _activated(node, *((gate, up) if up else _halves(node, gate)))
 
 
-@says("MatMul, whose columns are those of the router first, and SwiGLU of the others.")
+@says("Replaced by MatMul for router and experts, and SwiGLU")
 def router_and_swiglu(node: Node) -> list[str]:
     if (name := node.attributes.get("activation", "swiglu")) != "swiglu":
-        raise CannotConvert(node, f"activation={name!r}, of which its text says nothing; swiglu could be expressed")
-    node.close("products round in their own order")
+        raise CannotConvert(node, f"activation={name!r}, which its documentation does not define", supported="swiglu")
+    node.close("sums in another order")
     build, columns = node.build, node.attributes["router_size"]
     product = build.MatMul(node.input(0), node.input(1))
     router, rest = (build.Slice(product, [a], [b], [-1]) for a, b in ((0, columns), (columns, END)))

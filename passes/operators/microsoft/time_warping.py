@@ -16,7 +16,7 @@ T = TensorProto
 BOTH, DOWN, ASIDE = range(3)  # where a step came from: the row and the column before, the row, the column
 
 
-@says("A loop over the diagonals of the matrix, which keeps where each step came from, and one back along that.")
+@says("Replaced by a Loop over the diagonals, and a Loop back along the best path")
 def way_of_least_cost(node: Node) -> str:
     build = node.build
     rows, columns = flat_indices.sizes(node, node.input(0))[-2:]

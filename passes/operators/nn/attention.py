@@ -30,7 +30,7 @@ SCORES = 3  # an output, qk_matmul_output
 HEADS = ("q_num_heads", "kv_num_heads", "kv_num_heads")  # of QUERY, KEY and VALUE
 
 
-@says("A mask of width 1 stood for every key and would be padded: it is expanded to the number of keys.")
+@says("Expanded a mask of width 1 to the number of keys")
 def expand_mask(node: Node) -> None:
     width = masks.dim_of(node, MASK, -1) if node.input(MASK) else 0
     if masks.is_full(node) or (isinstance(width, int) and width != 1):
@@ -39,7 +39,7 @@ def expand_mask(node: Node) -> None:
     node.set_input(MASK, node.build.Expand(node.input(MASK), [keys] if isinstance(keys, int) else keys))
 
 
-@says("nonpad_kv_seqlen did not exist, nor a mask shorter than the keys: one mask of full width says both.")
+@says("Wrote nonpad_kv_seqlen and a short mask as one mask of full width")
 def pad_mask(node: Node) -> None:
     _say_all_in_mask(node)
 
@@ -60,10 +60,7 @@ def _say_all_in_mask(node: Node) -> None:
     node.set_input(FILLED, "")
 
 
-@says(
-    "Inputs of rank 4 have an axis of heads; the numbers of heads that attributes told beside it go. "
-    "Of the caches both are yielded or none, and beside them the mask says what nonpad_kv_seqlen did."
-)
+@says("Dropped numbers of heads for inputs of rank 4, and wrote nonpad_kv_seqlen beside a cache as a mask")
 def heads_of_axes(node: Node) -> None:
     ranks = (node.scope.shape(node.input(index)) for index in (QUERY, KEY, VALUE))
     told = [node.attributes.get(name, 0) for name in HEADS]  # rank 3 needs all of them
@@ -78,7 +75,7 @@ def heads_of_axes(node: Node) -> None:
         _say_all_in_mask(node)
 
 
-@says("left_window_size and right_window_size did not exist: the mask says which keys lie in the window.")
+@says("Wrote left_window_size and right_window_size as a mask")
 def window_in_mask(node: Node) -> None:
     left, right = (node.attributes.pop(f"{side}_window_size", -1) for side in ("left", "right"))
     if left < 0 and right < 0:
@@ -92,11 +89,11 @@ def window_in_mask(node: Node) -> None:
     node.set_input(MASK, masks.masked(node, allowed))
 
 
-@says("The operator becomes Softmax(Q * K + mask) * V for each head, with Q and K scaled.")
+@says("Replaced Attention by Softmax(scale * Q * K + mask) * V")
 def products_and_softmax(node: Node) -> list[str]:
     mode = node.attributes.get("qk_matmul_output_mode", 0)
     if mode not in range(4):
-        raise CannotConvert(node, f"qk_matmul_output_mode={mode}; 0, 1, 2 and 3 could be expressed")
+        raise CannotConvert(node, f"qk_matmul_output_mode={mode}", supported="0, 1, 2 and 3")
     node.close("attention is computed from its definition")
     build, kind = node.build, node.elem_type(QUERY)
     turned = not node.input(PAST_KEY) and not node.is_used(1)  # nobody sees the key but the product
@@ -130,12 +127,14 @@ def _heads_apart(node: Node, index: int, order: list[int] | None = None) -> str:
     """(batch, heads, length, size), from (batch, length, heads * size) where the rank is 3; then in `order`."""
     rank, build, name = node.rank(QUERY), node.build, node.input(index)
     if rank not in (3, 4):
-        raise CannotConvert(node, f"inputs of rank {rank}; 3 and 4 could be expressed")
+        raise CannotConvert(node, f"inputs of rank {rank}", supported="rank 3 or 4")
     if rank == 4:
         return str(build.Transpose(name, perm=order)) if order else name
     heads = node.attributes.get(HEADS[index], 0)
     if not heads:
-        raise CannotConvert(node, f"inputs of rank 3 without {HEADS[index]}; with it could be expressed")
+        raise CannotConvert(
+            node, f"inputs of rank 3 without attribute {HEADS[index]}", supported="inputs of rank 4, or that attribute"
+        )
     size = share_along(node, name, 2, heads)
     if masks.dim_of(node, index, -2) == 1:
         return reshaped_behind(node, name, 1, [heads, size, 1] if order else [heads, 1, size])
@@ -191,7 +190,11 @@ def _groups(node: Node, query: str, key: str) -> tuple[Operand, Operand]:
         shared = build.Mul(build.Div(many, few), length)
         return build.Concat([0], few, shared, [0], axis=0), build.Concat([0], many, length, [0], axis=0)
     if not groups or heads % groups:
-        raise CannotConvert(node, f"{heads} heads cannot share {groups}; a divisor of them could be expressed")
+        raise CannotConvert(
+            node,
+            f"{heads} query heads and {groups} key heads",
+            supported="a number of key heads that divides that of query heads",
+        )
     if isinstance(rows, int):
         return [0, groups, rows * heads // groups, 0], [0, heads, rows, 0]
     shared = build.Mul(length, heads // groups)  # where it is 0, a 0 is copied from the same place
@@ -217,7 +220,7 @@ def _scales(node: Node, query: str, kind: int) -> tuple[str, str]:
         measured = build.Cast(build.Shape(query, start=3), to=kind)
         return str(build.Reciprocal(build.Sqrt(measured))), ""
     if scale < 0:
-        raise CannotConvert(node, f"scale={scale:g} has no square root; a positive one could be expressed")
+        raise CannotConvert(node, f"scale={scale:g} is negative", supported="a positive scale")
     if scale <= 1:
         return build.constant(scale, kind) if scale != 1 else "", ""
     root = build.constant(scale**0.5, kind)
@@ -235,7 +238,7 @@ def _capped(node: Node, scores: str, kind: int) -> str:
 def _softmax(node: Node, scores: str, kind: int) -> str:
     precision, build = node.attributes.get("softmax_precision", kind), node.build
     if precision not in FLOATS:
-        raise CannotConvert(node, f"softmax_precision={precision}; a floating-point type could be expressed")
+        raise CannotConvert(node, f"softmax_precision={precision}", supported="a floating-point type")
     if precision == kind:
         return str(build.Softmax(scores, axis=-1))
     return str(build.Cast(build.Softmax(build.Cast(scores, to=precision), axis=-1), to=kind))

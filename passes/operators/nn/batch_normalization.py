@@ -17,24 +17,27 @@ SHORT = (T.FLOAT16, T.BFLOAT16)
 FILLED_IN_PLACE = [0, 0, 0, 1, 1]  # consumed_inputs: the statistics are overwritten
 
 
-@says("consumed_inputs is required, and the data is an image of rank 4.")
+@says("Added consumed_inputs, and made the data an image of rank 4")
 def image_with_consumed_inputs(node: Node) -> Replacement:
     node.attributes["consumed_inputs"] = FILLED_IN_PLACE
     return as_image(node)
 
 
-@says("is_test chose inference and is gone: one output means inference, more mean training.")
+@says("Dropped is_test: the number of outputs tells inference from training")
 def drop_is_test(node: Node) -> None:
     testing = node.attributes.pop("is_test", 0)
     extra = [k for k in range(1, len(node.outputs)) if node.outputs[k]]
     if testing and any(map(node.is_used, extra)):
-        raise CannotConvert(node, "is_test=1 and running statistics are used; the first output could be expressed")
+        raise CannotConvert(
+            node, "is_test=1, but the outputs for running statistics are used", supported="only the first output"
+        )
     if testing and extra:
         node.outputs = node.outputs[:1]
     if not testing and not extra:
         raise CannotConvert(
             node,
-            "is_test=0 with one output is read as training and as inference; is_test=1 could be expressed",
+            "is_test=0 with one output: runtimes disagree whether that is training",
+            supported="is_test=1",
         )
     if not node.attributes.get("spatial", 1) and node.rank() != 2:
         node.rank(1)
@@ -48,22 +51,22 @@ def _check_features(node: Node, data: Sequence[Dim]) -> None:
         if dims is None:
             continue
         if len(dims) != len(data) - 1:
-            raise CannotConvert(
-                node, "spatial=0 with statistics per channel; statistics per feature could be expressed"
-            )
+            raise CannotConvert(node, "spatial=0 with statistics per channel", supported="statistics per feature")
         if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(dims, data[1:], strict=True)):
             shown = [", ".join(str(dim or "?") for dim in shape) for shape in (dims, data[1:])]
             found = f'"{node.input(index)}" of shape [{shown[0]}]'
-            raise CannotConvert(node, f"{found} for features of shape [{shown[1]}]; their own could be expressed")
+            raise CannotConvert(
+                node, f"{found} for features of shape [{shown[1]}]", supported="the shape of the features"
+            )
 
 
-@says("Inference becomes explicit: is_test=1 for one output, 0 for more.")
+@says("Added is_test: 1 for one output, 0 for more")
 def set_is_test(node: Node) -> Replacement:
     node.attributes["is_test"] = int(not any(node.outputs[1:]))
     return features_as_channels(node)
 
 
-@says("spatial is gone: where it was 0, data are flattened, so that every feature is a channel.")
+@says("Dropped spatial; for 0, flattened the data so that every feature is a channel")
 def features_as_channels(node: Node) -> Replacement:
     shape = node.scope.shape(node.input(0))
     if node.attributes.pop("spatial", 1) or (shape is not None and len(shape) == 2):
@@ -80,7 +83,7 @@ def features_as_channels(node: Node) -> Replacement:
     return list(results)
 
 
-@says("Data of rank 1, one channel, was not allowed and gets a channel axis.")
+@says("Added a channel axis to data of rank 1")
 def vector_as_matrix(node: Node) -> Replacement:
     shape = node.scope.shape(node.input(0))
     if shape is None or len(shape) != 1:
@@ -91,17 +94,17 @@ def vector_as_matrix(node: Node) -> Replacement:
     return [build.Squeeze(result, axes=[1]), *rest]
 
 
-@says("Several outputs meant training, which training_mode=1 now says; the saved statistics are gone.")
+@says("Set training_mode=1 if there are several outputs; dropped the saved statistics")
 def set_training_mode(node: Node) -> Replacement:
     for index in range(1, 5):
         rank = node.scope.rank(node.input(index))
         if rank is not None and rank != 1:
-            raise CannotConvert(node, f'"{node.input(index)}" of rank {rank}; vectors could be expressed')
+            raise CannotConvert(node, f'"{node.input(index)}" has rank {rank}', supported="vectors")
     if not any(node.outputs[1:]):
         node.outputs = node.outputs[:1]
         return None
     if node.is_used(4):
-        raise CannotConvert(node, "saved_var is used, which has no definition; the other outputs could be expressed")
+        raise CannotConvert(node, "output saved_var is used, which ONNX does not define", supported="the other outputs")
     build = node.build
     results = build.emit("BatchNormalization", node.inputs, {**node.attributes, "training_mode": 1}, outputs=3)
     if node.is_used(3):
@@ -111,7 +114,7 @@ def set_training_mode(node: Node) -> Replacement:
     return list(results[: len(node.outputs)])
 
 
-@says("training_mode=1 becomes its formula, and statistics of another type than the data were not allowed.")
+@says("Replaced training by its formula, and cast statistics to the type of the data")
 def drop_training_mode(node: Node) -> Replacement:
     if node.attributes.pop("training_mode", 0):
         return _trained(node)
@@ -119,7 +122,7 @@ def drop_training_mode(node: Node) -> Replacement:
     return _in_one_type(node, range(5), {node.elem_type(index) for index in range(5)})
 
 
-@says("scale and bias of another type than the data were not allowed: the wider of the two types is used.")
+@says("Cast data, scale and bias to the wider type")
 def scale_in_type_of_data(node: Node) -> Replacement:
     kinds = {node.elem_type(0), node.elem_type(1)}
     if node.attributes.get("training_mode", 0) and node.elem_type(0) in SHORT:

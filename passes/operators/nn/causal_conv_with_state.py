@@ -14,16 +14,16 @@ END = 2**63 - 1
 SHORT = (T.FLOAT16, T.BFLOAT16)
 
 
-@says("The state, or zeros, is joined in front of the data; Conv follows, and the end of it is the new state.")
+@says("Replaced by Concat of state and data, Conv, and a Slice for the new state")
 def convolution_after_state(node: Node) -> list[str]:
     build, kind = node.build, node.elem_type()
     activation = node.attributes.get("activation", "none")
     if activation not in ("none", "silu", "swish"):
-        raise CannotConvert(node, f"activation={activation!r}; none, silu and swish could be expressed")
+        raise CannotConvert(node, f"activation={activation!r}", supported="none, silu and swish")
     dims = node.scope.shape(node.input(1)) or [None, None, None]
     channels, taps = dims[0], dims[2]
     if not isinstance(channels, int) or not isinstance(taps, int):
-        raise CannotConvert(node, "the shape of weight is unknown; a known one could be expressed")
+        raise CannotConvert(node, "the shape of weight is unknown", supported="a static shape")
     if node.input(3):
         joined = build.Concat(node.input(3), node.input(0), axis=2)
     else:

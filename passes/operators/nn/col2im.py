@@ -48,11 +48,11 @@ class Axis:
     begin: int
 
 
-@says("Col2Im did not exist: every pixel gathers the elements that fall on it from a column and adds them up.")
+@says("Replaced Col2Im by Gather and ReduceSum: each pixel adds up its elements")
 def gathered_and_added(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     if kind not in SUMMED:
-        raise CannotConvert(node, "elements that cannot be added; numbers could be expressed")
+        raise CannotConvert(node, "elements of a type that cannot be added", supported="numbers")
     wide = WIDER.get(kind, kind)
     x = node.input(0) if wide == kind else build.Cast(node.input(0), to=wide)
     axes = _axes(node)
@@ -67,7 +67,7 @@ def gathered_and_added(node: Node) -> str:
         y = _layered(node, x, axes)
     else:
         if kind in FLOATS:
-            node.close("added in another order")
+            node.close("sums in another order")
         y = _summed(build, x, axes, columns)
     if kind in FLOATS:
         y = build.Add(y, build.constant(0, wide))  # runtimes begin at 0, which makes 0 of -0
@@ -115,9 +115,7 @@ def _spatial_rank(node: Node) -> int:
     for name, each in (("strides", 1), ("dilations", 1), ("pads", 2)):
         if node.attributes.get(name):
             return len(node.attributes[name]) // each
-    raise CannotConvert(
-        node, "how many axes the image has is unknown; an image_shape of known length could be expressed"
-    )
+    raise CannotConvert(node, "the number of image axes is unknown", supported="an image_shape of known length")
 
 
 def _summed(build: Builder, x: str, axes: list[Axis], columns: Size) -> str:

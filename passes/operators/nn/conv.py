@@ -23,13 +23,13 @@ EXACT = 2**24
 """Up to it, float32 holds every integer."""
 
 
-@says("The zero points are subtracted, and float convolutions are exact as long as no sum reaches 2**24.")
+@says("Replaced ConvInteger by subtracting zero points and Conv on floats, exact below 2**24")
 def convolution_of_integers(node: Node) -> str:
     _check_vectors(node, (2, 3))
     return _convolved(node, 0, 1, 2, 3)
 
 
-@says("The convolution of integers is exact, brought to the scale of y in float32, rounded, moved and cut off.")
+@says("Replaced QLinearConv by an integer convolution that is scaled, rounded and clipped")
 def convolution_of_quantized(node: Node) -> str:
     node.close("brought to the scale of y in float32")
     _check_vectors(node)
@@ -42,7 +42,7 @@ def convolution_of_quantized(node: Node) -> str:
     return saturated(build, ratio, build.Cast(node.input(7), to=T.FLOAT), node.elem_type(7))
 
 
-@says("DequantizeLinear, Conv and QuantizeLinear; a bias is in the scale of the products.")
+@says("Replaced QLinearConv by DequantizeLinear, Conv and QuantizeLinear")
 def convolution_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     _check_vectors(node)
@@ -53,7 +53,7 @@ def _check_vectors(node: Node, indices: Sequence[int] = (1, 2, 4, 5, 6, 7)) -> N
     """Refuse scales and zero points that are no vectors: nothing says which of their axes is that of the channels."""
     for index in indices:
         if (node.scope.rank(node.input(index)) or 0) > 1:
-            why = f'"{node.input(index)}" of rank {node.rank(index)}; a number or a vector could be expressed'
+            why = f'"{node.input(index)}" has rank {node.rank(index)}; supported: a scalar or a vector'
             raise CannotConvert(node, why)
 
 
@@ -64,7 +64,7 @@ def _convolved(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int)
     kernel = _floats(node, w, node.input(w_zero_point) and _channel_by_channel(node, w_zero_point, 0))
     shape = node.scope.shape(node.input(w))
     if shape is None or not all(isinstance(dim, int) for dim in shape[1:]):
-        raise CannotConvert(node, "the size of the kernel is unknown; a known one could be expressed")
+        raise CannotConvert(node, "the kernel size is unknown", supported="weights of a static shape, or kernel_shape")
     products = prod(dim for dim in shape[1:] if isinstance(dim, int))
     images, kernels = [(image, 1)], [(kernel, 1)]
     if products * WHOLE * WHOLE > EXACT:
@@ -72,7 +72,7 @@ def _convolved(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int)
     if products * WHOLE * NIBBLE > EXACT:
         images = _halves(node, image)
     if products * NIBBLE * NIBBLE > EXACT:
-        raise CannotConvert(node, f"sums of {products} products; {EXACT // NIBBLE**2} at most could be expressed")
+        raise CannotConvert(node, f"each sum has {products} products", supported=f"at most {EXACT // NIBBLE**2}")
     attributes = {name: node.attributes[name] for name in node.attributes}
     total = ""
     for part, x_worth in images:
@@ -104,20 +104,17 @@ def _channel_by_channel(node: Node, index: int, axis: int) -> str:
     return str(node.build.Unsqueeze(node.input(index), axes=[k for k in range(rank) if k != axis]))
 
 
-@says(
-    "As for Conv, and of auto_pad and pads one alone is taken. A printing error was corrected: SAME_UPPER pads the "
-    "end, as runtimes did at every version."
-)
+@says("Checked that auto_pad and pads are not both given")
 def one_way_to_pad(node: Node) -> None:
     auto, pads = node.attributes.get("auto_pad", "NOTSET"), node.attributes.get("pads")
     if auto == "NOTSET" or pads is None:
         return
     if auto != "VALID" or any(pads):
-        raise CannotConvert(node, f"pads beside auto_pad={auto!r}; either of them could be expressed")
+        raise CannotConvert(node, f"pads and auto_pad={auto!r} are both given", supported="one of them")
     del node.attributes["pads"]
 
 
-same("Conv", 11, "the defaults of strides and dilations, and what SAME pads to, were spelled out")
+same("Conv", 11, "only the text changed: it states defaults and SAME padding")
 changed("ConvTranspose", 11, Pair(up=one_way_to_pad))
 changed(["Conv", "ConvTranspose"], 22, Pair(down=bfloat16_in_float))
 changed("ConvInteger", 10, Pair(down=convolution_of_integers))

@@ -18,14 +18,18 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("DeformConv did not exist: each sample is interpolated between its neighbours, and the weights multiply all.")
+@says("Replaced DeformConv by interpolating gathered samples and MatMul")
 def sampled_and_multiplied(node: Node) -> str:
-    node.close("samples are interpolated and summed up in another order")
+    node.close("interpolates and sums in another order")
     build, kind, rank = node.build, node.elem_type(), node.rank() - 2
     wide = T.DOUBLE if kind == T.DOUBLE else T.FLOAT
     result, kernel = (flat_indices.sizes(node, node.input(k))[2:] for k in (2, 1))
     if {len(kernel), len(result)} != {rank}:
-        raise CannotConvert(node, f"{rank}, {len(kernel)} and {len(result)} spatial axes; as many could be expressed")
+        raise CannotConvert(
+            node,
+            f"data, kernel and result have {rank}, {len(kernel)} and {len(result)} spatial axes",
+            supported="equal numbers",
+        )
     x, weights, offset, bias, mask = (
         build.Cast(node.input(k), to=wide) if node.input(k) and kind != wide else node.input(k) for k in range(5)
     )

@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("is_test chose inference and is gone: what drops elements at random is drawn and scaled instead.")
+@says("Dropped is_test; replaced training by a random mask and a scale")
 def drop_is_test(node: Node) -> Replacement:
     testing, ratio = node.attributes.pop("is_test", 0), node.attributes.get("ratio", 0.5)
     if testing or not ratio:
@@ -21,19 +21,21 @@ def drop_is_test(node: Node) -> Replacement:
     return [result, node.build.Cast(mask, to=node.elem_type())][: len(node.outputs)]
 
 
-@says("Inference becomes explicit: is_test=1.")
+@says("Added is_test=1")
 def set_is_test(node: Node) -> None:
     if node.is_used(1):
-        raise CannotConvert(node, "the mask is used, and is not filled there; the first output could be expressed")
+        raise CannotConvert(
+            node, "the mask output is used, which the older operator does not fill", supported="only the first output"
+        )
     node.attributes["is_test"] = 1
 
 
-@says("The mask was of the type of the data and is bool; what read it gets it cast.")
+@says("Cast the mask from bool to the type of the data")
 def mask_from_bool(node: Node) -> Replacement:
     return _with_mask(node)
 
 
-@says("The mask was bool and is of the type of the data; what read it gets it cast.")
+@says("Cast the mask from the type of the data to bool")
 def mask_to_bool(node: Node) -> Replacement:
     return _with_mask(node, T.BOOL)
 
@@ -47,7 +49,7 @@ def _with_mask(node: Node, kind: int = 0) -> Replacement:
     return [result, node.build.Cast(mask, to=kind or node.elem_type())]
 
 
-@says("ratio was an attribute and becomes an input; without one that training could drop at, it goes.")
+@says("Moved ratio from attribute to input")
 def ratio_to_input(node: Node) -> None:
     held = node.attributes.find("ratio")
     if held is None:
@@ -59,7 +61,7 @@ def ratio_to_input(node: Node) -> None:
     del node.attributes["ratio"]
 
 
-@says("ratio becomes an attribute and training_mode is gone: where it may hold, what is dropped is drawn and scaled.")
+@says("Moved ratio from input to attribute; replaced training by a random mask and a scale")
 def ratio_to_attribute(node: Node) -> Replacement:
     ratio = node.scope.array(node.input(1)) if node.input(1) else None
     training = node.scope.array(node.input(2)) if node.input(2) else None
@@ -86,7 +88,7 @@ def _ratio(node: Node, *, always: bool) -> str:
 
 def dropped_at_random(node: Node, ratio: str) -> list[str]:
     """x / (1 - ratio) * mask, and the mask: where a number drawn from 0 to 1 is not below the ratio."""
-    node.close("other numbers are drawn, each element being dropped as often as before")
+    node.close("draws other random numbers from the same distribution")
     build, wide, kind, seed = node.build, _width(node), node.elem_type(), node.attributes.get("seed")
     drawn = build.RandomUniformLike(node.input(0), dtype=wide, seed=None if seed is None else float(seed))
     mask = build.Not(build.Less(drawn, ratio))
@@ -101,7 +103,7 @@ def _width(node: Node) -> int:
     return T.DOUBLE if node.elem_type() == T.DOUBLE else T.FLOAT
 
 
-@says("float8 data and ratios of float8 or bfloat16 were not allowed: cast, and the result cast back.")
+@says("Cast float8 and bfloat16 to an accepted type and back")
 def narrow_dropout(node: Node) -> Replacement:
     build, elem_type = node.build, node.elem_type()
     if node.input(1) and node.elem_type(1) in (T.BFLOAT16, *FLOAT8):

@@ -19,7 +19,7 @@ T = TensorProto
 INT64_MAX = 2**63 - 1
 
 
-@says("A negative axis was not allowed and is counted from the front.")
+@says("Replaced a negative axis by a positive one")
 def axis_from_front(node: Node) -> Replacement:
     axis = node.attributes.get("axis", 1)
     if axis >= 0:
@@ -28,17 +28,17 @@ def axis_from_front(node: Node) -> Replacement:
     if shape is None:
         return _reshaped(node)
     if axis < -len(shape):
-        raise CannotConvert(node, f"axis {axis} lies outside rank {len(shape)}")
+        raise CannotConvert(node, f"axis {axis} is out of range for rank {len(shape)}")
     node.attributes["axis"] = axis + len(shape)
     return None
 
 
-@says("float8 was not allowed, but Reshape takes it.")
+@says("Replaced Flatten of float8 by Reshape")
 def float8_flatten(node: Node) -> Replacement:
     return _reshaped(node) if node.elem_type() in FLOAT8 else None
 
 
-@says("Only floating-point types were allowed, but Reshape takes every type.")
+@says("Replaced Flatten of other types than floats by Reshape")
 def any_type_flatten(node: Node) -> Replacement:
     return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else _reshaped(node)
 

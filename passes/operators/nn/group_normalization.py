@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("The operator becomes (x - mean) / sqrt(variance + epsilon) * scale + bias, all of them for each group.")
+@says("Replaced GroupNormalization by (x - mean) / sqrt(variance + epsilon) * scale + bias")
 def groups_of_channels(node: Node) -> str:
     node.close("group statistics are computed from their definition")
     build, x, kind = node.build, node.input(0), node.elem_type()
@@ -30,7 +30,7 @@ def groups_of_channels(node: Node) -> str:
     return in_shape_of_data(node, recast(build, scaled, wide, kind))
 
 
-@says("scale and bias were given per group and are given per channel; statistics keep the type of the data.")
+@says("Repeated scale and bias of each group for its channels")
 def scale_per_channel(node: Node) -> None:
     check_positive(node, "num_groups")
     build, groups = node.build, node.attributes["num_groups"]
@@ -50,7 +50,7 @@ def scale_per_channel(node: Node) -> None:
         node.set_input(index, build.Reshape(column, [-1]))
 
 
-@says("scale and bias per channel did not exist: the operator becomes its definition.")
+@says("Replaced GroupNormalization by its definition, as older versions have scale and bias per group")
 def group_statistics(node: Node) -> str:
     node.close("group statistics are computed from their definition")
     build, x, elem_type = node.build, node.input(0), node.elem_type()

@@ -16,7 +16,7 @@ from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
 
 
-@says("(x - mean) / sqrt(variance + epsilon) * scale + B, with mean and variance of each channel of each instance")
+@says("Replaced InstanceNormalization by (x - mean) / sqrt(variance + epsilon) * scale + B")
 def statistics_of_instances(node: Node) -> str:
     node.close("the operator is computed from its definition")
     build, kind, axes = node.build, node.elem_type(), behind_channels(node)

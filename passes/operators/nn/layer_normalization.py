@@ -16,7 +16,7 @@ T = TensorProto
 SHORT = (T.FLOAT16, T.BFLOAT16)
 
 
-@says("The operator becomes (X - mean) / sqrt(variance + epsilon) * Scale + B over its last axes.")
+@says("Replaced LayerNormalization by (X - mean) / sqrt(variance + epsilon) * Scale + B")
 def layer_statistics(node: Node) -> list[str]:
     _check_ranks(node)
     node.close("the operator is computed from its definition")
@@ -38,7 +38,7 @@ def layer_statistics(node: Node) -> list[str]:
     return results[: len(node.outputs)]
 
 
-@says("The operator becomes X / sqrt(mean(X * X) + epsilon) * scale over its last axes, in the type of scale.")
+@says("Replaced RMSNormalization by X / sqrt(mean(X * X) + epsilon) * scale")
 def root_mean_square(node: Node) -> str:
     _check_ranks(node)
     node.close("the operator is computed from its definition")
@@ -57,7 +57,9 @@ def _check_ranks(node: Node) -> None:
         other = node.scope.shape(name)
         if other is not None and held is not None and len(other) > len(held):
             raise CannotConvert(
-                node, f'"{name}" of rank {len(other)} beside data of rank {len(held)}; no higher one could be expressed'
+                node,
+                f'"{name}" has rank {len(other)}, the data rank {len(held)}',
+                supported="at most the rank of the data",
             )
 
 
@@ -65,7 +67,7 @@ def _stash(node: Node) -> int:
     """The type to compute in; runtimes do not narrow a double to the default, which is float."""
     stash = node.attributes.get("stash_type", T.FLOAT)
     if stash not in (T.FLOAT, T.DOUBLE, *SHORT):
-        raise CannotConvert(node, f"stash_type={stash}; a floating-point type could be expressed")
+        raise CannotConvert(node, f"stash_type={stash}", supported="a floating-point type")
     return T.DOUBLE if node.elem_type() == T.DOUBLE and stash == T.FLOAT else int(stash)
 
 

@@ -20,12 +20,12 @@ T = TensorProto
 RULES = ("linear", "gated", "delta", "gated_delta")
 
 
-@says("The recurrence runs in a loop over the tokens, in float32.")
+@says("Replaced LinearAttention by a loop over the tokens in float32")
 def attention_token_by_token(node: Node) -> list[str]:
     node.close("the recurrence is computed token by token in float32")
     build, kind, rule = node.build, node.elem_type(), node.attributes.get("update_rule", "gated_delta")
     if rule not in RULES:
-        raise CannotConvert(node, f"update_rule={rule!r}; {', '.join(RULES)} could be expressed")
+        raise CannotConvert(node, f"update_rule={rule!r}", supported=f"{', '.join(RULES)}")
     heads, queries = node.attributes["kv_num_heads"], node.attributes["q_num_heads"]
     gated, corrected = rule in ("gated", "gated_delta"), rule in ("delta", "gated_delta")
     for index, needed in ((4, gated), (5, corrected)):

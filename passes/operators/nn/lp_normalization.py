@@ -10,11 +10,11 @@ from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
 
 
-@says("x / norm, and 0 where that is 0, with norm = sum(|x|) or sqrt(sum(x * x)) along axis")
+@says("Replaced LpNormalization by x / norm, and 0 where the norm is 0")
 def divided_by_norm(node: Node) -> str:
     power, build, kind = node.attributes.get("p", 2), node.build, node.elem_type()
     if power not in (1, 2):
-        raise CannotConvert(node, f"p={power}; 1 and 2 could be expressed")
+        raise CannotConvert(node, f"p={power}", supported="1 and 2")
     node.close("the operator is computed from its definition")
     x = recast(build, node.input(0), kind, wider(kind))
     norm = build.emit(f"ReduceL{power}", [x], {"axes": [node.attributes.get("axis", -1)]})

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from opshift.passes.rewrite.registry import same
 
-same("LRN", 13, "bfloat16 came; typesetting")
+same("LRN", 13, "only the text and bfloat16 changed")

@@ -14,12 +14,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("MaxUnpool did not exist: sorted together, each place of the result follows the last index that names it.")
+@says("Replaced MaxUnpool by sorting indices and Gather")
 def sorted_and_looked_up(node: Node) -> str:
     build, dims = node.build, node.scope.shape(node.input(0)) or [None]
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if len(sizes) < len(dims):
-        raise CannotConvert(node, "data of unknown size; a known size could be expressed")
+        raise CannotConvert(node, "the size of the data is unknown", fix="--fix-shape")
     shape = _unpooled(node, sizes)
     given, made = prod(sizes), prod(shape)
     if not made:  # no TopK takes none
@@ -51,12 +51,12 @@ def _unpooled(node: Node, sizes: list[int]) -> list[int]:
     if node.input(2) and node.scope.ints(node.input(2)) != shape:
         raise CannotConvert(
             node,
-            "where indices point with an output_shape of its own is read in two ways; "
-            f"{shape}, to which kernel and strides lead, could be expressed",
+            "output_shape is not the shape that kernel and strides give: runtimes disagree where indices point",
+            supported=f"output_shape={shape}",
         )
     return shape
 
 
 changed("MaxUnpool", 9, Pair(down=sorted_and_looked_up))
-same("MaxUnpool", 11, "the default of strides was spelled out")
+same("MaxUnpool", 11, "only the text changed: it states a default")
 changed("MaxUnpool", 22, Pair(down=carried(BFLOAT16, variable="T1")))

@@ -8,7 +8,7 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("The operator becomes (X - mean) / (sqrt(variance) + 1e-9) over its axes.")
+@says("Replaced MeanVarianceNormalization by (X - mean) / (sqrt(variance) + 1e-9)")
 def mean_and_variance(node: Node) -> str:
     node.close("the operator is computed from its definition")
     build, kind = node.build, node.elem_type()
@@ -22,7 +22,7 @@ def mean_and_variance(node: Node) -> str:
     return recast(build, build.Div(centered, deviation), wide, kind)
 
 
-@says("The operator got a definition that readers bind the default of axes to: it is written out.")
+@says("Wrote out the default of axes")
 def write_axes(node: Node) -> None:
     node.attributes.setdefault("axes", [0, 2, 3])
 

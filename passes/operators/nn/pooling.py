@@ -27,7 +27,7 @@ INT64_MAX = 2**63 - 1
 IN_FLOAT = dict.fromkeys(["AveragePool", "LpPool"], "bfloat16 is computed in float32")
 
 
-@says("ceil_mode did not exist: its size is reached with padding at the end, which never counts in an average.")
+@says("Replaced ceil_mode by padding at the end that does not count in the average")
 def rounded_down(node: Node) -> None:
     if not node.attributes.pop("ceil_mode", 0):
         return
@@ -40,7 +40,7 @@ def rounded_down(node: Node) -> None:
         return
     if node.attributes.get("auto_pad", "NOTSET") == "VALID":
         raise CannotConvert(
-            node, "auto_pad=VALID with ceil_mode=1 is read in two ways; explicit pads could be expressed"
+            node, "auto_pad=VALID with ceil_mode=1: runtimes disagree on the result", supported="explicit pads"
         )
     if node.attributes.pop("count_include_pad", 0):
         _pad_data(node, [replace(b, end=min(b.end, a.end)) for a, b in zip(after, before, strict=True)])
@@ -53,9 +53,7 @@ def _missing(node: Node, window: Window) -> int:
     stride, extent = window.stride, window.extent
     if window.size is None:
         if stride > 1 and window.end + stride - 1 >= extent:
-            raise CannotConvert(
-                node, f"ceil_mode=1 over axis {window.axis} of unknown size; a known one could be expressed"
-            )
+            raise CannotConvert(node, f"ceil_mode=1 along axis {window.axis}, whose size is unknown", fix="--fix-shape")
         return stride - 1  # ceil(a / stride) = floor((a + stride - 1) / stride)
     data = window.size + window.begin
     spare = data + window.end - extent
@@ -97,7 +95,7 @@ def _rounds_for_nothing(node: Node) -> bool:
     return not made and any(map(drops_a_window, every))
 
 
-@says("Beside auto_pad SAME, ceil_mode changes nothing; inference makes a window of no data by it from 22 on.")
+@says("Dropped ceil_mode beside auto_pad SAME, where it changes nothing")
 def no_windows_of_no_data(node: Node) -> None:
     dims = node.scope.shape(node.input(0)) or []
     if node.attributes.get("auto_pad", "").startswith("SAME") and 0 in dims[2:]:
@@ -110,7 +108,7 @@ def has_dilation(node: Node) -> bool:
     return any(dilation != 1 and kernel > 1 for kernel, dilation in pairs)
 
 
-@says("Windows that start in the padding at the end do not exist, which was not said; bfloat16 is cast.")
+@says("Kept windows out of the padding at the end; cast bfloat16 to float32 and back")
 def windows_on_data(node: Node) -> Replacement:
     if counts_padding_windows(node) and all(w.end + _missing(node, w) < w.kernel for w in windows(node)):
         rounded_down(node)
@@ -151,7 +149,7 @@ def _undilated(node: Node, reduce: Reduce, filling: float = 0.0) -> Replacement:
     dilated = [w for w in every if w.dilated]
     for w in dilated:
         if w.size is not None and w.size + w.begin + w.end < w.extent:
-            raise CannotConvert(node, f"the window is larger than axis {w.axis}; a smaller one could be expressed")
+            raise CannotConvert(node, f"the window is larger than axis {w.axis}", supported="a smaller window")
     _pad_data(node, [w if w.dilated else replace(w, begin=0, end=0) for w in every], filling)
     x = node.input(0)
     for w in dilated:
@@ -174,7 +172,7 @@ def _shifted(build: Builder, x: str, axis: int, window: Window) -> list[str]:
 # --- MaxPool --------------------------------------------------------------------------------------------
 
 
-@says("The indices of the maxima did not exist: the elements of each window are gathered and compared.")
+@says("Computed the indices of MaxPool by gathering and comparing each window")
 def drop_indices(node: Node) -> Replacement:
     if node.is_used(1):
         return maxima_and_places(node)
@@ -183,7 +181,7 @@ def drop_indices(node: Node) -> Replacement:
     return None
 
 
-@says("ceil_mode and dilations did not exist: more padding at the end, and the largest of shifted slices.")
+@says("Replaced ceil_mode by padding, and dilations by Max of shifted slices")
 def largest(node: Node) -> Replacement:
     rounded_down(node)
     if has_dilation(node):
@@ -200,7 +198,7 @@ def _largest(node: Node, slices: list[str], window: Window) -> str:
 # --- AveragePool ----------------------------------------------------------------------------------------
 
 
-@says("dilations did not exist: the average of shifted slices.")
+@says("Replaced dilations by the average of shifted slices")
 def average(node: Node) -> Replacement:
     if has_dilation(node):
         node.close("dilated averages are computed over slices")
@@ -239,7 +237,7 @@ def _counts(node: Node, window: Window) -> str:
     return str(build.Sum(*_shifted(build, build.Pad(ones, pads), 0, window)))
 
 
-@says("Padding that counts in an average was not allowed, and becomes part of the data.")
+@says("Padded the data itself, as count_include_pad did not exist")
 def count_padding_as_data(node: Node) -> None:
     if node.attributes.pop("count_include_pad", 0):
         every = windows(node)
@@ -251,7 +249,7 @@ def count_padding_as_data(node: Node) -> None:
 # --- LpPool ---------------------------------------------------------------------------------------------
 
 
-@says("ceil_mode and dilations did not exist: more padding at the end, and the norm of shifted slices.")
+@says("Replaced ceil_mode by padding, and dilations by the norm of shifted slices")
 def norm(node: Node) -> Replacement:
     rounded_down(node)
     if has_dilation(node):
@@ -276,15 +274,15 @@ def _power(node: Node, x: str, p: int) -> str:
     return x if p == 1 else str(build.Pow(x, build.constant(float(p), node.elem_type())))
 
 
-@says("p was a float and is an integer; a fractional one becomes the definition. Pads beside auto_pad go.")
+@says("Made p an integer; replaced a fractional p by the definition")
 def whole_p(node: Node) -> Replacement:
     if node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
         node.attributes.pop("pads", None)  # which runtimes do not read, but inference, which begins here
     if "kernel_shape" not in node.attributes and node.op_type == "LpPool":
-        raise CannotConvert(node, "kernel_shape is missing; a given one could be expressed")
+        raise CannotConvert(node, "attribute kernel_shape is missing")
     for name in ("kernel_shape", "strides"):
         if any(size < 1 for size in node.attributes.get(name, ())):
-            raise CannotConvert(node, f"{name}={list(node.attributes[name])}; sizes of 1 or more could be expressed")
+            raise CannotConvert(node, f"{name}={list(node.attributes[name])}", supported="sizes of 1 or more")
     if "p" not in node.attributes:
         return None
     p = node.attributes["p"]
@@ -310,7 +308,7 @@ def _fractional(node: Node, p: float) -> str:
     return str(build.Pow(total, build.constant(1 / p, elem_type), broadcast=1))
 
 
-@says("p was an integer and is a float.")
+@says("Made p a float")
 def p_as_float(node: Node) -> None:
     if "p" in node.attributes:
         node.attributes["p"] = float(node.attributes["p"])
@@ -319,25 +317,25 @@ def p_as_float(node: Node) -> None:
 # --- over everything behind the channels, which a reduction says as well -------------------------------------
 
 
-@says("mean(X) over all axes behind the channels")
+@says("Replaced GlobalAveragePool by ReduceMean over the axes behind the channels")
 def mean_of_each_channel(node: Node) -> str:
-    node.close("the mean is summed in another order")
+    node.close("sums in another order")
     build, kind = node.build, node.elem_type()
     x = recast(build, node.input(0), kind, wider(kind))
     return recast(build, build.ReduceMean(x, axes=behind_channels(node)), wider(kind), kind)
 
 
-@says("max(X) over all axes behind the channels")
+@says("Replaced GlobalMaxPool by ReduceMax over the axes behind the channels")
 def maximum_of_each_channel(node: Node) -> str:
     return str(node.build.ReduceMax(node.input(0), axes=behind_channels(node)))
 
 
-@says("sum(|X| ** p) ** (1 / p) over all axes behind the channels")
+@says("Replaced GlobalLpPool by sum(|X| ** p) ** (1 / p) over the axes behind the channels")
 def norm_of_each_channel(node: Node) -> str:
     build, kind, axes, p = node.build, node.elem_type(), behind_channels(node), node.attributes.get("p", 2)
     if not p:
-        raise CannotConvert(node, "p=0; other norms could be expressed")
-    node.close("the norm is summed in another order")
+        raise CannotConvert(node, "p=0", supported="p=1 or more")
+    node.close("sums in another order")
     x = recast(build, node.input(0), kind, wider(kind))
     if p in (1, 2):
         norm = build.emit(f"ReduceL{p}", [x], {"axes": axes})
@@ -349,15 +347,15 @@ def norm_of_each_channel(node: Node) -> str:
 
 changed("AveragePool", 7, Pair(down=count_padding_as_data))
 changed("AveragePool", 10, Pair(down=rounded_down))
-same("AveragePool", 11, "the text speaks of dilations, which came later, and SAME was spelled out")
+same("AveragePool", 11, "only the text changed")
 changed("AveragePool", 19, Pair(down=average))
 changed(["AveragePool", "LpPool", "MaxPool"], 22, Pair(up=no_windows_of_no_data, down=windows_on_data))
 changed("MaxPool", 8, Pair(down=drop_indices))
 changed("MaxPool", 10, Pair(down=largest))
-same("MaxPool", 11, "the defaults of strides and dilations were spelled out")
+same("MaxPool", 11, "only the text changed: it states defaults")
 changed("MaxPool", 12, Pair(down=carried({T.INT8: T.FLOAT, T.UINT8: T.FLOAT})))
 changed(["LpPool", "GlobalLpPool"], 2, Pair(up=whole_p, down=p_as_float))
-same("LpPool", 11, "the default of strides, and what SAME pads to, were spelled out")
+same("LpPool", 11, "only the text changed: it states defaults and SAME padding")
 changed("LpPool", 18, Pair(down=norm))
 
 changed(["GlobalAveragePool", "GlobalLpPool"], 22, Pair(down=bfloat16_in_float))

@@ -14,21 +14,21 @@ END = 2**63 - 1
 SHORT = (T.FLOAT16, T.BFLOAT16)
 
 
-@says("The operator becomes (x1 * cos - x2 * sin, x1 * sin + x2 * cos), x1 and x2 being halves or pairs.")
+@says("Replaced RotaryEmbedding by (x1 * cos - x2 * sin, x1 * sin + x2 * cos)")
 def rotated(node: Node) -> str:
-    node.close("products and sums round in their own order")
+    node.close("sums and rounds in another order")
     build, kind, rank = node.build, node.elem_type(), node.rank()
     if rank not in (3, 4):
-        raise CannotConvert(node, f"data of rank {rank}; 3 and 4 could be expressed")
+        raise CannotConvert(node, f"data of rank {rank}", supported="rank 3 or 4")
     if _turning(node, rank) % 2:
-        raise CannotConvert(node, "of a head an odd number of elements turns; pairs of them could be expressed")
+        raise CannotConvert(node, "an odd number of elements of a head is rotated", supported="an even number")
     x, cosine, sine = (build.Cast(name, to=T.FLOAT) if kind in SHORT else name for name in node.inputs[:3])
     if node.input(3):
         cosine, sine = (build.Gather(cache, node.input(3), axis=0) for cache in (cosine, sine))
     if rank == 3:
         heads = node.attributes.get("num_heads", 0)
         if not heads:
-            raise CannotConvert(node, "data of rank 3 without num_heads; with it could be expressed")
+            raise CannotConvert(node, "data of rank 3 without num_heads", supported="data of rank 4, or num_heads")
         x = reshaped_behind(node, x, 2, [heads, share_along(node, node.input(0), 2, heads)])
     heads_axis = 2 if rank == 3 else 1
     cosine, sine = (build.Unsqueeze(cache, [heads_axis]) for cache in (cosine, sine))

@@ -18,7 +18,7 @@ def _wide(kind: int) -> int:
     return T.FLOAT if kind in (T.FLOAT, *SHORT) else T.DOUBLE
 
 
-@says("Shrink becomes a choice among x + bias, x - bias and 0.")
+@says("Replaced Shrink by x + bias, x - bias or 0")
 def shrunk_by_comparisons(node: Node) -> str:
     """Anything to the power 0 is 1, NaN and infinities too: one mask at most is 1, so that the product of the powers
     is what it chooses, or 1, from which 1 is taken.
@@ -26,7 +26,11 @@ def shrunk_by_comparisons(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     wide = _wide(kind)
     if kind in (T.INT64, T.UINT64):
-        raise CannotConvert(node, "64-bit integers do not fit a double; smaller ones and floats could be expressed")
+        raise CannotConvert(
+            node,
+            "the input holds 64-bit integers, which double does not hold exactly",
+            supported="smaller integers, and floats",
+        )
     bias, limit = node.attributes.get("bias", 0.0), node.attributes.get("lambd", 0.5)
     x = node.input(0) if wide == kind else build.Cast(node.input(0), to=wide)
     low = build.Less(x, build.constant(-limit, wide))
@@ -41,12 +45,16 @@ def shrunk_by_comparisons(node: Node) -> str:
     return y if wide == kind else str(build.Cast(y, to=kind))
 
 
-@says("x + bias where x < -lambd, x - bias where x > lambd, else 0")
+@says("Replaced Shrink by x + bias where x < -lambd, x - bias where x > lambd, else 0")
 def shifted_towards_zero(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     bias, limit = node.attributes.get("bias", 0.0), node.attributes.get("lambd", 0.5)
     if kind in (T.INT64, T.UINT64):
-        raise CannotConvert(node, "64-bit integers do not fit a double; smaller ones and floats could be expressed")
+        raise CannotConvert(
+            node,
+            "the input holds 64-bit integers, which double does not hold exactly",
+            supported="smaller integers, and floats",
+        )
     wide = _wide(kind)
     x = recast(build, node.input(0), kind, wide)
     shift = build.constant(bias, wide)

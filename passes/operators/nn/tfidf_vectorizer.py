@@ -18,17 +18,19 @@ END = 2**31 - 1
 MODES = ("TF", "IDF", "TFIDF")
 
 
-@says("TfIdfVectorizer did not exist: the windows of tokens that equal an n-gram of the pool are counted.")
+@says("Replaced TfIdfVectorizer by counting the windows of tokens that equal an n-gram")
 def counted_by_comparison(node: Node) -> str:
     build, rank, mode = node.build, node.rank(), node.attributes["mode"]
     if mode not in MODES:
-        raise CannotConvert(node, f"mode={mode}; {', '.join(MODES)} could be expressed")
+        raise CannotConvert(node, f"mode={mode}", supported=f"{', '.join(MODES)}")
     if rank not in (1, 2):
-        raise CannotConvert(node, f"the tokens have rank {rank}; 1 or 2 could be expressed")
+        raise CannotConvert(node, f"the tokens have rank {rank}", supported="rank 1 or 2")
     tokens, pool = _numbered(node)
     coordinates = np.array(node.attributes["ngram_indexes"])
     if len(set(coordinates)) < len(coordinates):
-        raise CannotConvert(node, "two n-grams have the same coordinate in ngram_indexes; one each could be expressed")
+        raise CannotConvert(
+            node, "two n-grams share a coordinate in ngram_indexes", supported="one coordinate an n-gram"
+        )
     counts, chosen, number = list[str](), list[int](), 0
     starts = [*node.attributes["ngram_counts"], len(pool)]
     _check_tables(node, starts)
@@ -44,7 +46,7 @@ def counted_by_comparison(node: Node) -> str:
     if len(chosen) < len(places):  # coordinates for which nothing is counted
         counts, weights = [*counts, _counts(node, tokens, np.zeros([1, 1], np.int64))], np.append(weights, 0)
     if not np.isfinite(weights).all():
-        raise CannotConvert(node, "weights that are not finite do not leave the counts of 0 as they are")
+        raise CannotConvert(node, "a weight is infinite or NaN", supported="finite weights")
     result = build.Concat(*counts, axis=rank - 1) if len(counts) > 1 else counts[0]
     if mode == "IDF":
         result = build.Cast(build.Cast(result, to=T.BOOL), to=T.FLOAT)
@@ -58,18 +60,20 @@ def _check_tables(node: Node, starts: list[int]) -> None:
     spans = list(pairwise(starts))
     if starts[0] < 0 or any(end < start or (end - start) % length for length, (start, end) in enumerate(spans, 1)):
         raise CannotConvert(
-            node, f"ngram_counts={starts[:-1]} of a pool of {starts[-1]}; whole n-grams could be expressed"
+            node,
+            f"ngram_counts={starts[:-1]} cuts an n-gram of the pool of {starts[-1]}",
+            supported="counts of whole n-grams",
         )
     number = sum((end - start) // length for length, (start, end) in enumerate(spans, 1))
     for name in ("ngram_indexes", "weights")[: 1 if node.attributes["mode"] == "TF" else 2]:
         if not number or len(node.attributes.get(name, range(number))) != number:
             raise CannotConvert(
-                node, f"{number} n-grams, and another number of {name}; one for each could be expressed"
+                node, f"{number} n-grams, but another number of {name}", supported="one for each n-gram"
             )
     if (skipped := node.attributes["max_skip_count"]) < 0:
-        raise CannotConvert(node, f"max_skip_count={skipped}; 0 or more could be expressed")
+        raise CannotConvert(node, f"max_skip_count={skipped}", supported="0 or more")
     if min(node.attributes["ngram_indexes"]) < 0:
-        raise CannotConvert(node, "a coordinate in ngram_indexes is negative; 0 or more could be expressed")
+        raise CannotConvert(node, "a coordinate in ngram_indexes is negative", supported="0 or more")
 
 
 def _numbered(node: Node) -> tuple[str, list[int]]:

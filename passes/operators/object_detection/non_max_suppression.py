@@ -16,7 +16,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("NonMaxSuppression did not exist: in each round of a loop a class picks its best box and drops what overlaps it.")
+@says("Replaced NonMaxSuppression by a Loop that picks the best box and drops those that overlap it")
 def picked_in_rounds(node: Node) -> str:
     """Boxes are told by how many there are from each one on, so that the first of equals has the greatest number, and 0
     is a box behind the last one, which overlaps none and is picked by classes that have no other left.
@@ -24,8 +24,8 @@ def picked_in_rounds(node: Node) -> str:
     for index, name in enumerate(("boxes", "scores")):
         dims = node.scope.shape(node.input(index))
         if dims is not None and len(dims) != 3:
-            raise CannotConvert(node, f"{name} of rank {len(dims)}; 3 could be expressed")
-    node.close("the overlap of two boxes is rounded, which counts where it meets the threshold")
+            raise CannotConvert(node, f"{name} has rank {len(dims)}", supported="rank 3")
+    node.close("rounds the overlap of boxes, which matters close to the threshold")
     build, most = node.build, _most(node)
     batches, classes, count = flat_indices.sizes(node, node.input(1)) if most else (0, 0, 0)
     if 0 in (batches, classes, count):
@@ -112,5 +112,5 @@ def _ends_of_centered(build: Builder, center: str, side: str) -> tuple[str, str]
     return build.Sub(center, half), build.Add(center, half)
 
 
-same("NonMaxSuppression", 11, "the text now says which boxes are suppressed and what omitted inputs mean")
+same("NonMaxSuppression", 11, "only the text changed")
 changed("NonMaxSuppression", 10, Pair(down=picked_in_rounds))

@@ -15,16 +15,16 @@ T = TensorProto
 MODE = "coordinate_transformation_mode"
 
 
-@says("Regions were not shifted by half a pixel, which has become the default.")
+@says("Set coordinate_transformation_mode to the old default, output_half_pixel")
 def no_pixel_shift(node: Node) -> None:
     node.attributes[MODE] = "output_half_pixel"
 
 
-@says("Regions were not shifted by half a pixel: large constant ones are shifted beforehand, others gathered from.")
+@says("Shifted constant regions by half a pixel; replaced RoiAlign by Gather for others")
 def shifted_regions(node: Node) -> Replacement:
     mode = node.attributes.pop(MODE, "half_pixel")
     if mode not in ("half_pixel", "output_half_pixel"):
-        raise CannotConvert(node, f"{MODE}={mode}; half_pixel, output_half_pixel could be expressed")
+        raise CannotConvert(node, f"{MODE}={mode}", supported="half_pixel, output_half_pixel")
     if mode == "output_half_pixel":
         return None
     rois, scale = node.scope.array(node.input(1)), node.attributes.get("spatial_scale", 1.0)
@@ -35,7 +35,7 @@ def shifted_regions(node: Node) -> Replacement:
     return None
 
 
-@says("RoiAlign did not exist: the neighbours of each sample are gathered, weighted and pooled.")
+@says("Replaced RoiAlign by gathering, weighting and pooling samples")
 def gathered_samples(node: Node) -> str:
     return pooled_samples(node)
 

@@ -12,12 +12,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Only an optional could be asked for its element: anything else is its own.")
+@says("Removed OptionalGetElement of a value that is not an optional")
 def element_of_itself(node: Node) -> Replacement:
     return None if _is_optional(node) else str(node.build.Identity(node.input(0)))
 
 
-@says("Only an optional could be asked whether it holds an element: nothing does not, anything else does.")
+@says("Replaced OptionalHasElement of a value that is not an optional by a constant")
 def present_or_not(node: Node) -> Replacement:
     if node.input(0) and _is_optional(node):
         return None
@@ -28,28 +28,28 @@ def _is_optional(node: Node) -> bool:
     kind = node.scope.type(node.input(0))
     text = kind and type_text(kind)
     if not text:
-        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown; a typed value_info helps')
+        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown', fix="a value_info that declares it")
     return text.startswith("optional")
 
 
 # --- 15: before optionals existed ---------------------------------------------------------------------------
 
 
-@says("Optionals did not exist: this one holds the input, or nothing.")
+@says("Removed Optional; its input is used directly")
 def input_held(node: Node) -> str:
     node.scope.dissolve(node.outputs[0], node.inputs)
     return ""
 
 
-@says("Optionals did not exist: the element is taken where it was put in.")
+@says("Removed OptionalGetElement; the element is used directly")
 def element_held(node: Node) -> str:
     held = _held(node)
     if not held:
-        raise CannotConvert(node, "the optional is empty; one with an element could be expressed")
+        raise CannotConvert(node, "the optional is empty", supported="an optional that holds an element")
     return held[0]
 
 
-@says("Optionals did not exist: whether an element was put in is known.")
+@says("Replaced OptionalHasElement by a constant")
 def whether_one_is_held(node: Node) -> str:
     return node.build.constant(bool(_held(node)), T.BOOL)
 
@@ -58,7 +58,7 @@ def _held(node: Node) -> list[str]:
     found = node.scope.elements(node.input(0))
     if found is None:
         raise CannotConvert(
-            node, f'what "{node.input(0)}" holds is known only at run time; an optional made here could be expressed'
+            node, f'the optional "{node.input(0)}" is dynamic', supported="an optional that the same graph builds"
         )
     return found
 

@@ -45,7 +45,7 @@ def _dequantize(node: Node) -> str:
     return widened(node, build.Mul(widened(node, x, kind, T.FLOAT), scale), T.FLOAT, out)
 
 
-@says("output_dtype did not exist: the scale is cast to a wider type, or the result to a narrower one.")
+@says("Replaced output_dtype by a Cast of the scale or of the result")
 def output_type_of_the_scale(node: Node) -> Replacement:
     all_constants_in_carrier_types(node)
     wanted = node.attributes.pop("output_dtype", 0)
@@ -59,14 +59,18 @@ def output_type_of_the_scale(node: Node) -> Replacement:
     return str(node.build.Cast(node.build.again(node.proto, node.inputs), to=wanted))
 
 
-@says("Scales of float8e8m0 did not exist; constant ones are written in float32.")
+@says("Wrote constant float8e8m0 scales in float32")
 def scale_of_powers_of_two(node: Node) -> None:
     if node.elem_type(SCALE) not in (T.FLOAT, *HALVES) and not node.attributes.get("output_dtype", 0):
-        raise CannotConvert(node, "a scale that is no type of output, without output_dtype; one could be expressed")
+        raise CannotConvert(
+            node,
+            "the scale has a type that the output cannot have, and output_dtype is missing",
+            supported="output_dtype",
+        )
     all_constants_in_carrier_types(node)
 
 
-@says("Scales per block and 16-bit integers did not exist: the formula is written out for them.")
+@says("Replaced DequantizeLinear by its formula for scales per block and for 16-bit integers")
 def blocks_dequantized(node: Node) -> Replacement:
     all_constants_in_carrier_types(node)
     if in_blocks(node) or node.elem_type(X) in (T.INT16, T.UINT16):
@@ -75,7 +79,7 @@ def blocks_dequantized(node: Node) -> Replacement:
     return None
 
 
-@says("Scales were float32 and float8 did not exist: computed in float32 and cast to the type of the scale.")
+@says("Dequantized in float32, and cast to the type of the scale")
 def dequantized_in_float(node: Node) -> Replacement:
     if node.elem_type(X) in FLOAT8:
         all_constants_in_carrier_types(node)
@@ -90,12 +94,12 @@ def dequantized_in_float(node: Node) -> Replacement:
     return str(node.build.Cast(node.build.again(node.proto, inputs), to=kind))
 
 
-@says("Scales per axis did not exist: the formula is written out for them, and axis goes.")
+@says("Replaced the operator by its formula for scales per axis")
 def dequantized_per_axis(node: Node) -> Replacement:
     return None if drop_axis_of_one_scale(node) else _dequantize(node)
 
 
-@says("(x - zero_point) * scale in other operators; the difference in int32, where it cannot wrap.")
+@says("Replaced DequantizeLinear by (x - zero_point) * scale, with the difference in int32")
 def dequantized_by_arithmetic(node: Node) -> str:
     scale_of_one_element(node)
     build, x, zero = node.build, node.input(X), node.input(ZERO)
@@ -104,7 +108,7 @@ def dequantized_by_arithmetic(node: Node) -> str:
     return str(build.Mul(build.Cast(x, to=T.FLOAT), node.input(SCALE)))
 
 
-@says("(x - zero_point) * scale in float32; the difference of int32 in its own type")
+@says("Replaced DequantizeLinear by (x - zero_point) * scale in float32")
 def scaled_difference(node: Node) -> str:
     """As `_dequantize`, of the newest version: Cast takes every type, and constants are written as they are used."""
     build, kind, of_scale = node.build, node.elem_type(X), node.elem_type(SCALE)

@@ -11,7 +11,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("The range of x with 0 gives the scale and the zero point that QuantizeLinear takes.")
+@says("Replaced DynamicQuantizeLinear by ReduceMin, ReduceMax, arithmetic and QuantizeLinear")
 def quantized_in_steps(node: Node) -> list[str]:
     build, x = node.build, node.input(X)
     nought = build.constant(0.0, T.FLOAT)

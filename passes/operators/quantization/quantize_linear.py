@@ -12,7 +12,7 @@ from math import prod
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.types import ELEMENT_TYPES
+from opshift.passes.model.types import ELEMENT_TYPES, element_name, plain_type
 from opshift.passes.operators.shared.quantization import (
     HALVES,
     RANGES,
@@ -65,31 +65,29 @@ def _output_type(node: Node) -> int:
     formal = older and older.output(0)
     if kind and formal and spelled(kind) not in formal.types:
         raise CannotConvert(
-            node, f"the output is {spelled(kind)}; {', '.join(sorted(formal.types))} could be expressed"
+            node, f"the output is {element_name(kind)}", supported=", ".join(sorted(map(plain_type, formal.types)))
         )
     return int(kind or T.UINT8)
 
 
-@says("Output types came, named by output_dtype or the zero point; one that is missing there is refused.")
+@says("Checked that the output type exists")
 def older_output_type(node: Node) -> None:
     _output_type(node)
 
 
-@says("x and scale had one type, that of the division: both are cast to `precision` or the scale's type.")
+@says("Cast x and scale to precision, or to the type of the scale")
 def divided_in_one_type(node: Node) -> None:
     _output_type(node)
     precision = node.attributes.pop("precision", 0) or node.elem_type(SCALE)
     if precision not in (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT32):
-        raise CannotConvert(
-            node, f"precision is {spelled(precision)}; float32, float16 and bfloat16 could be expressed"
-        )
+        raise CannotConvert(node, f"precision is {element_name(precision)}", supported="float32, float16 and bfloat16")
     for index in (X, SCALE):
         kind = node.elem_type(index)
         if kind != precision:
             node.set_input(index, widened(node, node.input(index), kind, precision))
 
 
-@says("Scales per block and 16-bit integers become a formula, output_dtype the type of a zero point.")
+@says("Replaced QuantizeLinear by its formula for blocks and 16-bit integers; moved output_dtype to the zero point")
 def blocks_quantized(node: Node) -> Replacement:
     kind, blocked = _type_or_wider(node), in_blocks(node)
     if kind in (T.INT16, T.UINT16) or (blocked and kind in RANGES):
@@ -113,7 +111,7 @@ def _float8_blocks(node: Node, kind: int) -> str:
     """Divided by the repeated scales first, then quantized with the scale 1, which saturates as before."""
     zero = node.scope.array(node.input(ZERO)) if node.input(ZERO) else None
     if node.input(ZERO) and (zero is None or zero.astype("float32").any()):
-        raise CannotConvert(node, "blocks of float8 with zero points; a constant 0 could be expressed")
+        raise CannotConvert(node, "float8 in blocks with a zero point", supported="a zero point that is constant 0")
     scalars = [node.build.constant(1.0, T.FLOAT), node.build.constant(0.0, kind)]
     inputs = [_ratio(node), *scalars]
     return str(node.build.again(node.proto, inputs, axis=None, block_size=None, output_dtype=None))
@@ -128,7 +126,7 @@ def _zeros(node: Node, kind: int) -> str:
     return str(build.constant(T(data_type=kind, dims=sizes, raw_data=bytes(prod(sizes)))))
 
 
-@says("Scales were float32 and float8 did not exist: x and scale are cast to float32, saturate goes.")
+@says("Cast x and scale to float32, and dropped saturate")
 def quantized_from_float(node: Node) -> None:
     _output_type(node)
     kind = node.elem_type(SCALE)
@@ -140,7 +138,7 @@ def quantized_from_float(node: Node) -> None:
     node.attributes.pop("saturate", 1)
 
 
-@says("x could be int32 beside a float32 scale; both have one type now, so x is cast to float32.")
+@says("Cast int32 x to float32, the type of the scale")
 def integers_as_float(node: Node) -> None:
     kind = node.scope.elem_type(node.input(X))
     if kind != T.FLOAT:  # what is unknown may be float32, which the cast leaves as it is
@@ -148,12 +146,12 @@ def integers_as_float(node: Node) -> None:
         node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
 
 
-@says("Scales per axis did not exist: the formula is written out for them, and axis goes.")
+@says("Replaced the operator by its formula for scales per axis")
 def quantized_per_axis(node: Node) -> Replacement:
     return None if drop_axis_of_one_scale(node) else _quantize(node, _output_type(node))
 
 
-@says("cast(clip(round(x / scale) + zero_point, lowest, highest)) in other operators.")
+@says("Replaced QuantizeLinear by Cast(Clip(Round(x / scale) + zero_point))")
 def quantized_by_arithmetic(node: Node) -> str:
     scale_of_one_element(node)
     build, x, zero = node.build, node.input(X), node.input(ZERO)
@@ -168,15 +166,13 @@ def quantized_by_arithmetic(node: Node) -> str:
     return str(build.Cast(clipped(build, value, lowest, highest, T.FLOAT), to=kind))
 
 
-@says("saturate(round(x / scale) + zero_point), where floats are not rounded before they are cast")
+@says("Replaced QuantizeLinear by saturate(round(x / scale) + zero_point)")
 def rounded_quotient(node: Node) -> str:
     build, of_scale = node.build, node.elem_type(SCALE)
     kind = node.elem_type(ZERO) if node.input(ZERO) else node.attributes.get("output_dtype", 0) or T.UINT8
     precision = node.attributes.get("precision", 0) or (of_scale if of_scale in HALVES else T.FLOAT)
     if precision not in (T.FLOAT, *HALVES):
-        raise CannotConvert(
-            node, f"precision is {spelled(precision)}; float32, float16 and bfloat16 could be expressed"
-        )
+        raise CannotConvert(node, f"precision is {element_name(precision)}", supported="float32, float16 and bfloat16")
     x = recast(build, node.input(X), node.elem_type(X), precision)
     value = recast(build, build.Div(x, held_as(node, SCALE, precision)), precision, T.FLOAT)
     if kind not in LIMITS:

@@ -12,7 +12,7 @@ T = TensorProto
 INT64_MIN = -(2**63)
 
 
-@says("select_last_index did not exist: the last of equal elements is the first of the reversed axis.")
+@says("Replaced select_last_index by reversing the axis")
 def last_of_equals(node: Node) -> Replacement:
     if not node.attributes.pop("select_last_index", 0):
         return None
@@ -31,7 +31,7 @@ def last_of_equals(node: Node) -> Replacement:
 _DEFAULTS = {"axis": 0, "keepdims": 1, "select_last_index": 0}
 
 
-@says("ArgMin becomes the place of the maximum of -x; of integers, which may have no negative, of -1 - x.")
+@says("Replaced ArgMin by ArgMax of -x, for integers of -1 - x")
 def place_of_mirrored_maximum(node: Node) -> str:
     build, given = node.build, node.attributes
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}

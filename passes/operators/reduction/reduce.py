@@ -41,7 +41,7 @@ WITH_INTEGERS: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UIN
 WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT, **WITH_INTEGERS}
 
 
-@says("axes becomes an attribute; axes known only at run time become conditions or an input of ReduceSum.")
+@says("Moved axes from input to attribute")
 def axes_to_attribute(node: Node) -> Replacement:
     axes = constant_axes(node)
     if axes is None:
@@ -67,7 +67,7 @@ def _single(node: Node) -> str:
     if kind == "Abs" and node.elem_type() in (T.UINT32, T.UINT64):
         kind = "Identity"
     if node.op_type == "ReduceL2":
-        node.close("|x| has no square that may be infinite or 0")
+        node.close("does not overflow or underflow as squares do")
     return str(node.build.emit(kind, [x]))
 
 
@@ -82,7 +82,7 @@ def _axis_by_axis(node: Node) -> str:
     rank, elem_type, keepdims = node.rank(), node.elem_type(), node.attributes.get("keepdims", 1)
     build, value, kind = node.build, node.input(0), elem_type
     if node.op_type not in ("ReduceMax", "ReduceMin"):
-        node.close("run-time axes are reduced one after another")
+        node.close("reduces dynamic axes one after another")
     if node.op_type == "ReduceLogSumExp" and kind in WITH_INTEGERS:  # cut to an integer once, not at each axis
         elem_type = T.DOUBLE
         value = build.Cast(value, to=elem_type)
@@ -114,7 +114,7 @@ def _reduced_if(build: Builder, chosen: str, op: str, value: str, axis: int, kee
 
 def _mean(node: Node) -> str:
     """sum / count, where count is the number of elements that went into each sum."""
-    node.close("run-time axes: the mean is a sum divided by a count")
+    node.close("dynamic axes: the mean is a sum divided by a count")
     build, elem_type = node.build, node.elem_type()
     wide = WIDE.get(elem_type, elem_type)
     data = node.input(0) if wide == elem_type else build.Cast(node.input(0), to=wide)
@@ -129,13 +129,13 @@ def _as_sum(node: Node) -> Replacement:
     """The definition of the operator over ReduceSum, which takes its axes as an input from opset 13 on."""
     form = functions.find("", node.op_type, node.elem_type())
     if form is None:
-        raise CannotConvert(node, "axes are known only at run time; constant axes could be expressed")
+        raise CannotConvert(node, "axes is an attribute there, but dynamic here", supported="constant axes")
     node.grade = form.grade
     node.build.nodes += instantiate(node, form)
     return node.outputs
 
 
-@says("int8 and uint8 were not allowed: computed in int32, or in float32 where a reduction may be empty.")
+@says("Reduced int8 and uint8 in int32, or in float32 if the reduction may be empty")
 def small_integers(node: Node) -> Replacement:
     if node.elem_type() != T.INT8:
         return carried({T.UINT8: T.INT32})(node)
@@ -148,7 +148,7 @@ def small_integers(node: Node) -> Replacement:
     return str(build.Cast(build.Clip(wide, *limits), to=T.INT8))
 
 
-@says("The logarithm of integers is that of doubles; a sum of exponentials is written out: what it leaves is cut off.")
+@says("Reduced integers in double")
 def logarithm_in_double(node: Node) -> Replacement:
     if node.op_type == "ReduceLogSum" or node.elem_type() not in WITH_INTEGERS:
         return carried(WITH_INTEGERS, why=IN_DOUBLE)(node)
@@ -162,7 +162,7 @@ def logarithm_in_double(node: Node) -> Replacement:
 _DEFAULTS = {"keepdims": 1, "noop_with_empty_axes": 0}
 
 
-@says("ReduceMin becomes a maximum of what is negated, negated; of integers, which may have no negative, of -1 - x.")
+@says("Replaced ReduceMin by -ReduceMax(-x), for integers by -1 - ReduceMax(-1 - x)")
 def mirrored_maximum_along_axes(node: Node) -> str:
     build, given, kind = node.build, node.attributes, node.elem_type()
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
@@ -177,7 +177,7 @@ OTHERS = [op for op in SINGLE if op != "ReduceSum"]
 changed(SINGLE, 11, Pair(up=axes_inside(), down=nonnegative_axes))
 changed(EXTREMA, 12, Pair(up=axes_inside(), down=small_integers))
 changed("ReduceSum", 13, AXES_INPUT)
-same(OTHERS, 13, "bfloat16 came; the text now says what an empty reduction yields, which runtimes did before")
+same(OTHERS, 13, "bfloat16 added; the text states what an empty reduction yields, as runtimes did before")
 changed(OTHERS, 18, AXES_INPUT)
 changed(EXTREMA, 20, Pair(down=carried({T.BOOL: T.UINT8})))
 changed(["ReduceLogSum", "ReduceLogSumExp"], 28, Pair(up=logarithm_in_double))

@@ -20,7 +20,7 @@ INPUTS = {0: SWAPPED, 5: SWAPPED, 6: SWAPPED}
 OUTPUTS = [[2, 0, 1, 3], SWAPPED, SWAPPED]
 
 
-@says("layout did not exist: for layout 1 the batch axis is transposed away before and back after.")
+@says("Replaced layout=1 by Transposes before and after")
 def sequence_first(node: Node) -> Replacement:
     if not node.attributes.pop("layout", 0):
         return None
@@ -34,27 +34,27 @@ def sequence_first(node: Node) -> Replacement:
     return [build.Transpose(value, perm=order) if name else value for name, value, order in wanted]
 
 
-@says("output_sequence went: Y is computed where it is an output.")
+@says("Dropped output_sequence")
 def without_output_sequence(node: Node) -> None:
     node.attributes.pop("output_sequence", 0)
 
 
-@says("Y, where it is an output, is asked for with output_sequence.")
+@says("Set output_sequence=1 if Y is an output")
 def with_output_sequence(node: Node) -> None:
     if node.outputs and node.outputs[0]:
         node.attributes["output_sequence"] = 1
 
 
-@says("The default direction was misspelt, and a node that wrote it out gets the word that was meant.")
+@says("Corrected the spelling of direction")
 def spell_forward(node: Node) -> None:
     if node.attributes.get("direction", "forward") == "foward":
         node.attributes["direction"] = "forward"
 
 
-@says("linear_before_reset did not exist, Y_h was required, and the default direction was misspelt.")
+@says("Dropped linear_before_reset, and made Y_h an output")
 def reset_before_linear(node: Node) -> None:
     if node.attributes.pop("linear_before_reset", 0):
-        raise CannotConvert(node, "linear_before_reset is set; only 0 could be expressed")
+        raise CannotConvert(node, "linear_before_reset is set", supported="0")
     node.attributes.setdefault("direction", "forward")
     first, last = [*node.outputs, "", ""][:2]
     if not last:
@@ -65,5 +65,5 @@ def reset_before_linear(node: Node) -> None:
 changed("GRU", 3, Pair(up=spell_forward, down=reset_before_linear))
 changed(RECURRENT, 7, Pair(up=without_output_sequence, down=with_output_sequence))
 changed(RECURRENT, 14, Pair(down=sequence_first))
-changed(RECURRENT, 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="the state is carried in float32")))
+changed(RECURRENT, 22, Pair(down=carried({T.BFLOAT16: T.FLOAT}, why="carries the state in float32")))
 defined(RECURRENT, scanned_over_time, opset=13)

@@ -28,7 +28,7 @@ def _held(node: Node) -> list[str]:
         found = constructed(node.scope, name)
     if found is None:
         raise CannotConvert(
-            node, f'what "{name}" holds is known only at run time; a sequence built here could be expressed'
+            node, f'the contents of sequence "{name}" are dynamic', supported="a sequence that the same graph builds"
         )
     return found
 
@@ -42,10 +42,10 @@ def _place(node: Node, index: int, length: int, last: int) -> int | str:
     if found is not None:
         position = found[0] + length if found[0] < 0 else found[0]
         if not 0 <= position <= last:
-            raise CannotConvert(node, f"position {found[0]} lies outside a sequence of {length}")
+            raise CannotConvert(node, f"position {found[0]} is out of range for a sequence of {length}")
         return position
     if last < 0:
-        raise CannotConvert(node, "the sequence is empty; one tensor or more could be expressed")
+        raise CannotConvert(node, "the sequence is empty", supported="a sequence of at least one tensor")
     if last == 0:
         return 0
     if node.scope.elem_type(name) != T.INT64:
@@ -93,7 +93,7 @@ def _kind(node: Node, held: list[str]) -> TypeProto:
     """The type of a value that is one of several tensors."""
     elem_type = next(filter(None, map(node.scope.elem_type, held)), 0)
     if not elem_type:
-        raise CannotConvert(node, f'the type of "{held[0]}" is unknown; a typed value_info helps')
+        raise CannotConvert(node, f'the type of "{held[0]}" is unknown', fix="a value_info that declares it")
     shapes = [node.scope.shape(name) for name in held]
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(held) or len({len(shape) for shape in known}) > 1:
@@ -116,17 +116,17 @@ def _released(node: Node, elements: list[str]) -> str:
     return _dissolved(node, elements)
 
 
-@says("Sequences did not exist: this one holds nothing.")
+@says("Removed SequenceEmpty")
 def nothing_held(node: Node) -> str:
     return _dissolved(node, [])
 
 
-@says("Sequences did not exist: this one holds the inputs.")
+@says("Removed SequenceConstruct; its inputs are used directly")
 def inputs_held(node: Node) -> str:
     return _dissolved(node, node.inputs)
 
 
-@says("Sequences did not exist: this one holds one tensor more than the other.")
+@says("Removed SequenceInsert; its tensors are used directly")
 def one_more_held(node: Node) -> str:
     held, more = _held(node), node.input(1)
     place = _place(node, 2, len(held), len(held))
@@ -139,7 +139,7 @@ def one_more_held(node: Node) -> str:
     return _released(node, [*elements, _either(node, passed[-1], held[-1], more)])
 
 
-@says("Sequences did not exist: this one holds one tensor less than the other.")
+@says("Removed SequenceErase; its tensors are used directly")
 def one_less_held(node: Node) -> str:
     held = _held(node)
     place = _place(node, 1, len(held), len(held) - 1)
@@ -155,16 +155,16 @@ def _passed(node: Node, place: str, most: int) -> list[str]:
     return [node.build.Less(place, node.build.constant(at, T.INT64)) for at in range(1, most + 1)]
 
 
-@says("Sequences did not exist: this one holds the parts that Split makes, or Slice where only the run tells sizes.")
+@says("Replaced SplitToSequence by Split, or by Slice if sizes are dynamic")
 def parts_held(node: Node) -> str:
     rank, axis = node.rank(), node.attributes.get("axis", 0)
     if not -rank <= axis < rank:
-        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+        raise CannotConvert(node, f"axis {axis} is out of range for rank {rank}")
     axis %= rank
     sizes = _sizes(node, axis)
     parts = _slices(node, axis) if sizes is None else _split(node, axis, sizes)
     if not parts:
-        raise CannotConvert(node, "there is nothing to split; one part or more could be expressed")
+        raise CannotConvert(node, "there are no elements to split", supported="at least one")
     return _released(node, parts)
 
 
@@ -177,7 +177,7 @@ def _sizes(node: Node, axis: int) -> list[int] | None:
         return [int(size) for size in split]
     size, step = size_along(node, axis), int(split)
     if not isinstance(size, int) or step < 1:
-        raise CannotConvert(node, f"the size of axis {axis} is unknown; a known size could be expressed")
+        raise CannotConvert(node, f"the size of axis {axis} is unknown", fix="--fix-shape")
     return [min(step, size - start) for start in range(0, size, step)]
 
 
@@ -195,7 +195,7 @@ def _slices(node: Node, axis: int) -> list[str]:
     build, dims = node.build, node.scope.shape(node.input(1))
     count = dims[0] if dims is not None and len(dims) == 1 else None
     if not isinstance(count, int):
-        raise CannotConvert(node, "only the run tells how many parts there are; a known number could be expressed")
+        raise CannotConvert(node, "the number of parts is dynamic", supported="a constant number")
     sizes, ends = build.Cast(node.input(1), to=T.INT64), [build.constant([0], T.INT64)]
     for at in range(count):
         ends.append(build.Add(ends[-1], build.Gather(sizes, [at], axis=0)))
@@ -205,27 +205,29 @@ def _slices(node: Node, axis: int) -> list[str]:
 # --- 11: what asks sequences --------------------------------------------------------------------------------
 
 
-@says("Sequences did not exist: the tensor at the position is taken from those that were put in.")
+@says("Removed SequenceAt; the tensor is used directly")
 def tensor_at(node: Node) -> str:
     held = _held(node)
     return _at(node, held, _place(node, 1, len(held), len(held) - 1))
 
 
-@says("Sequences did not exist: how many tensors were put in is known.")
+@says("Replaced SequenceLength by a constant")
 def number_held(node: Node) -> str:
     return node.build.constant(tensors.int64s([len(_held(node))], []))
 
 
-@says("Sequences did not exist: the tensors that were put in are concatenated.")
+@says("Replaced ConcatFromSequence by Concat")
 def concatenated(node: Node) -> str:
     build, held, axis = node.build, _held(node), node.attributes["axis"]
     stacked = node.attributes.get("new_axis", 0)
     if not held:
-        raise CannotConvert(node, "the sequence is empty; one tensor or more could be expressed")
+        raise CannotConvert(node, "the sequence is empty", supported="a sequence of at least one tensor")
     if axis < 0:
         shape = node.scope.shape(held[0])
         if shape is None:
-            raise CannotConvert(node, f'the rank of "{held[0]}" is unknown; a known rank could be expressed')
+            raise CannotConvert(
+                node, f'the rank of "{held[0]}" is unknown', fix="--fix-shape, or a value_info that declares it"
+            )
         axis += len(shape) + bool(stacked)
     if stacked:
         held = [build.Unsqueeze(name, axes=[axis]) for name in held]
@@ -245,7 +247,7 @@ changed("ConcatFromSequence", 11, Pair(down=concatenated))
 # --- 17: SequenceMap ----------------------------------------------------------------------------------------
 
 
-@says("SequenceMap did not exist: a loop takes the elements one by one and inserts what the body makes of them.")
+@says("Replaced SequenceMap by a Loop over the elements")
 def mapped_by_a_loop(node: Node) -> list[str]:
     build, fresh = node.build, node.scope.context.names.fresh
     body = next(graph for _, _, graph in subgraphs(node.proto))
@@ -284,7 +286,7 @@ def mapped_by_a_loop(node: Node) -> list[str]:
 def _is_sequence(node: Node, name: str) -> bool:
     kind = node.scope.type(name)
     if kind is None:
-        raise CannotConvert(node, f'the type of "{name}" is unknown; a typed value_info helps')
+        raise CannotConvert(node, f'the type of "{name}" is unknown', fix="a value_info that declares it")
     return bool(kind.WhichOneof("value") == "sequence_type")
 
 
@@ -294,7 +296,7 @@ def _sequence_type(node: Node, name: str, element: TypeProto) -> TypeProto:
     if not elem_type and known is not None and known.WhichOneof("value") == "sequence_type":
         elem_type = elem_type_of(known.sequence_type.elem_type)
     if not elem_type:
-        raise CannotConvert(node, f'the type of "{name}" is unknown; a typed value_info helps')
+        raise CannotConvert(node, f'the type of "{name}" is unknown', fix="a value_info that declares it")
     made.sequence_type.elem_type.CopyFrom(tensor_type(elem_type))
     return made
 

@@ -130,7 +130,7 @@ def padded(node: Node) -> str:
 def _mask_type(node: Node) -> int:
     elem_type = node.elem_type(MASK)
     if elem_type != T.BOOL and elem_type not in FLOATS:
-        raise CannotConvert(node, "the mask holds integers; bool or the type of the query could be expressed")
+        raise CannotConvert(node, "the mask holds integers", supported="bool, or the type of the query")
     return elem_type
 
 

@@ -20,7 +20,7 @@ from opshift.passes.rewrite.says import says
 SWAPPED = {op: op for op in ("Add", "Mul", "And", "Or", "Xor", "Equal")} | {"Greater": "Less", "Less": "Greater"}
 
 
-@says("The second operand was broadcast from `axis` on, and gets dimensions of 1 behind its own for that.")
+@says("Replaced attributes broadcast and axis by an Unsqueeze of the second operand")
 def numpy_broadcast(node: Node) -> None:
     wanted, axis = node.attributes.pop("broadcast", 0), node.attributes.pop("axis", None)
     if not wanted or axis in (None, -1):  # without an axis the last dimensions are matched, as numpy does
@@ -30,13 +30,13 @@ def numpy_broadcast(node: Node) -> None:
         return
     behind = node.rank(0) - axis - node.rank(1)
     if axis < 0 or behind < 0:
-        raise CannotConvert(node, f"axis={axis} lies outside rank {node.rank(0)}")
+        raise CannotConvert(node, f"axis={axis} is out of range for rank {node.rank(0)}")
     if behind:
         axes = [node.rank(1) + k for k in range(behind)]
         node.set_input(1, node.build.Unsqueeze(node.input(1), axes=axes))
 
 
-@says("Both operands were broadcast as numpy does, and now only the second is: `broadcast` and `axis` say how.")
+@says("Set attributes broadcast and axis")
 def limited_broadcast(node: Node) -> None:
     if node.scope.shape(node.input(1)) == [] and node.scope.shape(node.input(0)) != []:
         node.attributes["broadcast"] = 1  # a scalar takes any shape
@@ -76,7 +76,11 @@ def covers(node: Node, a: Sequence[Dim], b: Sequence[Dim]) -> bool:
         return False
     for x, y in zip(reversed(a), reversed(b), strict=False):
         if y != 1 and x != 1 and (x != y or x is None):
-            raise CannotConvert(node, f"dimensions {x or '?'} and {y or '?'} may differ; equal ones could be expressed")
+            raise CannotConvert(
+                node,
+                f"dimensions {x or '?'} and {y or '?'} may differ, and this opset broadcasts only on request",
+                fix="--fix-shape",
+            )
     return all(y == 1 or x != 1 for x, y in zip(reversed(a), reversed(b), strict=False))
 
 

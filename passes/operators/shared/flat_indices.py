@@ -26,7 +26,9 @@ def sizes(node: Node, name: str) -> list[Size]:
     """The size of each axis of a value; raises `CannotConvert` where not even the rank is known."""
     dims = node.scope.shape(name)
     if dims is None:
-        raise CannotConvert(node, f'the rank of "{name}" is unknown; a known rank could be expressed')
+        raise CannotConvert(
+            node, f'the rank of "{name}" is unknown', fix="--fix-shape, or a value_info that declares it"
+        )
     shape = "" if all(isinstance(dim, int) for dim in dims) else node.build.Shape(name)
     return [dim if isinstance(dim, int) else node.build.Gather(shape, axis) for axis, dim in enumerate(dims)]
 
@@ -190,14 +192,14 @@ def check_within(node: Node, indices: Any, sizes: Any) -> None:
     """Refuse indices that no data of these sizes have: counted from the front, they would name other elements."""
     outside = (indices < -sizes) | (indices >= sizes)
     if outside.any():
-        raise CannotConvert(node, f"index {indices[outside][0]} lies outside the data; one within could be expressed")
+        raise CannotConvert(node, f"index {indices[outside][0]} is out of range")
 
 
 def check_ranks(node: Node) -> None:
     """Raise `CannotConvert` where indices of single elements are known not to have the rank of the data."""
     data, indices = (node.scope.rank(name) for name in node.inputs[:2])
     if data is not None and indices is not None and data != indices:
-        raise CannotConvert(node, f"indices of rank {indices} for data of rank {data}; equal ones could be expressed")
+        raise CannotConvert(node, f"indices of rank {indices}, data of rank {data}", supported="equal ranks")
 
 
 def merged(node: Node, name: str, dims: list[Size], axes: int) -> str:

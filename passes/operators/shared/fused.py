@@ -53,7 +53,7 @@ def activated(node: Node, x: str, names: Mapping[str, Sequence[str]], given: Map
     needed = names.get(name)
     if needed is None or given.keys() != set(needed):
         has = f" with {', '.join(given)}" if given else ""
-        raise CannotConvert(node, f"activation={name!r}{has}; {_spelled(names)} could be expressed")
+        raise CannotConvert(node, f"activation={name!r}{has}", supported=f"{_spelled(names)}")
     if name == "Clip":
         kind = node.elem_type()
         return str(build.Clip(x, build.constant(given["min"], kind), build.constant(given["max"], kind)))

@@ -11,7 +11,7 @@ T = TensorProto
 DRAWS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 
 
-@says("bfloat16 was neither taken nor made: it is cast to float32 before and from float32 after.")
+@says("Cast bfloat16 to float32 before and back after")
 def made_in_float(node: Node) -> Replacement:
     dtype = node.attributes.get("dtype")
     if node.inputs and node.elem_type() == T.BFLOAT16:

@@ -8,7 +8,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.model.types import ELEMENT_TYPES, Dim
+from opshift.passes.model.types import ELEMENT_TYPES, Dim, element_name
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
@@ -44,7 +44,7 @@ CARRIERS = {
 }
 
 
-@says("A vector of one scale meant the whole tensor and would mean one axis; it becomes a scalar.")
+@says("Made a vector of one scale a scalar")
 def scale_of_one_element(node: Node) -> None:
     scale = node.scope.shape(node.input(SCALE))
     for index in (SCALE, ZERO):
@@ -62,12 +62,12 @@ WIDE_INTEGERS = {
 }
 
 
-@says("Constants of a type that does not exist there are written in a type that holds the same values.")
+@says("Wrote constants of a newer type in a wider one that holds the same values")
 def constants_in_carrier_types(node: Node) -> None:
     _carried(node, CARRIERS)
 
 
-@says("Constants of a type that does not exist there are written in a type that holds the same values.")
+@says("Wrote constants of a newer type in a wider one that holds the same values")
 def all_constants_in_carrier_types(node: Node) -> None:
     _carried(node, CARRIERS | WIDE_INTEGERS)
 
@@ -80,7 +80,9 @@ def _carried(node: Node, carriers: Mapping[int, int]) -> None:
             continue
         values = node.scope.array(name)
         if values is None:
-            raise CannotConvert(node, f'"{name}" is {spelled(kind)}; a constant of that type could be expressed')
+            raise CannotConvert(
+                node, f'"{name}" is {element_name(kind)} and not constant', supported="a constant of that type"
+            )
         node.set_input(index, node.build.constant(values.astype("float32"), carriers[kind]))
 
 
@@ -94,7 +96,7 @@ def in_blocks(node: Node) -> bool:
     dims = node.scope.shape(node.input(SCALE))
     if not node.attributes.get("block_size", 0):
         if dims is not None and len(dims) > 1:
-            raise CannotConvert(node, f"a scale of rank {len(dims)} without block_size; one with it could be expressed")
+            raise CannotConvert(node, f"a scale of rank {len(dims)} without block_size", supported="block_size")
         return False
     return node.rank(SCALE) > 0 and node.rank(SCALE) == node.rank(X)
 
@@ -119,7 +121,7 @@ def _check_count(node: Node, scales: Sequence[Dim] | None, axis: int) -> None:
     size = data[axis] if -len(data) <= axis < len(data) else None
     (count,) = scales if scales is not None and len(scales) == 1 else (None,)
     if isinstance(count, int) and isinstance(size, int) and count not in (1, size):
-        why = f"{count} scales for an axis of {size} elements; one for each could be expressed"
+        why = f"{count} scales for an axis of {size} elements; supported: one for each"
         raise CannotConvert(node, why)
 
 
@@ -157,7 +159,7 @@ def held_as(node: Node, index: int, to: int) -> str:
     if not block or not isinstance(size, int):
         return spread(node, node.build.constant(held, to))
     if held.ndim != rank or held.shape[axis] != -(-size // block):
-        why = f"shape {list(held.shape)} for blocks of {block} in {size} elements; one for each could be expressed"
+        why = f"shape {list(held.shape)} for blocks of {block} in {size} elements; supported: one for each"
         raise CannotConvert(node, why)
     return node.build.constant(held.take(np.arange(size) // block, axis=axis), to)
 
@@ -175,7 +177,7 @@ def checked_bits(node: Node, name: str = "bits") -> int:
     """How many bits an integer has."""
     bits = int(node.attributes.get(name, 4))
     if bits not in (2, 4, 8):
-        raise CannotConvert(node, f"{name}={bits}; 2, 4 and 8 could be expressed")
+        raise CannotConvert(node, f"{name}={bits}", supported="2, 4 and 8")
     return bits
 
 

@@ -29,7 +29,7 @@ def from_the_caller(node: Node, held: AttributeProto) -> str:
     return node.build.typed(node.build.emit("Constant", [], {name: bound}), elem_type, dims)
 
 
-@says("axes was an attribute and becomes an input; none or an empty list means all axes, as an absent input does.")
+@says("Moved axes from attribute to input")
 def axes_to_input(node: Node) -> None:
     held = node.attributes.find("axes")
     if held is None:
@@ -52,18 +52,18 @@ def check_positive(node: Node, *names: str) -> None:
     for name in names:
         held = node.attributes.get(name, 1)
         if any(number < 1 for number in (held if isinstance(held, Sequence) else [held])):
-            raise CannotConvert(node, f"{name}={held}; positive numbers could be expressed")
+            raise CannotConvert(node, f"{name}={held}", supported="positive numbers")
 
 
 def axis_within(node: Node, rank: int, default: int = 0) -> int:
     """The axis in an attribute, counted from the front."""
     axis = node.attributes.get("axis", default)
     if not -rank <= axis < rank:
-        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+        raise CannotConvert(node, f"axis {axis} is out of range for rank {rank}")
     return int(axis) % rank
 
 
-@says("Negative axes were not allowed and are counted from the front.")
+@says("Replaced negative axes by positive ones")
 def nonnegative_axes(node: Node) -> None:
     axes = node.attributes.get("axes", [])
     if any(axis < 0 for axis in axes):
@@ -74,7 +74,7 @@ def nonnegative_axes(node: Node) -> None:
 def nonnegative_axis(default: int) -> Step:
     """The same for one axis in an attribute, with its default."""
 
-    @says("A negative axis was not allowed and is counted from the front.")
+    @says("Replaced a negative axis by a positive one")
     def count_from_front(node: Node) -> None:
         axis = node.attributes.get("axis", default)
         if axis < 0:
@@ -86,7 +86,7 @@ def nonnegative_axis(default: int) -> Step:
 def axis_inside(default: int | None) -> Step:
     """An axis in an attribute is one of the data, which inference did not check; with no default there may be none."""
 
-    @says("An axis beyond the rank, of which nothing was said, is refused.")
+    @says("Checked that axis is in range")
     def refuse_beyond(node: Node) -> None:
         axis, rank = node.attributes.get("axis", default), node.scope.rank(node.input(0))
         if axis is not None and rank is not None:
@@ -98,7 +98,7 @@ def axis_inside(default: int | None) -> Step:
 def axes_inside(new: bool = False) -> Step:
     """The same for several axes: of the data, or of what they are put into as `new` ones."""
 
-    @says("Axes beyond the rank, of which nothing was said, are refused.")
+    @says("Checked that axes are in range")
     def refuse_beyond(node: Node) -> None:
         axes, rank = node.attributes.get("axes", []), node.scope.rank(node.input(0))
         if rank is None:
@@ -111,7 +111,7 @@ def axes_inside(new: bool = False) -> Step:
 
 def _from_front(node: Node, axis: int, rank: int) -> int:
     if not -rank <= axis < max(rank, 1):
-        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+        raise CannotConvert(node, f"axis {axis} is out of range for rank {rank}")
     return axis + rank if axis < 0 else axis
 
 
@@ -122,7 +122,7 @@ def carried(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> 
     are the same bit for bit.
     """
 
-    @says("A type that the operator does not take there is cast to one that holds it, and the result cast back.")
+    @says("Cast to a wider type that the operator accepts, and back")
     def through_a_carrier_type(node: Node) -> Replacement:
         schema = node.schema
         assert schema is not None, "steps are registered for operators with schemas"
@@ -248,7 +248,7 @@ def along_channels(node: Node, index: int, kind: int) -> str:
 def behind_channels(node: Node) -> list[int]:
     """All axes of the data after the second."""
     if node.rank() < 3:
-        raise CannotConvert(node, f"data of rank {node.rank()}; 3 and more could be expressed")
+        raise CannotConvert(node, f"data of rank {node.rank()}", supported="rank 3 or more")
     return list(range(2, node.rank()))
 
 
@@ -262,13 +262,13 @@ def channels_last(build: Builder, x: str, rank: int) -> str:
     return str(build.Transpose(x, perm=[0, *range(2, rank), 1])) if rank > 2 else x
 
 
-@says("The data is an image of rank 4: another rank is reshaped to (N, C, -1, 1) and back.")
+@says("Reshaped data of another rank than 4 to (N, C, -1, 1) and back")
 def as_image(node: Node) -> Replacement:
     rank = node.rank()
     if rank == 4:
         return None
     if rank < 2:
-        raise CannotConvert(node, f"data of rank {rank}; 2 or more could be expressed")
+        raise CannotConvert(node, f"data of rank {rank}", supported="rank 2 or more")
     dims, alone = node.scope.shape(node.input(0)) or [], not any(node.outputs[1:])
     if 0 in dims and alone:
         return node.input(0)  # there is nothing to compute
@@ -304,7 +304,7 @@ def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> st
     return recast(build, build.typed(result, held, node.scope.shape(x)), held, kind) if kind else str(result)
 
 
-@says("consumed_inputs allowed a runtime to overwrite inputs, and goes; no value depends on it.")
+@says("Dropped consumed_inputs, which changes no value")
 def without_hint(node: Node) -> None:
     if "consumed_inputs" in node.attributes:
         del node.attributes["consumed_inputs"]
@@ -313,7 +313,7 @@ def without_hint(node: Node) -> None:
 def with_defaults(defaults: Mapping[str, float]) -> Step:
     """The defaults of one side, written out for the other."""
 
-    @says("The defaults differ between the versions: those in force are written out.")
+    @says("Wrote out attributes whose defaults changed")
     def defaults_written_out(node: Node) -> None:
         without_hint(node)
         for name, value in defaults.items():

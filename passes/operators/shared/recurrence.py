@@ -85,14 +85,14 @@ class Attention:
     """What is read next, of the builder of a step and H."""
 
 
-@says("H(t) is computed from X(t) * W + H(t-1) * R + B by a Scan over the time, in each direction")
+@says("Replaced the recurrent operator by a Scan over time")
 def scanned_over_time(node: Node, attention: Callable[[int], Attention] | None = None) -> list[str]:
     """`attention` is asked for what each direction attends to, by its number."""
     node.close("the recurrence is computed from its definition")
     directions = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
     wanted = node.attributes.get("direction", "forward")
     if wanted not in directions:
-        raise CannotConvert(node, f"direction={wanted!r}; {', '.join(directions)} could be expressed")
+        raise CannotConvert(node, f"direction={wanted!r}", supported=f"{', '.join(directions)}")
     activations, count = list(_activations(node)), len(ACTIVATIONS[_kind(node)])
     results = [
         _direction(node, number, backwards, activations[number * count :][:count], attention and attention(number))
@@ -124,7 +124,7 @@ def _activations(node: Node) -> Iterator[Activation]:
     spelled = {name.lower(): name for name in PARAMETERS}
     names = [spelled.get(name.lower(), "") for name in given] if given else ACTIVATIONS[_kind(node)] * twice
     if "" in names or len(names) != len(ACTIVATIONS[_kind(node)]) * twice:
-        raise CannotConvert(node, f"activations={given}; {', '.join(PARAMETERS)} could be expressed")
+        raise CannotConvert(node, f"activations={given}", supported=f"{', '.join(PARAMETERS)}")
     values = {p: iter(_values(node, p, sum(p in PARAMETERS[name] for name in names))) for p in ("alpha", "beta")}
     for name in names:
         yield Activation(name, {p: next(values[p], default) for p, default in PARAMETERS[name].items()}, clip)
@@ -133,7 +133,7 @@ def _activations(node: Node) -> Iterator[Activation]:
 def _values(node: Node, parameter: str, takers: int) -> list[float]:
     values: list[float] = node.attributes.get(f"activation_{parameter}", [])
     if values and len(values) != takers:
-        raise CannotConvert(node, f"activation_{parameter} has {len(values)} values; {takers} could be expressed")
+        raise CannotConvert(node, f"activation_{parameter} has {len(values)} values", supported=f"{takers}")
     return values
 
 
@@ -179,7 +179,7 @@ def _size(node: Node) -> int:
     dims = node.scope.shape(node.input(R)) or [None, None]
     size = node.attributes.get("hidden_size", dims[-2 if _is_quantized(node) else -1])
     if not isinstance(size, int):
-        raise CannotConvert(node, "the hidden size is unknown; with hidden_size it could be expressed")
+        raise CannotConvert(node, "hidden_size is missing and cannot be inferred", supported="the attribute")
     return size
 
 

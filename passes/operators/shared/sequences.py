@@ -58,7 +58,9 @@ def elements_of(node: Node, scope: Scope, name: str) -> list[str]:
     found = constructed(scope, name)
     if found is None:
         raise CannotConvert(
-            node, f'what "{name}" holds is known only at run time; a sequence constructed there could be expressed'
+            node,
+            f'the contents of sequence "{name}" are dynamic',
+            supported="a sequence that the same graph constructs",
         )
     return found
 
@@ -72,7 +74,9 @@ def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> SequenceL
     ranks = {len(shape) for shape in known}
     if len(known) < len(held) or len(ranks) != 1 or len(elem_types) != 1 or 0 in elem_types:
         raise CannotConvert(
-            node, f'the shapes in "{name}" are unknown or of several ranks; one known rank could be expressed'
+            node,
+            f'the tensors in "{name}" have unknown ranks, or different ones',
+            supported="tensors of one known rank",
         )
     if not known[0]:
         return SequenceLayout(elem_types.pop(), 0, (), True)
@@ -80,7 +84,9 @@ def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> SequenceL
     varying = [axis for axis, dim in enumerate(same) if dim is None]
     if len(varying) > 1:
         raise CannotConvert(
-            node, f'the shapes in "{name}" may differ along {len(varying)} axes; along one could be expressed'
+            node,
+            f'the shapes in "{name}" may differ along {len(varying)} axes',
+            supported="shapes that differ along one axis",
         )
     axis = varying[0] if varying else 0
     return SequenceLayout(

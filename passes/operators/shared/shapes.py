@@ -19,7 +19,7 @@ def size_along(node: Node, axis: int) -> Size:
     """The size of the first input along an axis."""
     dims = node.scope.shape(node.input(0))
     if dims is not None and not -len(dims) <= axis < len(dims):
-        raise CannotConvert(node, f"axis {axis} lies outside rank {len(dims)}")
+        raise CannotConvert(node, f"axis {axis} is out of range for rank {len(dims)}")
     known = None if dims is None else dims[axis]
     if isinstance(known, int):
         return known
@@ -33,7 +33,7 @@ def size_along(node: Node, axis: int) -> Size:
 def counted(node: Node, axes: list[int], rank: int) -> list[int]:
     """Axes counted from the front."""
     if not all(-rank <= axis < rank for axis in axes):
-        raise CannotConvert(node, f"axes {axes} lie outside rank {rank}")
+        raise CannotConvert(node, f"axes {axes} are out of range for rank {rank}")
     return [axis % rank for axis in axes]
 
 
@@ -54,7 +54,7 @@ def in_shape(node: Node, shape: str) -> str:
 def fillable_type(node: Node) -> int:
     elem_type = node.elem_type()
     if elem_type in (T.COMPLEX64, T.COMPLEX128):
-        raise CannotConvert(node, "the data may be empty and are complex; any other type could be expressed")
+        raise CannotConvert(node, "complex data that may be empty", supported="any other type")
     return elem_type
 
 
@@ -111,9 +111,9 @@ def indexed_axes(node: Node) -> tuple[int, list[Size], str]:
     dims = flat_indices.sizes(node, node.input(0))
     indexed = (node.scope.shape(node.input(1)) or [None])[-1]
     if not isinstance(indexed, int):
-        raise CannotConvert(node, "the last size of the indices is unknown; a known size could be expressed")
+        raise CannotConvert(node, "the last dimension of the indices is unknown", fix="--fix-shape")
     if not 1 <= indexed <= len(dims):
-        raise CannotConvert(node, f"{indexed} of {len(dims)} axes are indexed")
+        raise CannotConvert(node, f"the indices address {indexed} axes, the data has {len(dims)}")
     indices = flat_indices.nonnegative(node, 1, flat_indices.vector(build, dims[:indexed]))
     if indexed == 1:
         return indexed, dims, str(build.Squeeze(indices, axes=[rank - 1]))

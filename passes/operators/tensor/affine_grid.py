@@ -12,12 +12,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("AffineGrid did not exist: theta * (x, y, [z,] 1) is summed up with each coordinate along its own axis.")
+@says("Replaced AffineGrid by theta * (x, y, [z,] 1)")
 def transformed_coordinates(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     axes = _spatial_axes(node)
     wide = T.FLOAT if elem_type in (T.FLOAT16, T.BFLOAT16) else elem_type
-    node.close("the products are summed up in another order")
+    node.close("sums in another order")
     theta = node.input(0) if wide == elem_type else build.Cast(node.input(0), to=wide)
     theta = build.Unsqueeze(build.Transpose(theta, perm=[0, 2, 1]), list(range(2, axes + 1)))
     *columns, total = build.emit("Split", [theta], {"axis": 1, "num_outputs": axes + 1}, outputs=axes + 1)
@@ -31,7 +31,7 @@ def _spatial_axes(node: Node) -> int:
         dims = node.scope.shape(node.input(index))
         if dims and isinstance(dims[-1], int):
             return dims[-1] - less
-    raise CannotConvert(node, "the number of axes is unknown; a size of known length could be expressed")
+    raise CannotConvert(node, "the number of axes is unknown", supported="a size input of known length")
 
 
 def _coordinate(node: Node, axis: int, axes: int, wide: int) -> str:

@@ -16,30 +16,30 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("to was the name of a type and becomes its number.")
+@says("Wrote attribute to as a number")
 def type_name_to_number(node: Node) -> None:
     name = node.attributes["to"]
     if name.upper() not in NUMBERS:
-        raise CannotConvert(node, f"to={name!r}; a name of TensorProto.DataType could be expressed")
+        raise CannotConvert(node, f"to={name!r}", supported="a name of TensorProto.DataType")
     node.attributes["to"] = NUMBERS[name.upper()]
 
 
-@says("to was the number of a type and becomes its name.")
+@says("Wrote attribute to as a name")
 def type_number_to_name(node: Node) -> None:
     node.attributes["to"] = number_name(node.attributes["to"])
 
 
-@says("saturate did not exist; it only says how float8 types are cast to, which did not exist either.")
+@says("Dropped saturate, which only float8 uses")
 def without_saturate(node: Node) -> None:
     node.attributes.pop("saturate", None)
 
 
-@says("round_mode did not exist; it only says how float8e8m0 is cast to, which did not exist either.")
+@says("Dropped round_mode, which only float8e8m0 uses")
 def without_round_mode(node: Node) -> None:
     node.attributes.pop("round_mode", None)
 
 
-@says("Strings were not allowed: a cast of strings to strings leaves them as they are.")
+@says("Removed a Cast from string to string")
 def without_strings(node: Node) -> Replacement:
     kinds = {node.scope.elem_type(name) for name in (node.input(0), *node.outputs)}
     if kinds == {T.STRING}:
@@ -49,7 +49,7 @@ def without_strings(node: Node) -> Replacement:
     return None
 
 
-@says("The type to cast to was given by another tensor and is written out.")
+@says("Replaced CastLike by Cast")
 def cast_to_the_other_type(node: Node) -> str:
     kept = {name: node.attributes[name] for name in node.attributes}
     return str(node.build.Cast(node.input(0), to=node.elem_type(1), **kept))
@@ -80,7 +80,7 @@ UNSIGNED = set(SIGNED.values())
 BELOW_A_BYTE = {NUMBERS[name] for name in ("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")}
 
 
-@says("BitCast did not exist: integers are cast, and floats looked up in a table or put together from their parts.")
+@says("Replaced BitCast by Cast for integers; by a table or arithmetic for floats")
 def cast_or_looked_up(node: Node) -> str:
     build, x, source, to = node.build, node.input(0), node.elem_type(), node.attributes["to"]
     held = node.scope.array(x)
@@ -99,9 +99,9 @@ def cast_or_looked_up(node: Node) -> str:
         return _assembled(node, FLOATS[to], to)
     name, why = number_name, ""
     if not {source, to} & BELOW_A_BYTE and source not in integers:
-        why = ", and no older operator tells the sign or the payload of a NaN"
+        why = ", whose NaN bits no older operator can read"
     raise CannotConvert(
-        node, f"the bits of {name(source)} as {name(to)}{why}; integers as integers or floats could be expressed"
+        node, f"a BitCast from {name(source)} to {name(to)}{why}", supported="from integers to integers or floats"
     )
 
 
@@ -148,7 +148,7 @@ def _dtype(elem_type: int) -> Any:
 
 changed("Cast", 6, Pair(up=type_name_to_number, down=type_number_to_name))
 changed("Cast", 9, Pair(down=without_strings))  # what the text adds on numbers, runtimes did before
-same("Cast", 13, "bfloat16 came; the text now spells out the casts out of range, which runtimes did before")
+same("Cast", 13, "bfloat16 added; the text states what casts out of range yield, as runtimes did before")
 changed(["Cast", "CastLike"], 19, Pair(down=without_saturate))
 # For an infinity cast to a fnuz type the texts of 19..23 say NaN where 24 says the largest number. That is an
 # erratum: no runtime ever made NaN of it.

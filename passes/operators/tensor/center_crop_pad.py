@@ -12,15 +12,15 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("CenterCropPad did not exist: what is missing is padded, half of it in front, and what is too much cut.")
+@says("Replaced CenterCropPad by Pad and Slice")
 def padded_and_cut(node: Node) -> str:
     build, x, dims = node.build, node.input(0), node.scope.shape(node.input(0))
     if dims is None:
-        raise CannotConvert(node, f'the rank of "{x}" is unknown; a known rank could be expressed')
+        raise CannotConvert(node, f'the rank of "{x}" is unknown', fix="--fix-shape, or a value_info that declares it")
     axes = [axis % len(dims) for axis in node.attributes.get("axes", range(len(dims)))]
     wanted, given = node.scope.ints(node.input(1)), [dims[axis] for axis in axes]
     if wanted is not None and len(wanted) != len(axes):
-        raise CannotConvert(node, f"{len(wanted)} sizes for {len(axes)} axes; one for each could be expressed")
+        raise CannotConvert(node, f"{len(wanted)} sizes for {len(axes)} axes", supported="one size an axis")
     if wanted is None or not all(isinstance(size, int) for size in given):
         return _measured(node, axes, len(dims))
     pads, starts, ends = [0] * (2 * len(dims)), list[int](), list[int]()

@@ -11,13 +11,13 @@ from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
 
 
-@says("Compress did not exist: the slices that the condition selects are gathered.")
+@says("Replaced Compress by Gather")
 def gathered_where_true(node: Node) -> str:
     build, data, condition = node.build, node.input(0), node.scope.array(node.input(1))
     if condition is None:
         chosen = flat_indices.where_true(build, node.input(1))
     elif condition.ndim != 1:
-        raise CannotConvert(node, f"a condition of shape {list(condition.shape)}; a vector could be expressed")
+        raise CannotConvert(node, f"a condition of shape {list(condition.shape)}", supported="a vector")
     else:
         chosen = build.constant(tensors.int64s(condition.nonzero()[0].tolist()))
     if "axis" not in node.attributes:
@@ -25,7 +25,7 @@ def gathered_where_true(node: Node) -> str:
     return str(build.Gather(data, chosen, axis=node.attributes["axis"]))
 
 
-@says("The slices along axis, or the elements, at the places of condition that are not zero")
+@says("Replaced Compress by NonZero and Gather")
 def gathered_where_nonzero(node: Node) -> str:
     if node.scope.array(node.input(1)) is not None:
         return gathered_where_true(node)

@@ -9,7 +9,7 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("axis was 1 by default and is required.")
+@says("Wrote out axis, which had the default 1")
 def axis_is_written(node: Node) -> None:
     if "axis" not in node.attributes:
         node.attributes["axis"] = 1

@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Negative indices were not allowed and are counted from the front.")
+@says("Replaced negative indices by positive ones")
 def nonnegative_indices(node: Node) -> None:
     name = node.input(1)
     held = node.scope.array(name)
@@ -34,7 +34,7 @@ def nonnegative_indices(node: Node) -> None:
     node.set_input(1, counted_from_front(node, name, size, elem_type))
 
 
-@says("GatherElements did not exist: elements are gathered from the flattened data by their places in it.")
+@says("Replaced GatherElements by Gather from the flattened data")
 def gathered_from_flat_data(node: Node) -> str:
     flat_indices.check_ranks(node)
     build, data, rank = node.build, node.input(0), node.rank()
@@ -51,13 +51,13 @@ def gathered_from_flat_data(node: Node) -> str:
     return str(build.Gather(build.Reshape(data, [-1]), places, axis=0))
 
 
-@says("GatherND did not exist: the axes that are indexed become one, along which slices are gathered.")
+@says("Replaced GatherND by Reshape and Gather")
 def gathered_from_merged_axes(node: Node) -> str:
     indexed, data, places = indexed_axes(node)
     return str(node.build.Gather(flat_indices.merged(node, node.input(0), data, indexed), places, axis=0))
 
 
-@says("batch_dims did not exist: every index is preceded by its own place in the batch.")
+@says("Replaced batch_dims by indices that include the place in the batch")
 def batch_coordinates(node: Node) -> None:
     batch = node.attributes.pop("batch_dims", 0)
     if not batch:
@@ -75,8 +75,8 @@ def batch_coordinates(node: Node) -> None:
 
 
 changed("Gather", 11, Pair(down=nonnegative_indices))
-same(["Gather", "GatherElements"], 13, "bfloat16 came; the text was rewritten")
+same(["Gather", "GatherElements"], 13, "only the text and bfloat16 changed")
 changed("GatherElements", 11, Pair(down=gathered_from_flat_data))
 changed("GatherND", 11, Pair(down=gathered_from_merged_axes))
 changed("GatherND", 12, Pair(down=batch_coordinates))
-same("GatherND", 13, "bfloat16 came; the text was rewritten")
+same("GatherND", 13, "only the text and bfloat16 changed")

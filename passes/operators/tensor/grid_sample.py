@@ -21,18 +21,18 @@ PADDINGS = ("zeros", "border", "reflection")
 A = -0.75  # the coefficient of cubic interpolation
 
 
-@says("The modes of images are named like those of any rank.")
+@says("Renamed mode bilinear to linear, bicubic to cubic")
 def modes_of_any_rank(node: Node) -> None:
     mode = node.attributes.get("mode")
     if mode in NEWER:
         node.attributes["mode"] = NEWER[mode]
 
 
-@says("Only images could be sampled, and the modes are named for them; volumes are gathered.")
+@says("Renamed mode linear to bilinear, cubic to bicubic; replaced GridSample of volumes by Gather")
 def modes_of_images(node: Node) -> Replacement:
     shape, mode = node.scope.shape(node.input(0)), node.attributes.get("mode")
     if mode not in (None, "nearest", *NEWER, *OLDER):
-        raise CannotConvert(node, f"mode={mode}; {', '.join((*OLDER, 'nearest'))} could be expressed")
+        raise CannotConvert(node, f"mode={mode}", supported=f"{', '.join((*OLDER, 'nearest'))}")
     if shape is not None and len(shape) != 4:
         return gathered_and_weighted(node)
     if mode in OLDER:
@@ -40,7 +40,7 @@ def modes_of_images(node: Node) -> Replacement:
     return None
 
 
-@says("bfloat16 was neither sampled nor a position: it is interpolated in float32.")
+@says("Interpolated bfloat16 in float32")
 def bfloat16_in_float(node: Node) -> Replacement:
     inputs, wide = node.inputs, [k for k in range(2) if node.elem_type(k) == T.BFLOAT16]
     if not wide:
@@ -52,7 +52,7 @@ def bfloat16_in_float(node: Node) -> Replacement:
     return str(node.build.Cast(made, to=T.BFLOAT16) if 0 in wide else made)
 
 
-@says("GridSample did not exist: the neighbours of each point are gathered and summed up by their weights.")
+@says("Replaced GridSample by gathering and weighting the neighbours of each point")
 def gathered_and_weighted(node: Node) -> str:
     build, x, elem_type, rank = node.build, node.input(0), node.elem_type(), node.rank()
     mode, padding = node.attributes.get("mode", "linear"), node.attributes.get("padding_mode", "zeros")
@@ -60,8 +60,10 @@ def gathered_and_weighted(node: Node) -> str:
     if mode not in ("nearest", *OLDER) or padding not in PADDINGS or rank < 3:
         raise CannotConvert(node, f"mode={mode}, padding_mode={padding} at rank {rank}")
     if mode != "nearest" and elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
-        raise CannotConvert(node, f"how {mode} rounds to this type is not written down; floats could be expressed")
-    node.close("points are interpolated by weighted sums, rounded in another order")
+        raise CannotConvert(
+            node, f"mode={mode} for integers: ONNX does not say how they are rounded", supported="floats"
+        )
+    node.close("interpolates in another order")
     wide = T.FLOAT if elem_type == T.FLOAT16 and mode != "nearest" else elem_type
     dims = flat_indices.sizes(node, x)
     batch, channels, sizes = dims[0], dims[1], dims[2:]

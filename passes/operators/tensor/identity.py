@@ -12,18 +12,18 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Identity took no sequence: one is copied by inserting an element at the end and erasing it again.")
+@says("Copied a sequence by inserting and erasing an element")
 def copy_sequence(node: Node) -> Replacement:
     if node.scope.elem_type(node.input(0)):
         return None
     kind = node.scope.type(node.input(0))
     if kind is None:
-        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown; a tensor could be expressed')
+        raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown', fix="a value_info that declares it")
     if kind.WhichOneof("value") == "tensor_type":
         return None
     elem_type = elem_type_of(kind.sequence_type.elem_type)
     if not elem_type:
-        raise CannotConvert(node, "no tensor; a tensor or a sequence of tensors could be expressed")
+        raise CannotConvert(node, "the input is not a tensor", supported="a tensor, or a sequence of tensors")
     element = node.build.constant("" if elem_type == T.STRING else 0, elem_type)
     return str(node.build.SequenceErase(node.build.SequenceInsert(node.input(0), element)))
 

@@ -11,7 +11,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("IsInf did not exist: an infinity is greater than the largest number, or less than its negative.")
+@says("Replaced IsInf by comparing with the largest and the lowest number")
 def beyond_the_largest_number(node: Node) -> str:
     import numpy as np
 

@@ -11,7 +11,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("IsNaN did not exist: NaN alone is neither less than infinity nor greater than its negative.")
+@says("Replaced IsNaN by Less and Greater")
 def neither_less_nor_greater(node: Node) -> str:
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     if elem_type == T.FLOAT16:
@@ -20,7 +20,7 @@ def neither_less_nor_greater(node: Node) -> str:
     return str(build.Not(build.Or(build.Less(x, high), build.Greater(x, low))))
 
 
-@says("not (x == x), which holds for NaN alone")
+@says("Replaced IsNaN by Not(x == x)")
 def unequal_to_itself(node: Node) -> str:
     kind = node.elem_type()
     x = recast(node.build, node.input(0), kind, wider(kind))

@@ -17,12 +17,12 @@ BOOLEAN_BY_CAST = (T.BOOL, T.FLOAT16, T.FLOAT, T.DOUBLE, *MULTIPLIED)
 REPEATS = ("Expand", "Tile", "Reshape", "Unsqueeze", "Identity")
 
 
-@says("NonZero did not exist: it is written out for a constant, counted where all are the same, or found by a loop.")
+@says("Replaced NonZero by a constant, by counting, or by a Loop")
 def found_one_after_another(node: Node) -> str:
     build, scope, name = node.build, node.scope, node.input(0)
     held, shape = scope.array(name), scope.shape(name)
     if shape == []:
-        raise CannotConvert(node, "the data is a scalar, of which runtimes make different shapes")
+        raise CannotConvert(node, "the input is a scalar: runtimes disagree on the shape of the result")
     if held is not None:
         import numpy as np
 
@@ -39,7 +39,7 @@ def found_one_after_another(node: Node) -> str:
 def _coordinates(node: Node) -> str:
     build, name = node.build, node.input(0)
     if node.elem_type() not in BOOLEAN_BY_CAST:
-        raise CannotConvert(node, "which strings or complex numbers are not zero can be told of constants alone")
+        raise CannotConvert(node, "the input holds strings or complex numbers", supported="constants of these types")
     dims = flat_indices.sizes(node, name)
     flat = build.Reshape(name, [-1]) if len(dims) > 1 else name
     rest = flat_indices.where_true(build, flat if node.elem_type() == T.BOOL else build.Cast(flat, to=T.BOOL))

@@ -22,11 +22,11 @@ def _held_depth(node: Node) -> int | None:
     held = node.scope.array(node.input(1))
     depth = None if held is None else int(held.reshape(-1)[0])
     if depth is not None and depth < 0:
-        raise CannotConvert(node, f"the depth is {depth}; 0 or more could be expressed")
+        raise CannotConvert(node, f"the depth is {depth}", supported="0 or more")
     return depth if depth is None or depth <= MOST_PLACES else None
 
 
-@says("OneHot did not exist: off and on are gathered where an index differs from its place and where it does not.")
+@says("Replaced OneHot by comparing indices with positions and Gather")
 def gathered_off_and_on(node: Node) -> str:
     build, (indices, depth, values) = node.build, node.inputs
     axis = node.attributes.get("axis", -1)
@@ -46,7 +46,7 @@ def gathered_off_and_on(node: Node) -> str:
     return str(build.Gather(values, build.Cast(build.Equal(column, places), to=T.INT32), axis=0))
 
 
-@says("Indices from -depth to -1 had no meaning and are counted from the front; lower ones leave the range.")
+@says("Replaced negative indices by positive ones")
 def nonnegative_classes(node: Node) -> None:
     axis = node.attributes.get("axis", -1)
     if axis < -1:
@@ -68,7 +68,7 @@ def nonnegative_classes(node: Node) -> None:
     node.set_input(0, indices)
 
 
-@says("values[1] where the index, or a negative index plus depth, is the place along axis, else values[0]")
+@says("Replaced OneHot by Where(index == position, on, off)")
 def compared_with_places(node: Node) -> str:
     build, scope, axis = node.build, node.scope, node.attributes.get("axis", -1)
     size, values = _held_depth(node), scope.array(node.input(2))

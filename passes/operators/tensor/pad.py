@@ -31,7 +31,7 @@ MODES = ("constant", "reflect", "edge", "wrap")
 # --- 1 and 2: what paddings means ---------------------------------------------------------------------------
 
 
-@says("paddings was read in two ways, all begins first or axis by axis; pads has all begins first.")
+@says("Renamed paddings to pads, all begins first")
 def paddings_to_pads(node: Node) -> None:
     paddings = node.attributes.pop("paddings")
     half = len(paddings) // 2
@@ -42,8 +42,8 @@ def paddings_to_pads(node: Node) -> None:
         if len(fits) != 1 or shape is None or result is None:
             raise CannotConvert(
                 node,
-                f"paddings={paddings} can be read with all begins first or axis by axis; "
-                "the same list both ways, or shapes that decide, could be expressed",
+                f"paddings={paddings} is ambiguous: all begins first, or begin and end axis by axis",
+                supported="a list that is the same both ways, or shapes that tell which it is",
             )
         paddings = fits[0]
     node.attributes["pads"] = paddings
@@ -58,7 +58,7 @@ def _leads_to(pads: list[int], rank: int, shape: Sequence[object] | None, result
     )
 
 
-@says("pads may crop and was called paddings, which cannot: what is cropped is cut off first.")
+@says("Renamed pads to paddings; replaced negative pads by a Slice")
 def pads_to_paddings(node: Node) -> None:
     pads = node.attributes.pop("pads")
     if any(pad < 0 for pad in pads):
@@ -79,7 +79,7 @@ def _cropped(build: Builder, x: str, pads: list[int]) -> str:
 # --- 2 and 11: attributes and inputs ------------------------------------------------------------------------
 
 
-@says("pads and value were attributes and become inputs.")
+@says("Moved pads and value from attributes to inputs")
 def attributes_to_inputs(node: Node) -> None:
     pads, value = node.attributes.pop("pads"), node.attributes.pop("value", 0.0)
     node.set_input(1, node.build.constant(tensors.int64s(pads), hint="pads"))
@@ -87,7 +87,7 @@ def attributes_to_inputs(node: Node) -> None:
         node.set_input(2, node.build.constant(value, node.elem_type()))
 
 
-@says("pads and the value become attributes; what those cannot hold is put together from parts.")
+@says("Moved pads and value from inputs to attributes; replaced dynamic ones by Concat")
 def inputs_to_attributes(node: Node) -> Replacement:
     mode, pads = _mode(node), node.scope.ints(node.input(1))
     if pads is None:
@@ -107,7 +107,7 @@ def inputs_to_attributes(node: Node) -> Replacement:
 def _mode(node: Node) -> str:
     mode = str(node.attributes.get("mode", "constant"))
     if mode not in MODES:
-        raise CannotConvert(node, f"mode={mode}; {', '.join(MODES)} could be expressed")
+        raise CannotConvert(node, f"mode={mode}", supported=f"{', '.join(MODES)}")
     return mode
 
 
@@ -178,7 +178,7 @@ def _cropped_at_runtime(build: Builder, x: str, pads: str, rank: int) -> tuple[s
 # --- 13: types that can only be moved -----------------------------------------------------------------------
 
 
-@says("bool was not padded and is as uint8; of strings and complex numbers the positions are padded.")
+@says("Padded bool as uint8; strings and complex numbers by their positions")
 def positions_instead_of_values(node: Node) -> Replacement:
     elem_type, mode = node.elem_type(), _mode(node)
     if elem_type not in ONLY_MOVED:
@@ -196,7 +196,7 @@ def positions_instead_of_values(node: Node) -> Replacement:
 # --- 18: axes -----------------------------------------------------------------------------------------------
 
 
-@says("pads could not be for some axes only: the other axes are given pads of 0.")
+@says("Replaced input axes by pads of 0 for the other axes")
 def pads_of_all_axes(node: Node) -> None:
     if not node.input(3):
         return
@@ -208,12 +208,12 @@ def pads_of_all_axes(node: Node) -> None:
     if axes is None or shape is None:
         full = _scattered_at_runtime(node)
     elif any(not -len(shape) <= axis < len(shape) for axis in axes):
-        raise CannotConvert(node, f"axes={axes} lie outside rank {len(shape)}")
+        raise CannotConvert(node, f"axes={axes} are out of range for rank {len(shape)}")
     else:
         axes = [axis % len(shape) for axis in axes]
         given = node.scope.shape(node.input(1)) if pads is None else [len(pads)]
         if given and isinstance(given[0], int) and given[0] != 2 * len(axes):
-            raise CannotConvert(node, f"{given[0]} pads for {len(axes)} axes; two for each could be expressed")
+            raise CannotConvert(node, f"{given[0]} pads for {len(axes)} axes", supported="two for each")
         places, zeros = axes + [axis + len(shape) for axis in axes], [0] * (2 * len(shape))
         if pads is None:
             chosen = [places.index(k) if k in places else len(places) for k in range(len(zeros))]
@@ -228,7 +228,7 @@ def pads_of_all_axes(node: Node) -> None:
 def _scattered_at_runtime(node: Node) -> str:
     build, dims = node.build, node.scope.rank(node.input(3))
     if dims not in (None, 1):
-        raise CannotConvert(node, f"axes of rank {dims}, which the text has as a vector; one could be expressed")
+        raise CannotConvert(node, f"axes has rank {dims}", supported="a vector")
     rank = build.Size(build.Shape(node.input(0)))
     axes = build.Cast(node.input(3), to=T.INT64)
     axes = build.Where(build.Less(axes, 0), build.Add(axes, rank), axes)
@@ -239,7 +239,7 @@ def _scattered_at_runtime(node: Node) -> str:
 # --- 19: wrap -----------------------------------------------------------------------------------------------
 
 
-@says("The mode wrap did not exist: the elements of each padded axis are gathered in its order.")
+@says("Replaced mode wrap by Gather")
 def wrapped_by_gather(node: Node) -> Replacement:
     if _mode(node) != "wrap":
         return None

@@ -13,7 +13,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("A 0 in shape could not mean an empty dimension: an empty result is made from the shape alone.")
+@says("Dropped allowzero; made an empty result from its shape")
 def zero_copies(node: Node) -> Replacement:
     if not node.attributes.pop("allowzero", 0):
         return None
@@ -25,19 +25,19 @@ def zero_copies(node: Node) -> Replacement:
     if 0 not in shape:
         return None
     if -1 in shape:
-        raise CannotConvert(node, f"allowzero=1 with shape {shape}; either 0 or -1 could be expressed")
+        raise CannotConvert(node, f"allowzero=1 with shape {shape}", supported="0 or -1 in the shape, not both")
     return empty(node.build, node.input(1), fillable_type(node))
 
 
-@says("shape was an attribute and becomes an input.")
+@says("Moved shape from attribute to input")
 def shape_to_input(node: Node) -> None:
     node.attributes.pop("consumed_inputs", None)
     if "shape" not in node.attributes:
-        raise CannotConvert(node, "there is no shape; an attribute shape could be expressed")
+        raise CannotConvert(node, "attribute shape is missing")
     node.set_input(1, node.build.constant(tensors.int64s(node.attributes.pop("shape"))))
 
 
-@says("shape becomes an attribute, and integers are reshaped as doubles.")
+@says("Moved shape from input to attribute; reshaped integers as double")
 def shape_to_attribute(node: Node) -> Replacement:
     shape = node.scope.ints(node.input(1))
     if shape is None:
@@ -51,7 +51,7 @@ def _shape_of_result(node: Node) -> list[int]:
     """What is known of the result says the same as the shape input, if it leaves at most one size open."""
     dims = node.scope.shape(node.outputs[0])
     if dims is None or 0 in dims or sum(not isinstance(dim, int) for dim in dims) > 1:
-        raise CannotConvert(node, "the shape is known only at run time; a constant could be expressed")
+        raise CannotConvert(node, "shape is an attribute there, but dynamic here", supported="a constant shape")
     return [dim if isinstance(dim, int) else -1 for dim in dims]
 
 

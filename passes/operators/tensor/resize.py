@@ -47,7 +47,7 @@ SINCE_11 = (
 # --- 10: shrinking ------------------------------------------------------------------------------------------
 
 
-@says("Resize did not exist: where all axes grow it is an Upsample, else its elements are sampled.")
+@says("Replaced Resize by Upsample if all axes grow, else by Gather")
 def resize_to_upsample(node: Node) -> Replacement:
     scales, mode = node.scope.array(node.input(1)), node.attributes.get("mode", "nearest")
     if scales is not None and (scales >= 1).all():
@@ -62,7 +62,7 @@ def resize_to_upsample(node: Node) -> Replacement:
         for along in _scaled(node, scales.tolist()):
             x = sampled_along(node, x, [along], growing if along.scale >= 1 else shrinking)
     except Undecided as why:
-        raise CannotConvert(node, f"{why}; other sizes could be expressed") from None
+        raise CannotConvert(node, f"{why}", supported="sizes that do not depend on rounding") from None
     return x
 
 
@@ -79,7 +79,7 @@ def _scaled(node: Node, scales: list[float]) -> list[Axis]:
 # --- 11: coordinates ----------------------------------------------------------------------------------------
 
 
-@says("Elements were placed from the first corner; the nearest was the one before, or after when shrinking.")
+@says("Set the coordinate and rounding modes that opset 10 implied")
 def old_coordinates(node: Node) -> Replacement:
     build, scales = node.build, node.input(1)
     roi = build.constant([], T.FLOAT)
@@ -98,7 +98,7 @@ def old_coordinates(node: Node) -> Replacement:
     return str(build.again(node.proto, [grown, roi, build.Min(scales, one)], nearest_mode="ceil"))
 
 
-@says("Only elements placed from the first corner could be expressed; any other placement is sampled.")
+@says("Dropped mode attributes if they equal opset 10's; else replaced Resize by Gather")
 def from_the_first_corner(node: Node) -> Replacement:
     how = sampling_of(node)
     scales = _scales_from_the_first_corner(node, how)
@@ -162,7 +162,7 @@ def _scale_to(along: Axis, how: Sampling) -> float:
 # --- 13: what may be left out -------------------------------------------------------------------------------
 
 
-@says("Beside sizes, empty scales are left out; tf_half_pixel_for_nn is gone.")
+@says("Removed empty scales beside sizes; replaced tf_half_pixel_for_nn")
 def leave_out_empty_inputs(node: Node) -> Replacement:
     if has_sizes(node):
         node.set_input(SCALES, "")
@@ -176,7 +176,7 @@ def leave_out_empty_inputs(node: Node) -> Replacement:
     return sampled(node)
 
 
-@says("roi and scales had to be given: they are empty where they were left out.")
+@says("Added empty roi and scales, which were required")
 def give_empty_inputs(node: Node) -> None:
     for index in (ROI, SCALES):
         if not node.input(index):
@@ -186,11 +186,11 @@ def give_empty_inputs(node: Node) -> None:
 # --- 18: axes, antialias and the aspect ratio ---------------------------------------------------------------
 
 
-@says("All axes had to be given and were stretched without regard to their ratio or to what lies between.")
+@says("Wrote out all axes; replaced antialias by interpolation weights")
 def stretch_all_axes(node: Node) -> Replacement:
     how, policy = sampling_of(node), node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy not in ("stretch", "not_larger", "not_smaller"):
-        raise CannotConvert(node, f"keep_aspect_ratio_policy={policy}; stretch could be expressed")
+        raise CannotConvert(node, f"keep_aspect_ratio_policy={policy}", supported="stretch")
     if how.antialias and not _grows(node):
         return sampled(node)
     if policy != "stretch" and has_sizes(node):
@@ -199,7 +199,7 @@ def stretch_all_axes(node: Node) -> Replacement:
     elif node.attributes.get("axes"):
         _give_all_axes(node)
     if node.attributes.pop("antialias", 0) and how.mode != "nearest":
-        node.close("nothing is smoothed where no axis shrinks, but the arithmetic of smoothing may round differently")
+        node.close("antialias changes nothing if no axis shrinks, but may round otherwise")
     node.attributes.pop("keep_aspect_ratio_policy", None)
     node.attributes.pop("axes", None)
     return None
@@ -293,7 +293,7 @@ def _elem_type(of: Any) -> int:
 # --- 19: half_pixel_symmetric -------------------------------------------------------------------------------
 
 
-@says("half_pixel_symmetric did not exist; it differs only where a size is cut to an integer.")
+@says("Replaced half_pixel_symmetric by half_pixel, or by Gather where they differ")
 def symmetric_where_nothing_is_cut(node: Node) -> Replacement:
     if sampling_of(node).coordinates != "half_pixel_symmetric":
         return None

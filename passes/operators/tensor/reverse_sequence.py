@@ -10,12 +10,12 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("ReverseSequence did not exist: the elements of each sequence are gathered from its end.")
+@says("Replaced ReverseSequence by Gather from the end")
 def gathered_backwards(node: Node) -> str:
     build, data = node.build, node.input(0)
     time, batch = node.attributes.get("time_axis", 0), node.attributes.get("batch_axis", 1)
     if {time, batch} != {0, 1}:
-        raise CannotConvert(node, f"time_axis={time}, batch_axis={batch}; 0 and 1 could be expressed")
+        raise CannotConvert(node, f"time_axis={time}, batch_axis={batch}", supported="0 and 1")
     if 0 in (node.scope.shape(data) or []):
         return data
     dims = flat_indices.sizes(node, data)

@@ -26,7 +26,7 @@ CARRIERS = FLOAT8 | {ELEMENT_TYPES[f"tensor({n})"]: to for n, to in NARROW.items
 FLOATS = (T.FLOAT16, T.BFLOAT16, T.FLOAT, T.DOUBLE)
 
 
-@says("Scatter did not exist: each element is gathered from the data or from the updates.")
+@says("Replaced Scatter by gathering from data and updates")
 def gathered_from_data_and_updates(node: Node) -> Replacement:
     import numpy as np
 
@@ -82,13 +82,13 @@ def _places_of_the_latest(node: Node, axis: int) -> str:
     return build.repeat(reached[axis], own, overwrite, T.INT64)
 
 
-@says("Scatter was replaced by ScatterElements, which does the same.")
+@says("Renamed Scatter to ScatterElements")
 def scatter_to_scatter_elements(node: Node) -> None:
     axis_inside(default=0)(node)
     node.op_type = "ScatterElements"
 
 
-@says("ScatterElements was called Scatter, and took no negative indices.")
+@says("Renamed ScatterElements to Scatter; replaced negative indices")
 def scatter_elements_to_scatter(node: Node) -> None:
     axis = node.attributes.get("axis", 0)
     held = node.scope.array(node.input(1))
@@ -98,7 +98,7 @@ def scatter_elements_to_scatter(node: Node) -> None:
     node.op_type = "Scatter"
 
 
-@says("ScatterND did not exist: the axes that are indexed become one, along which elements are scattered.")
+@says("Replaced ScatterND by Reshape and ScatterElements")
 def scattered_into_merged_axes(node: Node) -> str:
     build, data, updates = node.build, node.input(0), node.input(2)
     if 0 in (node.scope.shape(data) or []):
@@ -128,7 +128,7 @@ def _in_shape_of_data(node: Node, flat: str, dims: list[Size]) -> str:
     return flat_indices.in_sizes(node, flat, dims)
 
 
-@says("data with updates written, or combined, where the coordinates of each index lead, its own along axis")
+@says("Replaced ScatterElements by ScatterND")
 def scattered_by_coordinates(node: Node) -> str:
     flat_indices.check_ranks(node)
     build, kind = node.build, node.elem_type(1)
@@ -156,11 +156,11 @@ def scattered_by_coordinates(node: Node) -> str:
 def combined_outside(*known: str) -> Step:
     """For a version whose reduction takes `known` at most."""
 
-    @says("reduction did not exist, or not this one: updates are combined with what is there, then written.")
+    @says("Combined updates with the data before writing them, as reduction did not exist")
     def combine_before_scattering(node: Node) -> Replacement:
         reduction = node.attributes.get("reduction", "none")
         if reduction not in ("none", *COMBINES):
-            raise CannotConvert(node, f"reduction={reduction}; none, {', '.join(COMBINES)} could be expressed")
+            raise CannotConvert(node, f"reduction={reduction}", supported=f"none, {', '.join(COMBINES)}")
         if reduction in known:
             return None
         node.attributes.pop("reduction", None)
@@ -170,11 +170,11 @@ def combined_outside(*known: str) -> Step:
             flat_indices.check_ranks(node)
         floats, once = node.elem_type() in FLOATS, _no_target_twice(node)
         if not once and node.op_type == "ScatterND" and (node.scope.shape(node.input(1)) or [1])[-1] == 0:
-            raise CannotConvert(node, "updates of the whole one after another; of one axis or more could be expressed")
+            raise CannotConvert(node, "several updates of one scalar", supported="updates along an axis")
         if floats and reduction in ("max", "min"):
-            node.close(f"runtimes differ on the {reduction} of NaN")
+            node.close(f"runtimes disagree on the {reduction} of NaN")
         elif floats and not once:
-            node.close("updates of one element are combined in their order")
+            node.close("combines updates of one element in order")
         kind = (OF_TRUTHS if node.elem_type() == T.BOOL else COMBINES)[reduction]
         return _combined(node.build, node, node.inputs, kind) if once else _one_after_another(node, kind)
 
@@ -253,12 +253,12 @@ def _in_rows(node: Node) -> list[str]:
     return rows
 
 
-@says("TensorScatter did not exist: each element of the update is scattered to its place in the cache.")
+@says("Replaced TensorScatter by ScatterElements")
 def scattered_rows(node: Node) -> str:
     build, (cache, update), rank = node.build, node.inputs[:2], node.rank()
     axis, mode = node.attributes.get("axis", -2), node.attributes.get("mode", "linear")
     if mode not in ("linear", "circular") or not -rank <= axis < rank:
-        raise CannotConvert(node, f"mode={mode}, axis={axis}; linear or circular could be expressed")
+        raise CannotConvert(node, f"mode={mode}, axis={axis}", supported="linear or circular")
     axis %= rank
     dims = flat_indices.sizes(node, update)
     steps: list[Size] = [int(k == axis) for k in range(rank)]

@@ -9,7 +9,7 @@ from opshift.passes.rewrite.says import says
 INT64_MAX = 2**63 - 1
 
 
-@says("start and end did not exist: they slice the whole shape.")
+@says("Replaced start and end by a Slice of the shape")
 def whole_shape(node: Node) -> Replacement:
     start, end = node.attributes.pop("start", 0), node.attributes.pop("end", INT64_MAX)
     if not start and end == INT64_MAX:

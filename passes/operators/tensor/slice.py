@@ -22,14 +22,14 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
 
-@says("starts, ends and axes were attributes and become inputs.")
+@says("Moved starts, ends and axes from attributes to inputs")
 def bounds_to_inputs(node: Node) -> None:
     starts, ends = node.attributes.pop("starts"), node.attributes.pop("ends")
     axes = node.attributes.pop("axes", []) or list(range(len(starts)))
     node.inputs = [node.input(0), *(node.build.constant(tensors.int64s(v)) for v in (starts, ends, axes))]
 
 
-@says("starts, ends and axes become attributes; steps, and bounds known only at run time, become indices.")
+@says("Moved starts, ends and axes from inputs to attributes; replaced steps and dynamic bounds by Gather")
 def bounds_to_attributes(node: Node) -> Replacement:
     _check_lengths(node)
     starts, ends, axes, steps = (node.scope.ints(node.input(i)) if node.input(i) else [] for i in range(1, 5))
@@ -48,7 +48,9 @@ def _check_lengths(node: Node) -> None:
     lengths = sorted({dims[0] for dims in shapes if dims and isinstance(dims[0], int)})
     if len(lengths) > 1:
         raise CannotConvert(
-            node, f"bounds of {' and '.join(map(str, lengths))} axes; as many of each could be expressed"
+            node,
+            f"starts, ends, axes and steps have {' and '.join(map(str, lengths))} elements",
+            supported="equal lengths",
         )
 
 
@@ -57,12 +59,12 @@ def _check_ends(node: Node, ends: list[int], steps: list[int]) -> None:
         if step < 0 and end in (INT32_MAX, INT64_MAX):
             raise CannotConvert(
                 node,
-                f"end {end} of a backward slice, which runtimes read as the last element or as beyond the "
-                "first; any other could be expressed",
+                f"end {end} of a backward slice, which runtimes read as the last element or as beyond the first",
+                supported="any other end",
             )
 
 
-@says("Negative axes were not allowed and are counted from the front.")
+@says("Replaced negative axes by positive ones")
 def nonnegative_slice_axes(node: Node) -> None:
     if not node.input(3):
         return
@@ -193,4 +195,4 @@ def _most(build: Builder, a: Size, b: Size) -> Size:
 
 changed("Slice", 10, Pair(up=bounds_to_inputs, down=bounds_to_attributes))
 changed("Slice", 11, Pair(down=nonnegative_slice_axes))
-same("Slice", 13, "bfloat16 came; the text now spells out how bounds are clamped, which runtimes did before")
+same("Slice", 13, "bfloat16 added; the text states how bounds are clamped, as runtimes did before")

@@ -13,16 +13,16 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined,
 from opshift.passes.rewrite.says import says
 
 
-@says("There was no mode CRD: the channels are put into the order that DCR reads.")
+@says("Replaced mode CRD by reordering the channels for DCR")
 def channels_to_depth_first(node: Node) -> None:
     if _drop_mode(node):
         blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
         if isinstance(channels, int) and channels % blocks:
-            raise CannotConvert(node, f"{channels} channels; a multiple of blocksize * blocksize could be expressed")
+            raise CannotConvert(node, f"{channels} channels", supported="a multiple of blocksize * blocksize")
         node.set_input(0, _turned(node, node.input(0), channels, [-1, blocks]))
 
 
-@says("There was no mode CRD: the channels that DCR writes are put into its order.")
+@says("Replaced mode CRD by reordering the channels of DCR")
 def channels_from_depth_first(node: Node) -> Replacement:
     if not _drop_mode(node):
         return None
@@ -35,7 +35,7 @@ def _drop_mode(node: Node) -> bool:
     """Take mode off the node; whether it was CRD, where the column is the first part of a channel."""
     mode = node.attributes.pop("mode", "DCR")
     if mode not in ("DCR", "CRD"):
-        raise CannotConvert(node, f"mode={mode!r}; DCR or CRD could be expressed")
+        raise CannotConvert(node, f"mode={mode!r}", supported="DCR or CRD")
     return bool(mode == "CRD")
 
 
@@ -50,7 +50,7 @@ def _turned(node: Node, x: str, channels: int | str, rows: list[int]) -> str:
     return str(build.Gather(x, order, axis=1))
 
 
-@says("y[n, c, h * b + i, w * b + j] = x[n, (i * b + j) * C + c, h, w], or x[n, (c * b + i) * b + j, h, w] for CRD")
+@says("Replaced DepthToSpace by Reshape and Transpose")
 def blocks_from_channels(node: Node) -> str:
     block = node.attributes["blocksize"]
     batch, channels, height, width = flat_indices.sizes(node, node.input(0))
@@ -68,7 +68,7 @@ def blocks_from_channels(node: Node) -> str:
     return _taken_apart(node, apart, order, joined)
 
 
-@says("y[n, (i * b + j) * C + c, h, w] = x[n, c, h * b + i, w * b + j]")
+@says("Replaced SpaceToDepth by Reshape and Transpose")
 def channels_from_blocks(node: Node) -> str:
     block = node.attributes["blocksize"]
     batch, channels, height, width = flat_indices.sizes(node, node.input(0))
@@ -87,7 +87,7 @@ def _over(node: Node, size: Size, by: int) -> Size:
 
 
 changed("DepthToSpace", 11, Pair(down=channels_to_depth_first))
-same("DepthToSpace", 13, "bfloat16 came; the text was laid out anew")
+same("DepthToSpace", 13, "only the text and bfloat16 changed")
 changed("SpaceToDepth", 28, Pair(down=channels_from_depth_first))
 defined("DepthToSpace", blocks_from_channels, opset=14)
 defined("SpaceToDepth", channels_from_blocks, opset=14)

@@ -12,14 +12,14 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("axis had no stated default and is told by the shapes; sizes as an input become an attribute.")
+@says("Wrote out axis; moved sizes from input to attribute")
 def axis_and_sizes_are_told(node: Node) -> None:
     if "axis" not in node.attributes:
         node.attributes["axis"] = _axis_of_parts(node)
     if node.input(1):
         sizes = node.scope.array(node.input(1))
         if sizes is None:
-            raise CannotConvert(node, "the sizes are known only at run time; constants could be expressed")
+            raise CannotConvert(node, "the sizes are an attribute there, but dynamic here", supported="constant sizes")
         node.attributes["split"] = [int(size) for size in sizes]
         node.set_input(1, "")
 
@@ -31,24 +31,24 @@ def _axis_of_parts(node: Node) -> int:
         axes = [axis for axis, sizes in enumerate(zip(whole, part, strict=True)) if sizes[0] != sizes[1]]
         if len(axes) == 1:
             return axes[0]
-    raise CannotConvert(node, "axis is missing and had no default; an axis could be expressed")
+    raise CannotConvert(node, "axis is missing, and there is no default at this opset")
 
 
-@says("axis had no stated default and is written out, and integers are split as doubles.")
+@says("Wrote out axis; split integers as double")
 def parts_of_doubles(node: Node) -> Replacement:
     if "axis" not in node.attributes:
         node.attributes["axis"] = 0
     return carried(INTEGERS_AS_DOUBLE)(node)
 
 
-@says("split was an attribute and becomes an input.")
+@says("Moved split from attribute to input")
 def sizes_to_input(node: Node) -> None:
     sizes = node.attributes.pop("split", [])
     if sizes:
         node.set_input(1, node.build.constant(tensors.int64s(sizes)))
 
 
-@says("split becomes an attribute; sizes known only at run time become slices.")
+@says("Moved split from input to attribute; replaced dynamic sizes by Slice")
 def sizes_to_attribute(node: Node) -> Replacement:
     if not node.input(1):
         return None
@@ -70,7 +70,7 @@ def _sliced(node: Node) -> list[str]:
     return parts
 
 
-@says("Without sizes there were as many equal parts as outputs; num_outputs says so.")
+@says("Set num_outputs if there are no sizes")
 def parts_to_number(node: Node) -> None:
     if node.input(1):
         return
@@ -81,13 +81,13 @@ def parts_to_number(node: Node) -> None:
         node.attributes["num_outputs"] = parts
 
 
-@says("num_outputs did not exist; the sizes are given where the parts may not be equal.")
+@says("Replaced num_outputs by sizes")
 def number_to_parts(node: Node) -> None:
     parts = node.attributes.pop("num_outputs", None)
     if parts is None or parts == 1:
         return
     if parts != len(node.outputs):
-        raise CannotConvert(node, f"num_outputs={parts} with {len(node.outputs)} outputs; as many could be expressed")
+        raise CannotConvert(node, f"num_outputs={parts}, but there are {len(node.outputs)} outputs")
     build, size = node.build, size_along(node, node.attributes.get("axis", 0))
     if isinstance(size, int):
         part = -(-size // parts)

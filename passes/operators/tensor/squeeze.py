@@ -17,12 +17,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Negative axes were not allowed and are counted from the front, if need be at run time; they went upwards.")
+@says("Replaced negative axes by positive ones, in ascending order")
 def nonnegative_dropped_axes(node: Node) -> Replacement:
     return _nonnegative(node, node.attributes.get("axes", []), 0, _shape_without)
 
 
-@says("Negative axes were not allowed and are counted from the front of the result; they went upwards.")
+@says("Replaced negative axes by positive ones, in ascending order")
 def nonnegative_new_axes(node: Node) -> Replacement:
     axes = node.attributes["axes"]
     return _nonnegative(node, axes, len(axes), _shape_with)
@@ -46,7 +46,7 @@ def _upwards(node: Node, axes: list[int]) -> None:
         node.attributes["axes"] = ordered
 
 
-@says("axes becomes an attribute; axes known only at run time become a computed shape.")
+@says("Moved axes from input to attribute; replaced dynamic axes by a Reshape")
 def squeezed_axes_to_attribute(node: Node) -> Replacement:
     if not node.input(1):
         return None
@@ -54,19 +54,23 @@ def squeezed_axes_to_attribute(node: Node) -> Replacement:
     if axes is None:
         return in_shape(node, _shape_without(node, node.input(1)))
     if not axes:
-        raise CannotConvert(node, "axes is empty, which runtimes read as no axis or as all; either could be expressed")
+        raise CannotConvert(
+            node,
+            "axes is empty: runtimes read that as no axis or as all axes",
+            supported="axes that are named, or missing",
+        )
     _hold(node, axes)
     return None
 
 
-@says("axes was an attribute and becomes an input.")
+@says("Moved axes from attribute to input")
 def new_axes_to_input(node: Node) -> None:
     axes_to_input(node)
     if not node.input(1):
         node.set_input(1, node.build.constant(tensors.int64s([])))
 
 
-@says("axes becomes an attribute; axes known only at run time become a computed shape.")
+@says("Moved axes from input to attribute; replaced dynamic axes by a Reshape")
 def new_axes_to_attribute(node: Node) -> Replacement:
     axes = node.scope.ints(node.input(1))
     if axes is None:
@@ -113,7 +117,7 @@ def _sum(build: Builder, x: str, axis: int) -> str:
     return str(build.ReduceSum(x, axes=[axis], keepdims=0))
 
 
-@says("axes was also taken as a scalar; it is a vector.")
+@says("Made scalar axes a vector")
 def axes_to_vector(node: Node) -> None:
     if node.input(1) and not node.scope.rank(node.input(1)):  # of an unknown rank, it may be one
         axes = node.scope.ints(node.input(1))

@@ -15,14 +15,14 @@ COUNTS: dict[int, int] = {T.FLOAT16: 2**11, T.FLOAT: 2**24, T.DOUBLE: 2**53}
 JOINED_AT_ONCE = 64
 
 
-@says("tiles copies were made along one axis; repeats counts them for every axis.")
+@says("Replaced tiles and axis by repeats")
 def copies_to_repeats(node: Node) -> None:
     build, rank, held = node.build, node.rank(), node.scope.array(node.input(2))
     if held is None:
-        raise CannotConvert(node, "the axis is known only at run time; a constant could be expressed")
+        raise CannotConvert(node, "the axis is dynamic", supported="a constant axis")
     axis = int(held.reshape(-1)[0])
     if not 0 <= axis < rank:
-        raise CannotConvert(node, f"axis {axis} lies outside rank {rank}")
+        raise CannotConvert(node, f"axis {axis} is out of range for rank {rank}")
     before, after = [1] * axis, [1] * (rank - axis - 1)
     tiles = node.scope.array(node.input(1))
     if tiles is not None:
@@ -33,7 +33,7 @@ def copies_to_repeats(node: Node) -> None:
     node.inputs = [node.input(0), repeats]
 
 
-@says("repeats counted the copies along every axis; they are made along one axis after another.")
+@says("Replaced repeats by one Tile for each axis")
 def repeats_to_copies(node: Node) -> str:
     build, value, repeats = node.build, node.input(0), node.scope.ints(node.input(1))
     if repeats is not None:
@@ -42,9 +42,7 @@ def repeats_to_copies(node: Node) -> str:
         return value
     elem_type = node.elem_type()
     if elem_type not in COUNTS:
-        raise CannotConvert(
-            node, "repeats are known only at run time; constants or data of a float type could be expressed"
-        )
+        raise CannotConvert(node, "repeats are dynamic", supported="constant repeats, or float data")
     for axis in range(node.rank()):
         count = build.Cast(build.Gather(node.input(1), axis), to=elem_type)
         value = build.Tile(value, count, build.constant(axis, elem_type))
@@ -54,7 +52,7 @@ def repeats_to_copies(node: Node) -> str:
 def _copied(node: Node, value: str, count: int, axis: int) -> str:
     build, elem_type = node.build, node.elem_type()
     if count < 0:
-        raise CannotConvert(node, f"there are no {count} copies along axis {axis}; 0 or more could be expressed")
+        raise CannotConvert(node, f"{count} copies along axis {axis}", supported="0 or more")
     if count == 1:
         return value
     if count <= COUNTS.get(elem_type, -1):

@@ -9,5 +9,5 @@ changed("Transpose", 21, Pair(down=carried(FLOAT8)))
 same(
     "Transpose",
     25,
-    "int2 and uint2 came; the text now says that perm holds each axis once, which it always did",
+    "int2 and uint2 added; the text states that perm holds each axis once",
 )

@@ -14,7 +14,7 @@ T = TensorProto
 _FAR = 1 << 32  # beyond all columns that memory holds
 
 
-@says("Trilu did not exist: what lies beyond the diagonal is replaced by zero.")
+@says("Replaced Trilu by Where with a triangular mask")
 def masked_triangle(node: Node) -> str:
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     rows, columns = _last_two(node)
@@ -35,7 +35,7 @@ def masked_triangle(node: Node) -> str:
 def _last_two(node: Node) -> tuple[Size, Size]:
     shape = node.scope.shape(node.input(0))
     if shape is not None and len(shape) < 2:
-        raise CannotConvert(node, f"the data has rank {len(shape)}; 2 or more could be expressed")
+        raise CannotConvert(node, f"the data has rank {len(shape)}", supported="rank 2 or more")
     dims = shape[-2:] if shape is not None else [None, None]
     if all(isinstance(dim, int) for dim in dims):
         return dims[0], dims[1]  # type: ignore[return-value]

@@ -25,9 +25,7 @@ HELD_BY_DOUBLE = (T.BOOL, *HELD_BY_FLOATS)
 WRITTEN_OUT = 3  # columns that are sorted by without a loop
 
 
-@says(
-    "Unique did not exist: elements or slices are sorted, and compared with the one before; NaN is a value, the last."
-)
+@says("Replaced Unique by sorting and comparing neighbours")
 def sorted_and_compared(node: Node) -> list[str]:
     """first[g] is where value g is found first, group[p] which value comes at place p of the sorted ones. Values in the
     order of their first places are found by marking these.
@@ -91,7 +89,7 @@ def _keys(node: Node, rows: str, count: Size, width: Size) -> tuple[str, Size]:
         high = build.Div(rows, bits)  # rounded towards zero; the rest has the sign of the whole
         parts = [build.Cast(half, to=T.DOUBLE) for half in (high, build.Sub(rows, build.Mul(high, bits)))]
     else:
-        raise CannotConvert(node, "no operator of opset 10 orders strings or complex numbers")
+        raise CannotConvert(node, "no operator of opset 10 sorts strings or complex numbers")
     width = flat_indices.times(build, width, 2)
     side_by_side = build.Concat(*(build.Unsqueeze(part, axes=[2]) for part in parts), axis=2)
     return build.Reshape(side_by_side, flat_indices.vector(build, [count, width])), width

@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Height and width had a scale each, which are two of four now; the mode bilinear is called linear.")
+@says("Replaced height_scale and width_scale by scales; renamed mode bilinear to linear")
 def sides_to_scales(node: Node) -> None:
     height, width = (float(node.attributes.pop(name)) for name in ("height_scale", "width_scale"))
     node.attributes["scales"] = [1.0, 1.0, height, width]
@@ -20,39 +20,37 @@ def sides_to_scales(node: Node) -> None:
         node.attributes["mode"] = "linear"
 
 
-@says("Only height and width could be scaled, of images in a batch; the mode linear was called bilinear.")
+@says("Replaced scales by height_scale and width_scale; renamed mode linear to bilinear")
 def scales_to_sides(node: Node) -> None:
     scales = node.attributes.pop("scales")
     if len(scales) != 4 or scales[:2] != [1.0, 1.0]:
-        raise CannotConvert(node, f"scales={scales}; two of four axes, height and width, could be expressed")
+        raise CannotConvert(node, f"scales={scales}", supported="images of rank 4, scaled in height and width only")
     node.attributes["height_scale"], node.attributes["width_scale"] = scales[2:]
     if node.attributes.get("mode", "nearest") == "linear":
         node.attributes["mode"] = "bilinear"
 
 
-@says("scales was an attribute and becomes an input.")
+@says("Moved scales from attribute to input")
 def scales_to_input(node: Node) -> None:
     node.set_input(1, node.build.constant(node.attributes.pop("scales"), T.FLOAT))
 
 
-@says("scales becomes an attribute; with scales known only at run time, the elements are sampled.")
+@says("Moved scales from input to attribute; replaced dynamic scales by Gather")
 def scales_to_attribute(node: Node) -> Replacement:
     scales = node.scope.array(node.input(1))
     if scales is None:
         return sampled_by_scales(node)
     if scales.ndim != 1:
-        raise CannotConvert(node, f"scales of shape {list(scales.shape)}; a vector could be expressed")
+        raise CannotConvert(node, f"scales of shape {list(scales.shape)}", supported="a vector")
     dims = node.scope.shape(node.input(0))
     if dims is not None and len(dims) != len(scales):
-        raise CannotConvert(
-            node, f"{len(scales)} scales of data of rank {len(dims)}; one for each axis could be expressed"
-        )
+        raise CannotConvert(node, f"{len(scales)} scales for data of rank {len(dims)}", supported="one scale an axis")
     node.inputs = node.inputs[:1]
     node.attributes["scales"] = [float(scale) for scale in scales]
     return None
 
 
-@says("Upsample was replaced by Resize, which does the same.")
+@says("Renamed Upsample to Resize")
 def upsample_to_resize(node: Node) -> None:
     node.op_type = "Resize"
 

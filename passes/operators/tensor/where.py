@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Where did not exist: integers are multiplied by 0 or 1, anything else is gathered from both values.")
+@says("Replaced Where by arithmetic for integers, by Gather for other types")
 def chosen_by_arithmetic_or_place(node: Node) -> str:
     elem_type = node.elem_type(1)
     if elem_type == T.BOOL:

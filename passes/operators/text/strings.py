@@ -12,16 +12,16 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("StringNormalizer did not exist: what is not listed as a stop word is kept, or one empty string if nothing is.")
+@says("Replaced StringNormalizer by comparing with the stop words and Gather")
 def stop_words_looked_up(node: Node) -> str:
     build, x, action = node.build, node.input(0), node.attributes.get("case_change_action", "NONE")
     if action != "NONE":
-        raise CannotConvert(node, f"case_change_action={action}; no operator of opset 9 changes a string")
+        raise CannotConvert(node, f"case_change_action={action}: no operator of opset 9 changes case")
     words = list(dict.fromkeys(node.attributes.get("stopwords", [])))
     if not words:
         return str(build.Identity(x))
     if not node.attributes.get("is_case_sensitive", 0):
-        raise CannotConvert(node, "stop words are told by any case; no operator of opset 9 changes a string")
+        raise CannotConvert(node, "is_case_sensitive=0: no operator of opset 9 ignores case")
     rank = node.rank()
     flat = build.Reshape(x, [-1]) if rank > 1 else x
     kept = build.Equal(categories(node, flat, words, range(1, len(words) + 1), 0), 0)
@@ -32,6 +32,6 @@ def stop_words_looked_up(node: Node) -> str:
 
 
 changed("StringNormalizer", 10, Pair(down=stop_words_looked_up))
-cannot("StringConcat", 20, "no operator of opset 19 joins strings; they can be moved and compared")
-cannot("StringSplit", 20, "no operator of opset 19 takes a string apart; strings can be moved and compared")
-cannot("RegexFullMatch", 20, "no operator of opset 19 looks into a string; strings can be moved and compared")
+cannot("StringConcat", 20, "no operator below opset 20 joins strings")
+cannot("StringSplit", 20, "no operator below opset 20 splits strings")
+cannot("RegexFullMatch", 20, "no operator below opset 20 matches a regular expression")

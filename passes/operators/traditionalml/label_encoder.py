@@ -26,12 +26,12 @@ MISSING: dict[int, Any] = {
 }  # fmt: skip
 
 
-@says("The strings in classes_strings stood for their positions, and become pairs of keys and values.")
+@says("Wrote classes_strings as pairs of keys and values")
 def classes_to_pairs(node: Node) -> None:
     classes = node.attributes.pop("classes_strings", [])
     positions = list(range(len(classes)))
     if not classes:
-        raise CannotConvert(node, "classes_strings is missing; one or more strings could be expressed")
+        raise CannotConvert(node, "attribute classes_strings is missing")
     if node.elem_type() == T.STRING:
         _check_keys(node, classes)
         _set_pairs(node, T.STRING, classes, T.INT64, positions, _default(node, T.INT64))
@@ -39,7 +39,7 @@ def classes_to_pairs(node: Node) -> None:
         _set_pairs(node, T.INT64, positions, T.STRING, classes, _default(node, T.STRING))
 
 
-@says("Only strings and their positions were paired: others become CategoryMapper or entries of a table.")
+@says("Replaced other pairs than string and position by CategoryMapper or a table")
 def pairs_to_categories(node: Node) -> Replacement:
     (key_kind, keys), (value_kind, values) = _pairs(node)
     default = _default(node, value_kind)
@@ -52,7 +52,7 @@ def pairs_to_categories(node: Node) -> Replacement:
         node.attributes["default_int64" if value_kind == T.INT64 else "default_string"] = default
         return None
     if key_kind == T.FLOAT:
-        raise CannotConvert(node, "the keys are floats; strings and int64 could be expressed")
+        raise CannotConvert(node, "the keys are floats", supported="strings and int64")
     index = node.input(0)
     if key_kind == T.INT64:
         texts = [str(position) for position in range(len(keys))]
@@ -65,12 +65,12 @@ def _entry(node: Node, table: list[Any], kind: int, index: str) -> str:
     return str(node.build.Gather(node.build.constant(table, kind), index, axis=0))
 
 
-@says("Nothing was said of repeated keys, and NaN was found bit by bit; nodes with such keys are refused.")
+@says("Checked that no key is repeated or NaN")
 def unmistakable_keys(node: Node) -> None:
     _pairs(node)
 
 
-@says("Keys and values in tensors become lists; values of types without a list, entries of a table.")
+@says("Moved keys and values from tensors to lists, or to a table")
 def tensors_to_lists(node: Node) -> Replacement:
     (key_kind, keys), (value_kind, values) = _pairs(node)
     if not any(name.endswith("_tensor") for name in node.attributes):
@@ -80,7 +80,7 @@ def tensors_to_lists(node: Node) -> Replacement:
     if key_kind in (T.INT32, T.INT16):
         inputs, key_kind = [node.build.Cast(inputs[0], to=T.INT64)], T.INT64
     if key_kind not in NAMES:
-        raise CannotConvert(node, "the keys are doubles; floats, integers and strings could be expressed")
+        raise CannotConvert(node, "the keys are doubles", supported="floats, integers and strings")
     if value_kind in NAMES:
         _set_pairs(node, key_kind, keys, value_kind, values, default)
         node.inputs = inputs
@@ -95,7 +95,7 @@ Column = tuple[int, list[Any]]
 def _pairs(node: Node) -> tuple[Column, Column]:
     keys, values = _column(node, "keys"), _column(node, "values")
     if len(keys[1]) != len(values[1]):
-        raise CannotConvert(node, f"{len(keys[1])} keys and {len(values[1])} values; pairs could be expressed")
+        raise CannotConvert(node, f"{len(keys[1])} keys, but {len(values[1])} values")
     _check_keys(node, keys[1])
     return keys, values
 
@@ -104,7 +104,7 @@ def _column(node: Node, side: str) -> Column:
     """The element type and the elements of keys_* or values_*."""
     given = [name for name in node.attributes if name.startswith(f"{side}_")]
     if len(given) != 1:
-        raise CannotConvert(node, f"{len(given)} attributes {side}_*; exactly one could be expressed")
+        raise CannotConvert(node, f"{len(given)} of the attributes {side}_* are set", supported="exactly one")
     held = node.attributes[given[0]]
     if isinstance(held, TensorProto):
         return held.data_type, _elements(node, held)
@@ -114,17 +114,15 @@ def _column(node: Node, side: str) -> Column:
 def _elements(node: Node, held: TensorProto) -> list[Any]:
     values = tensors.array(held)
     if values is None:
-        raise CannotConvert(node, "a tensor in the attributes has no values; one with values could be expressed")
+        raise CannotConvert(node, "a tensor in the attributes is empty")
     return [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
 
 
 def _check_keys(node: Node, keys: list[Any]) -> None:
     if len(set(keys)) != len(keys):
-        raise CannotConvert(
-            node, "a key is repeated, which runtimes resolve differently; unique keys could be expressed"
-        )
+        raise CannotConvert(node, "a key is repeated: runtimes disagree which entry counts", supported="unique keys")
     if any(key != key for key in keys):
-        raise CannotConvert(node, "a key is NaN, found by its bits or as any NaN; other keys could be expressed")
+        raise CannotConvert(node, "a key is NaN: runtimes disagree what it matches", supported="other keys")
 
 
 def _default(node: Node, kind: int) -> Any:
@@ -133,7 +131,7 @@ def _default(node: Node, kind: int) -> Any:
     if held is not None:
         elements = _elements(node, held)
         if len(elements) != 1:
-            raise CannotConvert(node, f"default_tensor has {len(elements)} elements; 1 could be expressed")
+            raise CannotConvert(node, f"default_tensor has {len(elements)} elements", supported="1 element")
         return elements[0]
     name = f"default_{NAMES[kind].removesuffix('s')}" if kind in NAMES else ""
     return node.attributes.get(name, MISSING[kind])
@@ -154,7 +152,7 @@ def _clear(node: Node) -> None:
             del node.attributes[name]
 
 
-@says("Looked up the keys in a table; a string is found by comparing it with each")
+@says("Replaced LabelEncoder by Gather from a table; strings are compared with each key")
 def looked_up_in_table(node: Node) -> str:
     if node.opset < 2:
         classes = node.attributes.get("classes_strings", [])
@@ -172,9 +170,10 @@ def looked_up_in_table(node: Node) -> str:
         name = "NaN" if key != key else key
         if pairs.setdefault(name, value) != value:
             raise CannotConvert(
-                node, f"key {key!r} is repeated, of which the text takes the last, the kernel the first; unique keys"
-                " could be expressed",
-            )  # fmt: skip
+                node,
+                f"key {key!r} is repeated: ONNX takes the last entry, onnxruntime the first",
+                supported="unique keys",
+            )
     if node.opset < 4:  # where a NaN was found by its bits, which the kernel never does
         pairs.pop("NaN", None) if key_kind == T.FLOAT else None
     names = [float("nan") if name == "NaN" and key_kind != T.STRING else name for name in pairs]

@@ -18,7 +18,7 @@ ML = "ai.onnx.ml"
 OPSET = 18
 
 
-@says("Multiplied by the coefficients; the label is that of the largest score")
+@says("Replaced by MatMul with the coefficients, and ArgMax for the label")
 def classified(node: Node) -> list[str]:
     build, labels = node.build, class_labels(node, "classlabels_ints", "classlabels_strings")
     transform, classes = checked_transform(node), len(labels.values)
@@ -29,17 +29,17 @@ def classified(node: Node) -> list[str]:
         places = build.ArgMax(scores, axis=1, keepdims=0)
         return [label_of(node, labels, places), transformed(build, scores, transform, T.FLOAT)]
     if transform == "PROBIT":
-        raise CannotConvert(node, "post_transform=PROBIT of one score for two classes, whose other score nothing sets")
+        raise CannotConvert(node, "post_transform=PROBIT with one score for two classes: the other score is undefined")
     if transform == "LOGISTIC":
         scores = build.Concat(build.Neg(scores), scores, axis=1)
         places = build.ArgMax(scores, axis=1, keepdims=0)
         return [label_of(node, labels, places), str(build.Sigmoid(scores))]
-    node.remarks.append("the class with the larger score is chosen, which onnxruntime does not do between 0 and 0.5")
+    node.remarks.append("chooses the class with the larger score, which onnxruntime does not do between 0 and 0.5")
     scores = build.Concat(build.Sub(build.constant(1.0, T.FLOAT), scores), scores, axis=1)
     return [label_of(node, labels, build.ArgMax(scores, axis=1, keepdims=0)), str(scores)]
 
 
-@says("Multiplied by the coefficients and added the intercepts")
+@says("Replaced by MatMul with the coefficients and Add of the intercepts")
 def regressed(node: Node) -> str:
     targets, coefficients = node.attributes.get("targets", 1), node.attributes.get("coefficients", [])
     transform = checked_transform(node)
@@ -65,7 +65,7 @@ def _rows_of(node: Node, count: int, possible: tuple[int, ...]) -> int:
 
 
 def _product(node: Node, rows: int, coefficients: list[float]) -> str:
-    node.close("products are added in another order")
+    node.close("sums in another order")
     weights = np.asarray(coefficients, np.float32).reshape(rows, -1).T
     intercepts = node.attributes.get("intercepts", [])
     bias = node.build.constant(intercepts, T.FLOAT) if any(intercepts) else None

@@ -6,11 +6,11 @@ from opshift.passes.rewrite.registry import refused
 
 refused(
     "ZipMap",
-    "its output is a list of maps, which no tensor is: --zipmap tensor makes it the scores",
+    "its output is a list of maps; --zipmap tensor returns the scores as a tensor instead",
     domain="ai.onnx.ml",
 )
 refused(
     ["CastMap", "DictVectorizer"],
-    "its input is a map, which no tensor is: --map tensor makes it its values, in the order of the keys",
+    "its input is a map; --map tensor takes its values as a tensor instead, in the order of the keys",
     domain="ai.onnx.ml",
 )

@@ -17,14 +17,14 @@ ML = "ai.onnx.ml"
 OPSET, STRINGS = 18, 19  # strings are equal from opset 19 on
 
 
-@says("Divided each row by its largest element, by the sum of its magnitudes, or by its length, unless that is 0")
+@says("Replaced Normalizer by a division by the norm of each row")
 def normalized(node: Node) -> str:
     build, kind, norm = node.build, wide_of(node), node.attributes.get("norm", "MAX")
     if norm not in ("MAX", "L1", "L2"):
         raise fault(f"norm is {norm!r}; it is one of MAX, L1, L2", node.proto)
     if node.scope.rank(node.input(0)) not in (None, 1, 2):
-        raise CannotConvert(node, "data of rank 3 and more; rows, or one of them, could be expressed")
-    node.close("sums round in their own order")
+        raise CannotConvert(node, "data of rank 3 or more", supported="a matrix of rows, or one row")
+    node.close("sums in another order")
     x = recast(build, node.input(0), node.elem_type(), kind)
     if norm == "MAX":
         known = x if kind != node.elem_type() else build.Where(build.IsNaN(x), build.constant(-np.inf, kind), x)
@@ -38,7 +38,7 @@ def normalized(node: Node) -> str:
     return recast(build, build.Div(x, divisor), kind, T.FLOAT)
 
 
-@says("Subtracted the offset and multiplied by the scale")
+@says("Replaced Scaler by (X - offset) * scale")
 def scaled(node: Node) -> str:
     build, kind = node.build, wide_of(node)
     offset, scale = node.attributes.get("offset", []), node.attributes.get("scale", [])
@@ -48,7 +48,7 @@ def scaled(node: Node) -> str:
     return recast(build, build.Mul(x, build.constant(_single(scale), kind)), kind, T.FLOAT)
 
 
-@says("Replaced the value that stands for a missing one by those to be put there")
+@says("Replaced Imputer by Where")
 def imputed(node: Node) -> str:
     build, kind, x = node.build, node.elem_type(), node.input(0)
     whole = kind in (T.INT64, T.INT32)
@@ -56,12 +56,12 @@ def imputed(node: Node) -> str:
     missing = node.attributes.get("replaced_value_int64" if whole else "replaced_value_float", 0 if whole else 0.0)
     width = node.scope.size(x, -1) if node.scope.rank(x) else None
     if not values or (width is not None and len(values) not in (1, width)):
-        raise fault(f"{len(values)} values to put in the place of missing ones, for {width} features", node.proto)
+        raise fault(f"{len(values)} imputed values for {width} features", node.proto)
     found = build.IsNaN(x) if missing != missing else build.Equal(x, build.constant(missing, kind))
     return str(build.Where(found, build.constant(values[0] if len(values) == 1 else values, kind), x))
 
 
-@says("1 where an element is above the threshold, else 0")
+@says("Replaced Binarizer by Greater and Cast")
 def binarized(node: Node) -> str:
     build, kind = node.build, node.elem_type()
     threshold = node.attributes.get("threshold", 0.0)
@@ -70,7 +70,7 @@ def binarized(node: Node) -> str:
     return str(build.Cast(build.Greater(x, build.constant(threshold, wide)), to=kind))
 
 
-@says("Compared each element with all categories")
+@says("Replaced OneHotEncoder by Equal with all categories")
 def compared_with_categories(node: Node) -> str:
     build, kind, x = node.build, node.elem_type(), node.input(0)
     strings, numbers = node.attributes.get("cats_strings", []), node.attributes.get("cats_int64s", [])
@@ -78,7 +78,7 @@ def compared_with_categories(node: Node) -> str:
     if not categories or (strings and numbers):
         raise fault(f"{len(numbers)} cats_int64s and {len(strings)} cats_strings", node.proto)
     if not node.attributes.get("zeros", 1):
-        node.remarks.append("an element of no category becomes zeros, where onnxruntime ends with an error")
+        node.remarks.append("an element of an unknown category becomes zeros; onnxruntime fails there")
     if kind != T.STRING:
         x = recast(build, x, kind, T.INT64)
     is_one = build.Cast(build.Equal(build.Unsqueeze(x, [-1]), build.constant(categories, held)), to=T.FLOAT)
@@ -86,7 +86,7 @@ def compared_with_categories(node: Node) -> str:
     return str(is_one if all(last) else build.Mul(is_one, build.constant(last, T.FLOAT)))
 
 
-@says("Gathered elements of the last axis")
+@says("Replaced ArrayFeatureExtractor by Gather")
 def extracted(node: Node) -> str:
     build, x = node.build, node.input(0)
     if node.rank() == 1:
@@ -94,7 +94,7 @@ def extracted(node: Node) -> str:
     return str(build.Gather(x, build.Reshape(node.input(1), [-1]), axis=-1))
 
 
-@says("Joined the features, each input cut or padded to its length")
+@says("Replaced FeatureVectorizer by Slice, Pad and Concat")
 def joined(node: Node) -> str:
     build, sizes = node.build, node.attributes.get("inputdimensions", [])
     if len(sizes) != len(node.inputs):

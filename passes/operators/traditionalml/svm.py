@@ -26,12 +26,12 @@ ROUNDS = 100  # after which the kernel gives up the coupling of probabilities
 DIFFERENCES = 4096  # elements of a row by which RBF subtracts each support vector; of more it multiplies
 
 
-@says("Kernels of the rows and the support vectors times the coefficients; the pairs of classes vote")
+@says("Replaced by kernels of rows and support vectors, and votes of each pair of classes")
 def classified(node: Node) -> list[str]:
     build, labels = node.build, class_labels(node, "classlabels_ints", "classlabels_strings")
     transform, sizes = checked_transform(node), node.attributes.get("vectors_per_class", [])
     classes = len(labels.values)
-    node.close("products are added in another order")
+    node.close("sums in another order")
     if not sizes:
         return _classified_by_planes(node, labels, transform)
     if len(sizes) != classes or min(sizes) < 0:
@@ -52,10 +52,10 @@ def classified(node: Node) -> list[str]:
     return [label, _scores_of_two(node, scores, transform)]
 
 
-@says("Kernels of the rows and the support vectors times the coefficients, plus rho")
+@says("Replaced by kernels of rows and support vectors, times the coefficients, plus rho")
 def regressed(node: Node) -> str:
     build, coefficients = node.build, node.attributes.get("coefficients", [])
-    node.close("products are added in another order")
+    node.close("sums in another order")
     checked_transform(node)  # of which the kernel makes nothing
     if node.attributes.get("n_supports", 0):
         x = _kernels(node, len(coefficients))
@@ -84,7 +84,7 @@ def _classified_by_planes(node: Node, labels: Labels, transform: str) -> list[st
     scores = build.MatMul(rows_as(node, T.FLOAT), build.constant(weights, T.FLOAT))
     scores = build.Add(scores, build.constant(rho[:1], T.FLOAT))
     if classes == 2:
-        node.remarks.append("the class with the larger score is chosen, which onnxruntime does not always do")
+        node.remarks.append("chooses the class with the larger score, which onnxruntime does not always do")
     places = build.ArgMax(scores, axis=1, keepdims=0)
     return [label_of(node, labels, places), transformed(build, scores, transform, T.FLOAT)]
 
@@ -150,7 +150,7 @@ def _scores_of_two(node: Node, score: str, transform: str) -> str:
     """[-s, s], or [1 - s, s] under SOFTMAX and SOFTMAX_ZERO, which are not applied."""
     build = node.build
     if transform == "PROBIT":
-        raise CannotConvert(node, "post_transform=PROBIT of one score for two classes, whose other score nothing sets")
+        raise CannotConvert(node, "post_transform=PROBIT with one score for two classes: the other score is undefined")
     if transform in ("SOFTMAX", "SOFTMAX_ZERO"):
         return str(build.Concat(build.Sub(build.constant(1.0, T.FLOAT), score), score, axis=1))
     scores = build.Concat(build.Neg(score), score, axis=1)

@@ -47,7 +47,7 @@ TRANSFORMS = {"NONE": 0, "SOFTMAX_ZERO": 3, "PROBIT": 4}
 # --- both regressor and classifier, 1 and 3 ---------------------------------------------------------------
 
 
-@says("Parameters in tensors of doubles did not exist; those that float32 holds go into the lists.")
+@says("Moved parameters from double tensors to float lists")
 def doubles_to_floats(node: Node) -> None:
     for name in [name for name in node.attributes if name.endswith("_as_tensor")]:
         held = node.attributes[name]
@@ -56,7 +56,9 @@ def doubles_to_floats(node: Node) -> None:
         if held.data_type != T.FLOAT:
             node.close("compared and added in float32")
             if narrow is None or narrow.tolist() != values:
-                raise CannotConvert(node, f"{name} holds doubles; values of float32 could be expressed")
+                raise CannotConvert(
+                    node, f"{name} holds doubles that float32 does not hold exactly", supported="float32 values"
+                )
         del node.attributes[name]
         node.attributes[name.removesuffix("_as_tensor")] = values
 
@@ -68,24 +70,24 @@ def numbers(node: Node, name: str) -> list[float]:
         return [float(value) for value in held]
     values = tensors.array(held)
     if values is None:
-        raise CannotConvert(node, f"{name} has no values; a tensor with values could be expressed")
+        raise CannotConvert(node, f"{name} is empty")
     return [float(value) for value in values.ravel()]
 
 
-@says("The classifier is deprecated and becomes TreeEnsemble, a tree for each class that a tree votes for, and ArgMax.")
+@says("Replaced the deprecated classifier by TreeEnsemble and ArgMax")
 def classifier_to_ensemble(node: Node) -> list[str]:
     if node.build.opset < OPSET:
         raise CannotConvert(
             node,
-            "the operator is deprecated; ai.onnx.ml up to opset 4, "
-            f"or opset {OPSET} of the default domain, could be expressed",
+            "the operator is deprecated",
+            supported=f"ai.onnx.ml up to opset 4, or opset {OPSET} of the default domain",
         )
     labels, transform = class_labels(node, "classlabels_int64s", "classlabels_strings"), checked_transform(node)
     trees = _read(node, "class", len(labels.values))
     targets = sorted({target for tree in trees for target in tree.targets()})
     if not targets or targets[-1] >= len(labels.values) or targets[0] < 0:
-        raise CannotConvert(node, f"votes for classes {targets} of {len(labels.values)}; others could be expressed")
-    node.close("votes for several classes are added tree by tree")
+        raise CannotConvert(node, f"votes for classes {targets}, but there are {len(labels.values)}")
+    node.close("sums votes tree by tree")
     made = _Trees()
     for tree in trees:
         for target in sorted(tree.targets()):
@@ -102,20 +104,20 @@ def classifier_to_ensemble(node: Node) -> list[str]:
             return all(always)
         if told:
             return ""
-        raise CannotConvert(node, "some rows have no vote for a class; votes of each leaf of a tree could be expressed")
+        raise CannotConvert(node, "some leaves of a tree have no vote", supported="a vote in each leaf of a tree")
 
     found = Totals(targets, build.typed(str(values), wide, [None, len(targets)]), voted)
     positive = all(weight >= 0 for tree in trees for votes in tree.votes.values() for _, weight in votes)
     return classified(node, labels, transform, found, wide, positive=positive)
 
 
-@says("The features are a matrix, which was not checked: a vector, of one row for runtimes, is made one.")
+@says("Reshaped a vector of features to one row")
 def rows_of_features(node: Node) -> None:
     rank = node.scope.rank(node.input(0))
     if rank == 1:
         node.set_input(0, node.build.Reshape(node.input(0), [1, -1]))
     elif rank not in (None, 2):
-        raise CannotConvert(node, f"features of rank {rank}; rows, or one of them, could be expressed")
+        raise CannotConvert(node, f"features of rank {rank}", supported="a matrix of rows, or one row")
 
 
 # --- the regressor becomes TreeEnsemble -------------------------------------------------------------------
@@ -136,7 +138,7 @@ class _Trees:
     weights: list[float] = field(default_factory=list)
 
 
-@says("The regressor is deprecated and becomes TreeEnsemble, a tree for each target that a tree votes for.")
+@says("Replaced the deprecated regressor by TreeEnsemble")
 def regressor_to_ensemble(node: Node) -> str:
     given = node.attributes
     aggregate, transform = given.get("aggregate_function", "SUM"), checked_transform(node)
@@ -146,22 +148,22 @@ def regressor_to_ensemble(node: Node) -> str:
     single = all(len(votes) == 1 for tree in trees for votes in tree.votes.values())
     averaged = aggregate == "AVERAGE" and not single
     if not single and aggregate not in ("SUM", "AVERAGE"):
-        raise CannotConvert(node, f"{aggregate} over leaves with several votes; one vote a leaf could be expressed")
+        raise CannotConvert(node, f"{aggregate} with several votes in a leaf; supported: one vote a leaf")
     at_last = transform if any(base) or averaged or transform not in TRANSFORMS else "NONE"
     if at_last == "SOFTMAX_ZERO" and node.build.opset < OPSET:
-        raise CannotConvert(node, f"SOFTMAX_ZERO after base_values or an average; opset {OPSET} could express it")
+        raise CannotConvert(node, f"SOFTMAX_ZERO after base_values or an average; supported: from opset {OPSET} on")
     if any(base) and (len(base) != count or any(tree.misses(count) for tree in trees)):
-        raise CannotConvert(node, "base_values of targets without a vote; votes for every target could be expressed")
+        raise CannotConvert(node, "base_values for a target without votes; supported: votes for every target")
     if aggregate not in AGGREGATES or not trees or not count:
         raise CannotConvert(
-            node, f"{aggregate} of {len(trees)} trees for {count} targets; 1 of each could be expressed"
+            node, f"{aggregate} with {len(trees)} trees and {count} targets", supported="one tree and one target"
         )
     made = _Trees()
     for tree in trees:
         for target in [None] if single else sorted(tree.targets() or {0}):
             _grow(made, tree, target)
     if not single:
-        node.close("votes for several targets are added tree by tree")
+        node.close("sums votes tree by tree")
     build, kind = node.build, node.elem_type()
     doubles = kind == T.DOUBLE or any(name.endswith("_as_tensor") for name in given)
     wide = T.DOUBLE if doubles else T.FLOAT
@@ -176,7 +178,7 @@ def regressor_to_ensemble(node: Node) -> str:
     if any(base):
         values = build.Add(values, build.constant(base, wide))
     if at_last != "NONE":
-        node.close(f"{at_last} is computed by nodes of their own")
+        node.close(f"computes {at_last} by separate nodes")
         values = transformed(build, str(values), at_last, wide)
     return str(values if wide == T.FLOAT else build.Cast(values, to=T.FLOAT))
 
@@ -216,12 +218,12 @@ def _read(node: Node, side: str, count: int) -> list[_Tree]:
         "tracks": given.get("nodes_missing_value_tracks_true", []) or [0] * len(trees),
     }
     if any(len(column) != len(trees) for column in columns.values()):
-        raise CannotConvert(node, "the lists nodes_* differ in length; lists of one length could be expressed")
+        raise CannotConvert(node, "the lists nodes_* have different lengths")
     found: dict[int, dict[int, dict[str, Any]]] = {}
     for position, tree in enumerate(trees):
         row = {name: column[position] for name, column in columns.items()}
         if row["mode"] not in (*MODES, "LEAF"):
-            raise CannotConvert(node, f"a node has mode {row['mode']}; {', '.join(MODES)} could be expressed")
+            raise CannotConvert(node, f"a node has mode {row['mode']}", supported=f"{', '.join(MODES)}")
         found.setdefault(tree, {})[row["id"]] = row
     votes = zip(
         given.get(f"{side}_treeids", []), given.get(f"{side}_nodeids", []), given.get(f"{side}_ids", []),
@@ -240,7 +242,7 @@ def _tree(node: Node, rows: dict[int, dict[str, Any]], votes: Any) -> _Tree:
     children = Counter(row[side] for row in rows.values() if row["mode"] != "LEAF" for side in ("true", "false"))
     first = next(iter(rows))  # where runtimes begin
     if [name for name in rows if name not in children] != [first] or not children.keys() <= rows.keys():
-        raise CannotConvert(node, "a tree lacks nodes or has other roots than its first node; one could be expressed")
+        raise CannotConvert(node, "a tree has missing nodes, or a root that is not its first node")
     return _Tree(first, rows, {name: votes(name) for name, row in rows.items() if row["mode"] == "LEAF"})
 
 
@@ -309,19 +311,19 @@ class _Rows:
     votes: list[tuple[int, int, int, float]] = field(default_factory=list)  # tree, node, target, weight
 
 
-@says("TreeEnsemble did not exist: its trees go to TreeEnsembleRegressor, each member of a set to a node.")
+@says("Replaced TreeEnsemble by TreeEnsembleRegressor")
 def ensemble_to_regressor(node: Node) -> str:
     kind, given = node.elem_type(), node.attributes
     if kind == T.DOUBLE:  # which the regressor makes float
         if node.build.opset < OPSET:
             raise CannotConvert(
                 node,
-                f"the output is double; float and float16, or opset {OPSET} of the default domain, could be expressed",
+                f"the output is double; supported: float and float16, or opset {OPSET} of the default domain",
             )
         return evaluated_by_tables(node)
     count = given.get("n_targets", 0)
     if not count:
-        raise CannotConvert(node, "n_targets is missing; a number of targets could be expressed")
+        raise CannotConvert(node, "attribute n_targets is missing")
     transform = numbered_transform(node, count)
     rows, sets = _Rows(), _members(node)
     for tree, root in enumerate(given["tree_roots"]):
@@ -363,7 +365,9 @@ def _members(node: Node) -> dict[int, list[float]]:
     holders = [position for position, mode in enumerate(modes) if mode == MEMBER]
     sets = sets if sets[-1] else sets[:-1]
     if len(sets) != len(holders) or not all(sets):
-        raise CannotConvert(node, f"{len(sets)} sets for {len(holders)} nodes; a filled set a node could be expressed")
+        raise CannotConvert(
+            node, f"{len(sets)} sets of members for {len(holders)} nodes", supported="one filled set a node"
+        )
     return dict(zip(holders, sets, strict=True))
 
 

@@ -45,7 +45,7 @@ def _updates(node: Node, states: int) -> Iterator[_Update]:
     count, rest = divmod(len(held), 2 + states)
     if rest or not count or len(node.outputs) != count * (1 + states):
         found = f"{len(held)} tensors and {len(node.outputs)} results"
-        raise CannotConvert(node, f"{found}; {2 + states} and {1 + states} for each could be expressed")
+        raise CannotConvert(node, f"{found}", supported=f"{2 + states} inputs and {1 + states} outputs for each tensor")
     for at in range(count):
         yield _Update(node, held[at::count], 2 + at)
 
@@ -54,9 +54,9 @@ def _in_turn(results: list[tuple[str, ...]]) -> list[str]:
     return [value for values in zip(*results, strict=True) for value in values]
 
 
-@says("X - R / (1 + T * decay_factor) * G / (sqrt(H) + epsilon), where G is regularized, and added to H squared.")
+@says("Replaced Adagrad by X - R / (1 + T * decay_factor) * G / (sqrt(H) + epsilon)")
 def adagrad(node: Node) -> list[str]:
-    node.close("rounded in another order")
+    node.close("rounds in another order")
     results: list[tuple[str, ...]] = []
     for one in _updates(node, 1):
         build = one.build
@@ -68,9 +68,9 @@ def adagrad(node: Node) -> list[str]:
     return _in_turn(results)
 
 
-@says("X - R' * V / (sqrt(H) + epsilon), where V and H are means of G and its square, and R' makes up for their start.")
+@says("Replaced Adam by X - R' * V / (sqrt(H) + epsilon)")
 def adam(node: Node) -> list[str]:
-    node.close("rounded in another order")
+    node.close("rounds in another order")
     results: list[tuple[str, ...]] = []
     for one in _updates(node, 2):
         build = one.build
@@ -87,12 +87,12 @@ def adam(node: Node) -> list[str]:
     return _in_turn(results)
 
 
-@says("X - R * V, where V is alpha * V + beta * G, with 1 for beta at first; Nesterov's: X - R * (G + alpha * V).")
+@says("Replaced Momentum by X - R * V, V = alpha * V + beta * G")
 def momentum(node: Node) -> list[str]:
-    node.close("rounded in another order")
+    node.close("rounds in another order")
     mode = node.attributes.get("mode", "")
     if mode not in ("standard", "nesterov"):
-        raise CannotConvert(node, f"mode={mode!r}; standard or nesterov could be expressed")
+        raise CannotConvert(node, f"mode={mode!r}", supported="standard or nesterov")
     results: list[tuple[str, ...]] = []
     for one in _updates(node, 1):
         build = one.build

@@ -15,7 +15,7 @@ _RECURRENT = ("GRU", "LSTM", "RNN")
 _SAME = frozenset(["Cast", "Clip", "Identity", "LeakyRelu", "Neg", "Relu", "Sigmoid", "Sqrt", "Tanh"])
 
 
-@says("An If takes the branch without which the model would not run: the other yields another rank than is needed.")
+@says("Replaced If by the only branch whose rank fits")
 @rule("If", since=13)
 def take_the_rank_that_is_needed(call: Call) -> Outcome:
     space, condition = call.space, call.input(0)
@@ -29,7 +29,7 @@ def take_the_rank_that_is_needed(call: Call) -> Outcome:
     space.decided[condition] = decided
     held = tensors.tensor(bool(decided), TensorProto.BOOL)
     call.read(call.constant(held, f"{call.output}/condition"))
-    call.close("what follows takes no other rank")
+    call.close("the nodes after it accept no other rank")
     return EDITED
 
 

@@ -11,7 +11,7 @@ from opshift.passes.simplification.rules import EDITED, Outcome, rule
 from opshift.passes.simplification.rules.identities import keeps_shape, splat
 
 
-@says("Two multiplications by constants in a row are one by their product.")
+@says("Merged two multiplications by constants")
 @rule("Mul", close=True)
 def multiply_once(call: Call) -> Outcome:
     if not (call.made_by("Mul", 0) or call.made_by("Mul", 1)):
@@ -29,7 +29,7 @@ def multiply_once(call: Call) -> Outcome:
         if not np.isfinite(product).all() or (np.abs(product) < np.finfo(held.dtype).tiny)[held != 0].any():
             return None
         call.read(made.input(value), call.constant(_tensor(product), made.input(other)))
-        call.close("the constants are multiplied first")
+        call.close("multiplies the constants first")
         return EDITED
     return None
 

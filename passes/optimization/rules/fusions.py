@@ -18,7 +18,7 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 _BIAS_FIRST = "the factor goes into the weights, the summand into the bias"
 
 
-@says("A BatchNormalization after a convolution goes into its weights and bias.")
+@says("Merged BatchNormalization into the convolution before it")
 @rule("BatchNormalization", close=True, settles=True)
 def normalize_in_convolution(call: Call) -> Outcome:
     if call.attribute("training_mode", 0) or not call.attribute("spatial", 1) or any(call.proto.output[1:]):
@@ -32,7 +32,7 @@ def normalize_in_convolution(call: Call) -> Outcome:
     return _into_convolution(call, 0, factor, summand)
 
 
-@says("Arithmetic with a constant for each channel after a convolution goes into its weights and bias.")
+@says("Merged arithmetic with constants into the convolution before it")
 @rule("Add", "Sub", "Mul", "Div", close=True, settles=True)
 def compute_in_convolution(call: Call) -> Outcome:
     for value, other in ((0, 1), (1, 0)) if call.op in ("Add", "Mul") else ((0, 1),):
@@ -128,7 +128,7 @@ def _become(call: Call, made: Call, names: list[str]) -> None:
     call.read(*names)
 
 
-@says("A product of two matrices and the bias that is added to it are one Gemm.")
+@says("Merged MatMul and Add into Gemm")
 @rule("Add", since=11, close=True, settles=True)
 def multiply_and_add(call: Call) -> Outcome:
     for product, other in ((0, 1), (1, 0)):
@@ -145,12 +145,12 @@ def multiply_and_add(call: Call) -> Outcome:
         bias = call.input(other)
         call.proto.op_type = "Gemm"
         call.read(made.input(0), made.input(1), bias)
-        call.close("the bias may be added before the products are summed")
+        call.close("may add the bias before summing")
         return EDITED
     return None
 
 
-@says("A Gemm of a transposed matrix transposes it itself.")
+@says("Merged Transpose into Gemm")
 @rule("Gemm", close=True)
 def multiply_transposed(call: Call) -> Outcome:
     for index, flag in ((0, "transA"), (1, "transB")):
@@ -161,12 +161,12 @@ def multiply_transposed(call: Call) -> Outcome:
         names[index] = made.input(0)
         call.read(*names)
         call.set(flag, 1 - call.attribute(flag, 0) or None)
-        call.close("products may be summed in another order")
+        call.close("may sum in another order")
         return EDITED
     return None
 
 
-@says("Zeros that are padded in front of a Conv are padded by it.")
+@says("Merged Pad into Conv")
 @rule("Conv", since=11, close=True)
 def pad_in_convolution(call: Call) -> Outcome:
     pads = _zeros_around(call)
@@ -179,7 +179,7 @@ def pad_in_convolution(call: Call) -> Outcome:
     call.read(made.input(0), *list(call.inputs)[1:])
     call.set("auto_pad", None)
     call.set("pads", [a + b for a, b in zip(own, pads, strict=True)])
-    call.close("products with zeros may be left out")
+    call.close("may leave out products with zeros")
     return EDITED
 
 
@@ -200,7 +200,7 @@ def _zeros_around(call: Call) -> list[int] | None:
     return [*pads[2:half], *pads[half + 2 :]]
 
 
-@says("Zeros that are padded in front of an AveragePool are padded by it, which counts them.")
+@says("Merged Pad into AveragePool")
 @rule("AveragePool", since=11, close=True)
 def pad_in_average(call: Call) -> Outcome:
     pads, made = _zeros_around(call), call.maker()
@@ -220,11 +220,11 @@ def pad_in_average(call: Call) -> Outcome:
     call.set("auto_pad", None)
     call.set("pads", pads)
     call.set("count_include_pad", 1)
-    call.close("values may be summed in another order")
+    call.close("may sum in another order")
     return EDITED
 
 
-@says("A linear layer whose result is reshaped works on a matrix, as one Gemm.")
+@says("Merged MatMul, Add and Reshape into Gemm")
 @rule("Reshape", since=11, close=True)
 def multiply_rows(call: Call) -> Outcome:
     added, shape = call.maker(), _stated(call)
@@ -248,7 +248,7 @@ def multiply_rows(call: Call) -> Outcome:
         flat = call.emit("Reshape", [value, call.constant(tensors.int64s([-1, width]))])
         layer = call.emit("Gemm", [flat, made.input(1), added.input(other)])
         call.read(layer, call.constant(tensors.int64s(shape)) if shape != call.ints(1) else call.input(1))
-        call.close("the bias may be added before the products are summed")
+        call.close("may add the bias before summing")
         return EDITED
     return None
 

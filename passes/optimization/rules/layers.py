@@ -17,7 +17,7 @@ from opshift.passes.simplification.workspace import GROWTH
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
-@says("A multiplication by a number after a linear layer goes into its weights and bias.")
+@says("Merged a multiplication into the weights and bias before it")
 @rule("Mul", "Div", close=True)
 def scale_in_layer(call: Call) -> Outcome:
     for value, other in ((0, 1), (1, 0)) if call.op == "Mul" else ((0, 1),):
@@ -33,7 +33,7 @@ def scale_in_layer(call: Call) -> Outcome:
     return None
 
 
-@says("A multiplication by a number before a linear layer goes into its weights.")
+@says("Merged a multiplication into the weights after it")
 @rule("Conv", "ConvTranspose", "Gemm", "MatMul", close=True)
 def scale_before_layer(call: Call) -> Outcome:
     made = call.maker()
@@ -48,7 +48,7 @@ def scale_before_layer(call: Call) -> Outcome:
         if weights is None:
             return None
         call.read(made.input(value), call.constant(weights, call.input(1)), *call.inputs[2:])
-        call.close("the factor goes into the weights")
+        call.close("multiplies the weights instead of the data")
         return EDITED
     return None
 
@@ -107,11 +107,11 @@ def _become(call: Call, made: Call, names: list[str]) -> Outcome:
     del call.proto.attribute[:]
     call.proto.attribute.extend(made.proto.attribute)
     call.read(*names)
-    call.close("the factor goes into the weights and the bias")
+    call.close("multiplies the weights and the bias instead of the result")
     return EDITED
 
 
-@says("A linear layer of a value that was reshaped works on a matrix, as one Gemm.")
+@says("Merged Reshape, MatMul and Add into Gemm")
 @rule("Add", since=11, close=True)
 def multiply_reshaped_rows(call: Call) -> Outcome:
     for product, other in ((0, 1), (1, 0)):
@@ -132,6 +132,6 @@ def multiply_reshaped_rows(call: Call) -> Outcome:
         layer = call.emit("Gemm", [flat, made.input(1), call.input(other)])
         call.proto.op_type = "Reshape"
         call.read(layer, call.constant(tensors.int64s(shape)))
-        call.close("the bias may be added before the products are summed")
+        call.close("may add the bias before summing")
         return EDITED
     return None

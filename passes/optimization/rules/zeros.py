@@ -21,7 +21,7 @@ def _bare(call: Call) -> str | None:
     return beside_unit(call, lambda held: held == 0, commutes=call.op == "Add")
 
 
-@says("A zero that is added before what computes the same of 0.0 and -0.0 is gone.")
+@says("Removed an addition of 0 whose sign does not matter")
 @rule("Add", "Sub")
 def pass_on_before_blind(call: Call) -> Outcome:
     bare = _bare(call)
@@ -33,10 +33,10 @@ def pass_on_before_blind(call: Call) -> Outcome:
     return bare if all_blind and call.space.whole.counted(call.output, seen) else None
 
 
-@says("A zero that is added is gone.")
+@says("Removed an addition of 0")
 @rule("Add", "Sub", close=True)
 def pass_on_sum(call: Call) -> Outcome:
     bare = _bare(call)
     if bare is not None:
-        call.close("a -0.0 stays one, where the sum would be 0.0")
+        call.close("keeps -0.0, where the sum is 0.0")
     return bare

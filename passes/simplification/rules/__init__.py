@@ -1,4 +1,4 @@
-"""Rules that are exact: each is one function that looks at one node and, where it applies, changes it.
+"""Exact rules: each is a function that looks at one node and changes it where it applies.
 
 A rule returns None where it does not apply, the name of a value that takes over the node's output, or `EDITED`. What
 it `says` is one sentence, which users read: what was true before, what is true after.

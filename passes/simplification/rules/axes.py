@@ -33,7 +33,7 @@ def _groups(parts: Sequence[Number], wholes: Sequence[Number]) -> list[list[int]
     return found if fits and 0 not in parts else None
 
 
-@says("A Transpose of joined axes that are taken apart after it is a Transpose of the axes themselves.")
+@says("Replaced Reshape, Transpose, Reshape by one Transpose")
 @rule("Reshape")
 def transpose_unjoined(call: Call) -> Outcome:
     moved = call.made_by("Transpose")
@@ -56,7 +56,7 @@ def transpose_unjoined(call: Call) -> Outcome:
     return EDITED
 
 
-@says("Constant axes of a Pad are of 64 bits: ONNX's inference reads no others, where it reads them.")
+@says("Made constant axes of Pad int64, which shape inference needs")
 @rule("Pad", since=18)
 def widen_axes(call: Call) -> Outcome:
     held = call.ints(3) if call.elem_type(3) == TensorProto.INT32 else None
@@ -66,7 +66,7 @@ def widen_axes(call: Call) -> Outcome:
     return EDITED
 
 
-@says("A Squeeze of all axes of size 1 names them, where the sizes are known.")
+@says("Wrote out the axes of a Squeeze")
 @rule("Squeeze", settles=True)
 def state_axes(call: Call) -> Outcome:
     shape = call.shape()

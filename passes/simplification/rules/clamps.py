@@ -27,7 +27,7 @@ def _bounded(call: Call) -> tuple[str, Any] | None:
     return None
 
 
-@says("A Max and a Min with constants, one of the other, are one Clip.")
+@says("Merged Max and Min into Clip")
 @rule("Min", "Max", since=11)
 def clip_at_once(call: Call) -> Outcome:
     made, outer = call.maker(0) or call.maker(1), _bounded(call)
@@ -56,7 +56,7 @@ def _is_natural(bound: Any) -> Any:
     return (bound >= 0) & ~np.signbit(bound)
 
 
-@says("A Clip to what is not negative needs no Relu before it.")
+@says("Removed a Relu before a Clip at 0 or more")
 @rule("Clip", since=11)
 def clip_before_relu(call: Call) -> Outcome:
     made, low = call.maker(), call.array(1) if call.input(1) else None
@@ -66,7 +66,7 @@ def clip_before_relu(call: Call) -> Outcome:
     return EDITED
 
 
-@says("A Relu with a constant bound above it is one Clip.")
+@says("Merged Relu and Min into Clip")
 @rule("Min", since=11)
 def clip_relu(call: Call) -> Outcome:
     bounded = _bounded(call)

@@ -18,13 +18,13 @@ STAYS_INFINITE = "an infinity stays one"
 _SMALL = 1 << 16  # bytes of a constant that is looked at value by value
 
 
-@says("An Identity is gone.")
+@says("Removed Identity")
 @rule("Identity", since=1, settles=True)
 def pass_on(call: Call) -> Outcome:
     return call.input(0)
 
 
-@says("A Dropout that drops nothing, as in inference, is gone.")
+@says("Removed Dropout, which does nothing in inference")
 @rule("Dropout")
 def pass_on_inference_dropout(call: Call) -> Outcome:
     training = call.opset >= 12 and call.input(2)
@@ -33,13 +33,13 @@ def pass_on_inference_dropout(call: Call) -> Outcome:
     return call.input(0) if call.unused(1) else None
 
 
-@says("An operator of any number of inputs that has one is gone.")
+@says("Removed an operator with a single input, which does nothing")
 @rule("Sum", "Max", "Min", "Mean", "Concat")
 def pass_on_only_input(call: Call) -> Outcome:
     return call.input(0) if len(call.inputs) == 1 else None
 
 
-@says("A Split into one part is gone.")
+@says("Removed a Split into one part")
 @rule("Split")
 def pass_on_only_part(call: Call) -> Outcome:
     return call.input(0) if len(call.proto.output) == 1 else None
@@ -92,37 +92,37 @@ def beside_unit(call: Call, is_unit: Callable[[Any], bool], *, commutes: bool = 
     return None
 
 
-@says("Adding an integer 0, or a -0.0, is gone.")
+@says("Removed an addition of 0")
 @rule("Add")
 def pass_on_summand(call: Call) -> Outcome:
     return beside_unit(call, lambda held: _is_zero(held, negative=True))
 
 
-@says("Subtracting an integer 0, or a 0.0, is gone.")
+@says("Removed a subtraction of 0")
 @rule("Sub")
 def pass_on_minuend(call: Call) -> Outcome:
     return beside_unit(call, lambda held: _is_zero(held, negative=False), commutes=False)
 
 
-@says("A multiplication by 1 is gone.")
+@says("Removed a multiplication by 1")
 @rule("Mul")
 def pass_on_factor(call: Call) -> Outcome:
     return beside_unit(call, lambda held: held == 1)
 
 
-@says("A division by 1 or a first power is gone.")
+@says("Removed a division by 1 or a power of 1")
 @rule("Div", "Pow")
 def pass_on_operand_of_one(call: Call) -> Outcome:
     return beside_unit(call, lambda held: held == 1, commutes=False)
 
 
-@says("An And with true or an Or with false is gone.")
+@says("Removed And with true, or Or with false")
 @rule("And", "Or")
 def pass_on_bool(call: Call) -> Outcome:
     return beside_unit(call, lambda held: bool(held) == (call.op == "And"))
 
 
-@says("A Where whose constant condition takes everything from one side is gone.")
+@says("Removed a Where with a constant condition")
 @rule("Where")
 def choose(call: Call) -> Outcome:
     held = splat(call, 0)
@@ -132,21 +132,21 @@ def choose(call: Call) -> Outcome:
     return call.input(taken) if keeps_shape(call, taken, 0) and keeps_shape(call, taken, other) else None
 
 
-@says("An operator that undoes itself is gone together with the one before it.")
+@says("Removed two operators that undo each other")
 @rule("Neg", "Not")
 def undo(call: Call) -> Outcome:
     made = call.maker()
     return made.input(0) if made is not None and made.op == call.op else None
 
 
-@says("An operator that changes nothing the second time is not repeated.")
+@says("Removed a repeated operator that changes nothing the second time")
 @rule("Abs", "Ceil", "Floor", "Relu", "Round", "Sign")
 def pass_on_repetition(call: Call) -> Outcome:
     made = call.maker()
     return call.input(0) if made is not None and made.op == call.op else None
 
 
-@says("A Clip without bounds is gone.")
+@says("Removed a Clip without bounds")
 @rule("Clip")
 def pass_on_unbounded(call: Call) -> Outcome:
     if call.opset < 11 or call.input(1) or call.input(2):
@@ -184,7 +184,7 @@ _INTEGERS = (
 )
 
 
-@says("A CastLike to a type that is known is a Cast.")
+@says("Replaced CastLike by Cast")
 @rule("CastLike", since=15)
 def name_type(call: Call) -> Outcome:
     to = call.elem_type(1)
@@ -196,13 +196,13 @@ def name_type(call: Call) -> Outcome:
     return EDITED
 
 
-@says("A Cast to the type that a value has is gone.")
+@says("Removed a Cast to the same type")
 @rule("Cast")
 def pass_on_cast(call: Call) -> Outcome:
     return call.input(0) if call.attribute("to") == call.elem_type(0) != 0 else None
 
 
-@says("A Cast of a value that was cast to a type that holds it exactly is a Cast of the value itself.")
+@says("Merged two Casts")
 @rule("Cast")
 def cast_once(call: Call) -> Outcome:
     made, to = call.maker(), call.attribute("to")
@@ -228,7 +228,7 @@ def _same_shape(a: Sequence[Number] | None, b: Sequence[Number] | None) -> bool:
     return a is not None and b is not None and tuple(a) == tuple(b)
 
 
-@says("A change of the shape to the shape that a value has is gone.")
+@says("Removed a Reshape to the same shape")
 @rule("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand")
 def pass_on_shape(call: Call) -> Outcome:
     if call.op == "Flatten":
@@ -240,7 +240,7 @@ def pass_on_shape(call: Call) -> Outcome:
     return call.input(0) if _same_shape(call.shape(), call.shape_of(call.output)) else None
 
 
-@says("A Transpose that leaves the axes in order is gone.")
+@says("Removed a Transpose that keeps the order of axes")
 @rule("Transpose")
 def pass_on_order(call: Call) -> Outcome:
     perm = call.attribute("perm")
@@ -250,7 +250,7 @@ def pass_on_order(call: Call) -> Outcome:
     return call.input(0) if perm == list(range(len(perm))) else None
 
 
-@says("A Slice that takes everything is gone.")
+@says("Removed a Slice that takes everything")
 @rule("Slice")
 def pass_on_whole(call: Call) -> Outcome:
     if call.opset < 10:
@@ -272,21 +272,21 @@ def pass_on_whole(call: Call) -> Outcome:
     return call.input(0)
 
 
-@says("A Pad by nothing is gone.")
+@says("Removed a Pad by 0")
 @rule("Pad")
 def pass_on_unpadded(call: Call) -> Outcome:
     pads = call.attribute("pads") if call.opset < 11 else call.ints(1)
     return call.input(0) if pads is not None and not any(pads) and call.attribute("mode") != "wrap" else None
 
 
-@says("A Tile that repeats nothing is gone.")
+@says("Removed a Tile that repeats nothing")
 @rule("Tile")
 def pass_on_once(call: Call) -> Outcome:
     repeats = call.ints(1)
     return call.input(0) if repeats is not None and all(number == 1 for number in repeats) else None
 
 
-@says("A Resize by factors of 1 is gone.")
+@says("Removed a Resize by 1")
 @rule("Resize", since=11)
 def pass_on_size(call: Call) -> Outcome:
     scales = call.array(2, _SMALL)

@@ -12,7 +12,7 @@ _AXES_ARE_INPUTS = 13  # the opset from which on Squeeze and Unsqueeze take them
 _VIEWS = frozenset(["Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 
 
-@says("Two Transposes in a row are one.")
+@says("Merged two Transposes")
 @rule("Transpose", settles=True)
 def transpose_once(call: Call) -> Outcome:
     made = call.maker()
@@ -30,7 +30,7 @@ def transpose_once(call: Call) -> Outcome:
     return EDITED
 
 
-@says("A Reshape of a value whose shape alone was changed is a Reshape of the value before.")
+@says("Merged two changes of shape")
 @rule("Reshape")
 def reshape_once(call: Call) -> Outcome:
     made, shape = call.maker(), call.ints(1)
@@ -51,7 +51,7 @@ def _is_view(call: Call) -> bool:
     return long == sorted(long)
 
 
-@says("A Transpose between an Unsqueeze and a Squeeze of the same axes does without them.")
+@says("Removed Unsqueeze and Squeeze around a Transpose")
 @rule("Squeeze")
 def transpose_without(call: Call) -> Outcome:
     moved = call.made_by("Transpose")
@@ -73,14 +73,14 @@ def transpose_without(call: Call) -> Outcome:
     return EDITED
 
 
-@says("A Squeeze of the axes that an Unsqueeze put in is gone with it.")
+@says("Removed Unsqueeze and the Squeeze that undoes it")
 @rule("Squeeze")
 def squeeze_back(call: Call) -> Outcome:
     made = call.maker()
     return made.input(0) if made is not None and made.op == "Unsqueeze" and _same_axes(call, made) else None
 
 
-@says("An Unsqueeze of the axes that a Squeeze took out is gone with it.")
+@says("Removed Squeeze and the Unsqueeze that undoes it")
 @rule("Unsqueeze")
 def unsqueeze_back(call: Call) -> Outcome:
     made = call.maker()
@@ -95,7 +95,7 @@ def _same_axes(squeeze: Call, unsqueeze: Call) -> bool:
     return alike and sorted(gone) == sorted(added)
 
 
-@says("Two Unsqueezes in a row are one.")
+@says("Merged two Unsqueezes")
 @rule("Unsqueeze")
 def unsqueeze_once(call: Call) -> Outcome:
     made = call.maker()
@@ -125,7 +125,7 @@ def _may_lose_more(call: Call) -> bool:
     return shape is None or not all(isinstance(size, int) for size in shape)
 
 
-@says("Two changes of the shape in a row are one Reshape to the shape that comes out.")
+@says("Merged two changes of shape")
 @rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def view_once(call: Call) -> Outcome:
     made = call.maker()

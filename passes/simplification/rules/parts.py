@@ -39,7 +39,7 @@ def _bounds(call: Call) -> tuple[list[int], list[int], list[int], list[int]] | N
     return (starts, ends, axes, steps) if fits else None
 
 
-@says("Two Slices in a row, of different axes, are one.")
+@says("Merged two Slices of different axes")
 @rule("Slice", since=10)
 def slice_once(call: Call) -> Outcome:
     made = call.maker()
@@ -78,7 +78,7 @@ def _cut(call: Call) -> tuple[int, int, int, int] | None:
     return found
 
 
-@says("Slices that take a value apart along an axis, with nothing left over, are one Split.")
+@says("Merged Slices of one value into Split")
 @rule("Slice", since=10)
 def split_at_once(call: Call) -> Outcome:
     space, found = call.space, _cut(call)
@@ -164,7 +164,7 @@ def _sizes(cut: Call) -> tuple[int, list[int]] | None:
     return (axis % len(shape), sizes) if sum(sizes) == size and len(sizes) <= _MOST else None
 
 
-@says("A part that is taken from a sequence into which a value was split is taken from a Split of the value.")
+@says("Replaced SplitToSequence and SequenceAt by Split")
 @rule("SequenceAt", since=11)
 def take_part(call: Call) -> Outcome:
     cut, at = call.made_by("SplitToSequence"), call.ints(1)
@@ -207,7 +207,7 @@ def _emit_split(call: Call, value: str, axis: int, sizes: list[int], key: tuple[
     space.emitted.update({(*key, index): name for index, name in enumerate(made.output)})
 
 
-@says("A member that is taken from a sequence that was put together is the member.")
+@says("Removed SequenceAt of a known sequence")
 @rule("SequenceAt", since=11)
 def take_member(call: Call) -> Outcome:
     made, at = call.made_by("SequenceConstruct"), call.ints(1)
@@ -217,7 +217,7 @@ def take_member(call: Call) -> Outcome:
     return made.input(at[0] % count) if -count <= at[0] < count else None
 
 
-@says("A Concat of what another one joined along the same axis joins all of it at once.")
+@says("Merged two Concats along one axis")
 @rule("Concat")
 def join_at_once(call: Call) -> Outcome:
     axis, names = _joined_along(call), list[str]()
@@ -241,7 +241,7 @@ def _joined_along(call: Call) -> int | None:
     return None if rank is None else axis + rank
 
 
-@says("Members that were put into a sequence to be joined are joined.")
+@says("Replaced ConcatFromSequence by Concat")
 @rule("ConcatFromSequence", since=11)
 def join_members(call: Call) -> Outcome:
     made = call.maker()

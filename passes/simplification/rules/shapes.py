@@ -19,7 +19,7 @@ _SHAPE_OF_PARTS = 15  # the opset from which on Shape takes a start and an end
 _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Greater", "Less", "Where", "Min", "Max")
 
 
-@says("The dimensions of a value can be read off it.")
+@says("Read dimensions from the value itself")
 @rule("Shape", since=1)
 def remember(call: Call) -> Outcome:
     shape = call.shape()
@@ -28,7 +28,7 @@ def remember(call: Call) -> Outcome:
     return None
 
 
-@says("The shape that a Reshape computes is stated, as a dimension that is kept is 0 and one that follows is -1.")
+@says("Replaced a computed Reshape shape by constants, 0 (keep) and -1 (infer)")
 @rule("Reshape")
 def state_shape(call: Call) -> Outcome:
     known, given = call.known(1), call.shape()
@@ -137,7 +137,7 @@ def _read_off(call: Call, part: _Part) -> str:
     return made
 
 
-@says("Dimensions that were taken apart and put together again are read off a shape.")
+@says("Merged dimensions that were split and joined again")
 @rule("Concat", "Unsqueeze", "Reshape", "Slice", "Gather", "Cast", "Where", "Mul", "Add", "Expand")
 def read_off(call: Call) -> Outcome:
     known = _noted(call) if call.space.whole.measures else None
@@ -165,7 +165,7 @@ def _is_plain(call: Call) -> bool:
     return made is not None and made.op == "Shape" and call.op in ("Gather", "Slice") and call.opset < _SHAPE_OF_PARTS
 
 
-@says("The same dimension is always taken from the same shape.")
+@says("Read equal dimensions from one Shape")
 @rule("Gather")
 def read_off_one(call: Call) -> Outcome:
     known, made = _noted(call), call.maker()
@@ -180,7 +180,7 @@ def read_off_one(call: Call) -> Outcome:
     return EDITED
 
 
-@says("The shape that an Expand computes is stated, as a dimension that is kept is 1.")
+@says("Replaced a computed Expand shape by constants, 1 for kept dimensions")
 @rule("Expand")
 def state_expansion(call: Call) -> Outcome:
     known, given = call.known(1), call.shape()
@@ -196,7 +196,7 @@ def state_expansion(call: Call) -> Outcome:
     return EDITED
 
 
-@says("A value that is expanded to a shape that the other inputs have anyway is read before that.")
+@says("Removed redundant Expand")
 @rule(*_ELEMENTWISE, since=8)
 def broadcast_at_once(call: Call) -> Outcome:
     for index in range(len(call.inputs)):
@@ -214,7 +214,7 @@ def broadcast_at_once(call: Call) -> Outcome:
     return None
 
 
-@says("An initial state of zeros is left out, as that is what it is by default.")
+@says("Removed an initial state of zeros, which is the default")
 @rule("LSTM", "GRU", "RNN")
 def start_from_zero(call: Call) -> Outcome:
     names = list(call.inputs)
@@ -243,7 +243,7 @@ def _is_zero(call: Call, index: int) -> bool:
     return held is not None and held.dtype.kind == "f" and not held.any() and not np.signbit(held).any()
 
 
-@says("A Slice to the end of an axis says so.")
+@says("Replaced the computed end of a Slice by the end of the axis")
 @rule("Slice", since=10)
 def state_end(call: Call) -> Outcome:
     starts, ends, axes = call.known(1), call.known(2), call.ints(3)

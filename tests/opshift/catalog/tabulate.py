@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from opshift.passes.errors import reason
 from opshift.passes.rewrite import registry
 
 from opshift.catalog import ledger
@@ -66,7 +67,8 @@ def _read(function: Callable[..., Any], seen: set[Any]) -> Iterator[str]:
                 yield from _read_helper(getattr(room, node.func.attr, None), seen)
         elif isinstance(node.func, ast.Name):
             if node.func.id == "CannotConvert" and len(node.args) > 1:
-                yield f"refused: {_text(node.args[1], names)}"
+                supported = {word.arg: _text(word.value, names) for word in node.keywords}.get("supported", "")
+                yield f"refused: {reason(_text(node.args[1], names), supported)}"
             else:
                 yield from _read_helper(names.get(node.func.id), seen)
 

@@ -34,7 +34,7 @@ def norm(tmp_path):
 def test_inline_for_a_target_replaces_what_it_lacks(norm, npu, tmp_path, capsys):
     assert cli.main(["inline", str(norm), "--target", npu]) == 0
     printed = capsys.readouterr().out
-    assert 'left to you: input "x": dimension N has no number' in printed
+    assert 'left to you: input "x": dimension N is dynamic' in printed
     assert "equal: the same " in printed
     written = onnx.load(tmp_path / "norm.for-npu-1.onnx")
     assert [n.op_type for n in written.graph.node] == ["Mul", "ReduceSum", "Sqrt"]
@@ -46,8 +46,8 @@ def test_inline_for_a_target_names_all_that_has_no_definition(npu, tmp_path, cap
     onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y"), path)
     assert cli.main(["inline", str(path), "--target", npu]) == 3
     printed = capsys.readouterr().out
-    assert 'refused: 2 x MatMul "t" "y": there is no definition' in printed
-    assert printed.endswith("not written: MatMul cannot be expressed for npu-1\n")
+    assert 'refused: 2 x MatMul "t" "y": it is a basic operator' in printed
+    assert printed.endswith("not written: cannot express MatMul for npu-1\n")
     assert listing(tmp_path) == ["npu.toml", "product.onnx"]
 
 
@@ -64,7 +64,7 @@ def test_inline_by_a_deny_list(norm, tmp_path, name, text):
 def test_a_deny_list_without_operators_is_a_usage_error(norm, tmp_path, capsys):
     (tmp_path / "deny.toml").write_text('lacks = ["ReduceL2"]')
     assert cli.main(["inline", str(norm), "--deny", str(tmp_path / "deny.toml")]) == 2
-    assert "holds no list `ops`" in capsys.readouterr().err
+    assert "has no list `ops`" in capsys.readouterr().err
 
 
 def test_inline_by_domain(tmp_path, capsys):
@@ -84,17 +84,17 @@ def test_inline_by_domain(tmp_path, capsys):
 def test_inspect_for_a_target(norm, npu, capsys):
     assert cli.main(["inspect", str(norm), "--target", npu]) == 0
     printed = capsys.readouterr().out
-    assert "not read: opset: 18; at most 15 is read" in printed
-    assert 'not read: ReduceL2 "y": it is not read' in printed
+    assert "not supported: opset: 18; supported: at most 15" in printed
+    assert 'not supported: ReduceL2 "y": not supported' in printed
     assert "would be rewritten: 1 x ReduceL2" in printed
     assert "opshift inline --target npu-1" in printed
     assert cli.main(["inspect", str(norm), "--target", "onnxruntime-1.31"]) == 0
     printed = capsys.readouterr().out
     assert "believed (documented): 1 x ReduceL2" in printed
-    assert "reads this model as it is, as far as is documented" in printed
+    assert "runs this model as it is, according to its documentation" in printed
     assert cli.main(["inspect", str(norm), "--target", npu, "--format", "json"]) == 0
     held = json.loads(capsys.readouterr().out)["target"]
-    assert held["obstacles"][1]["text"] == 'ReduceL2 "y": it is not read'
+    assert held["obstacles"][1]["text"] == 'ReduceL2 "y": not supported'
     assert held["needs"][0]["node"] == "x"
 
 
@@ -109,10 +109,12 @@ def test_inspect_says_as_it_is_of_nothing_that_is_unknown(tmp_path, monkeypatch,
     assert cli.main(["inspect", "relu.onnx", "--target", "tract.toml"]) == 0
     read = capsys.readouterr().out
     assert "read (measured): 1 x Relu" in read
-    assert read.splitlines()[-1] == "tract-1 reads this model as it is"
+    assert read.splitlines()[-1] == "tract-1 runs this model as it is"
     cli.main(["inspect", "custom.onnx", "--target", "tract.toml"])
     unknown = capsys.readouterr().out
-    assert "unknown: 1 x Relu (sizes without a number were not measured), 1 x my::F (nothing is said of my)" in unknown
+    assert (
+        "unknown: 1 x Relu (dynamic sizes were not measured), 1 x my::F (the target says nothing about my)" in unknown
+    )
     assert "as it is" not in unknown
 
 
@@ -125,7 +127,7 @@ def test_types_that_were_seen_to_fail_are_said(tmp_path, monkeypatch, capsys):
     )
     assert cli.main(["inspect", "relu.onnx", "--target", "tract.toml"]) == 0
     said = capsys.readouterr().out
-    assert 'not read: Relu "y": "x" is int32, of which no call ran' in said
+    assert 'not supported: Relu "y": "x" is int32, which failed when measured' in said
     assert "would be rewritten: 1 x Relu at 14" in said
     assert cli.main(["convert", "relu.onnx", "out.onnx", "--opset", "tract.toml"]) == 0
     assert "Relu" not in {node.op_type for node in onnx.load("out.onnx").graph.node}
@@ -136,7 +138,7 @@ def test_types_that_were_seen_to_fail_are_said(tmp_path, monkeypatch, capsys):
     )
     capsys.readouterr()
     assert cli.main(["convert", "product.onnx", "out.onnx", "--opset", "tract.toml"]) == 0
-    assert 'not read: MatMul "y": "x" is int32, of which no call ran' in capsys.readouterr().out
+    assert 'not supported: MatMul "y": "x" is int32, which failed when measured' in capsys.readouterr().out
     assert cli.main(["convert", "product.onnx", "--opset", "tract.toml", "--format", "json"]) == 0
     assert [row["op"] for row in json.loads(capsys.readouterr().out)["unread"]] == ["MatMul"]
 
@@ -145,7 +147,7 @@ def test_inspect_exits_with_3_for_a_model_that_cannot_be_rewritten(npu, tmp_path
     path = tmp_path / "product.onnx"
     onnx.save(model("t = MatMul(x, x) y = MatMul(t, x)", 13, inputs="float[2,2] x", outputs="float[2,2] y"), path)
     assert cli.main(["inspect", str(path), "--target", npu]) == 3
-    said = 'would be refused: 2 x MatMul "t" "y": there is no definition of this operator to inline'
+    said = 'would be refused: 2 x MatMul "t" "y": it is a basic operator: there is nothing simpler to replace it with'
     assert said in capsys.readouterr().out
 
 

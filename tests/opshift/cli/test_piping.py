@@ -45,14 +45,14 @@ def test_a_model_comes_from_a_command(here):
 def test_a_model_goes_to_the_standard_output_and_words_to_the_other(here, name):
     done = shell(f"opshift convert in.onnx {name} --opset 13")
     assert (done.returncode, opset(done.stdout)) == (0, 13)
-    assert done.stderr.decode().splitlines()[-1] == "written to the standard output"
+    assert done.stderr.decode().splitlines()[-1] == "written to standard output"
 
 
 def test_models_go_from_command_to_command(here):
     done = shell("opshift convert - - --opset 13 <in.onnx | opshift convert - - --opset 12 --format json | cat")
     assert (done.returncode, opset(done.stdout)) == (0, 12)
     said = done.stderr.decode()
-    assert json.loads(said[said.index("{") :])["output"] == "the standard output"
+    assert json.loads(said[said.index("{") :])["output"] == "standard output"
 
 
 def test_a_refusal_writes_nothing(here):
@@ -64,17 +64,17 @@ def test_a_refusal_writes_nothing(here):
 def test_what_is_no_model_is_told_of_the_standard_input(here):
     done = shell("echo no model | opshift inspect -")
     assert done.returncode == 5
-    assert done.stderr.startswith(b"opshift: the standard input: not an ONNX model")
+    assert done.stderr.startswith(b"opshift: standard input: not an ONNX model")
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("verify - -", "one model alone"),
-        ("convert - --opset 13", "name the output"),
-        ("convert - --opset 13 --in-place", "--in-place writes to a file"),
-        ("convert in.onnx - --opset 13 --external-data all", "writes files beside"),
-        ("convert - --out-dir out --opset 13", "names no file"),
+        ("verify - -", "only one model"),
+        ("convert - --opset 13", "give an output"),
+        ("convert - --opset 13 --in-place", "--in-place needs a file"),
+        ("convert in.onnx - --opset 13 --external-data all", "needs an output file"),
+        ("convert - --out-dir out --opset 13", "is not a file"),
     ],
 )
 def test_what_no_pipe_can_do_is_usage(here, typed, said):

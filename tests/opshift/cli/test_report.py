@@ -5,10 +5,11 @@ from html.parser import HTMLParser
 
 import onnx
 import pytest
+from opshift.passes.model.pieces import Pieces
 
 from opshift.cli import main as cli
 from opshift.cli.drawing import Box, drawing
-from opshift.verification.pieces import Pieces, find_counterparts
+from opshift.verification.pieces import find_counterparts
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -67,7 +68,7 @@ def test_a_conversion(source, tmp_path):
     assert code == 0
     assert "equal: the same " in text
     assert f"<pre>opshift fold {source}" in text, "what was typed, not what Python was started with"
-    assert "ReduceL1 from Abs, ReduceSum" in text
+    assert "Folded Abs, ReduceSum into ReduceL1" in text
     before, after = re.findall(r'<svg[^>]*aria-label="([^"]*)"', text)[-2:]
     assert (before, after) == ("Abs, ReduceSum", "ReduceL1")
     assert "x [" in text, "the inputs that it ran on"
@@ -108,7 +109,7 @@ def test_remarks(tmp_path):
     one.graph.node[1].output[0] = one.graph.output[0].name = "<b>"
     onnx.save(one, tmp_path / "in.onnx")
     _, text, _ = page(tmp_path, "verify", tmp_path / "in.onnx", tmp_path / "in.onnx")
-    said = "&quot;&lt;b&gt;&quot; was the same in each run: what it is computed from is not proved"
+    said = "output &quot;&lt;b&gt;&quot; was the same in each run, so little was tested"
     assert f"<h2>Remarks</h2><ul><li>{said}</li></ul>" in text
     assert 'class="verdict"' in text, "and they do not decide"
     onnx.save(model("y = Neg(x)", 17, inputs="float[2] x", outputs="float[2] y"), tmp_path / "in.onnx")
@@ -119,20 +120,20 @@ def test_remarks(tmp_path):
 def test_a_page_that_cannot_be_written_is_said_to(source, tmp_path, capsys):
     missing = tmp_path / "missing/r.html"
     assert cli.main(["verify", str(source), str(source), "--report", str(missing)]) == 6
-    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: there is no folder {missing.parent}\n"
+    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: folder {missing.parent} does not exist\n"
 
 
 @pytest.mark.parametrize("verb", ["convert"])
 def test_an_output_that_cannot_be_written_is_said_to_with_the_path_that_was_given(source, tmp_path, capsys, verb):
     missing = tmp_path / "missing/out.onnx"
     assert cli.main([verb, str(source), str(missing), "--opset", "17"]) == 6
-    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: there is no folder {missing.parent}\n"
+    assert capsys.readouterr().err == f"opshift: {missing} cannot be written: folder {missing.parent} does not exist\n"
 
 
 def test_a_page_is_for_one_model(source, tmp_path, capsys):
     many = ["convert", str(source), "--opset", "17", "--out-dir", str(tmp_path / "o"), "--report", "r.html"]
     assert cli.main(many) == 2
-    assert "--report is for one model" in capsys.readouterr().err
+    assert "--report works with one model" in capsys.readouterr().err
 
 
 def test_what_is_below_stands_below():

@@ -33,6 +33,7 @@ def here(tmp_path, monkeypatch):
         "bits.onnx",
     )
     onnx.save(model("y = example.Gelu2(x)", 17, domains='"example" : 1', **IO), "custom.onnx")
+    cli.main(["strip", "in.onnx", "stripped.onnx", "--threshold", "8", "--format", "json"])
     Path("broken.onnx").write_text("no model")
     return tmp_path
 
@@ -49,6 +50,12 @@ COMMANDS = {
     "inline in.onnx out.onnx --target rknn-2.1": "conversion",
     "fold in.onnx out.onnx": "conversion",
     "convert in.onnx broken.onnx custom.onnx --out-dir out --opset 13": "conversions",
+    "extract in.onnx out.onnx --to t": "conversion",
+    "merge in.onnx in.onnx out.onnx": "conversion",
+    "strip in.onnx out.onnx --threshold 8": "sharing",
+    "fill stripped.onnx out.onnx": "sharing",
+    "diff in.onnx in.onnx": "difference",
+    "diff in.onnx reduced.onnx": "difference",
     "verify in.onnx in.onnx": "verification",
     "verify in.onnx other.onnx": "verification",
     "verify in.onnx custom.onnx": "verification",

@@ -30,7 +30,7 @@ def test_a_standard_output_that_is_full_is_6(here, capsys, monkeypatch, typed):
     with open("/dev/full", "w", encoding="utf-8") as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert cli.main(typed.split()) == 6
-    assert capsys.readouterr().err == "opshift: the standard output cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == "opshift: cannot write to standard output: No space left on device\n"
 
 
 @pytest.mark.posix
@@ -73,7 +73,7 @@ def test_no_memory_for_a_compiled_module_is_a_line(here, capsys, monkeypatch):
 
     monkeypatch.setattr("opshift.files.model_file.read", fails)
     assert cli.main(["inspect", "in.onnx"]) == 5
-    assert capsys.readouterr().err == "opshift: the memory does not suffice for this model\n"
+    assert capsys.readouterr().err == "opshift: not enough memory for this model\n"
 
 
 def test_an_interrupt_waits_for_a_compiled_module(monkeypatch):

@@ -38,7 +38,7 @@ def test_one_model_may_be_named_by_a_wildcard(here, capsys):
     assert cli.main(["inspect", "in/a*x"]) == 0
     assert cli.main(["convert", "in/b.*", "out.onnx", "--opset", "13", "--no-verify"]) == 0
     assert cli.main(["inspect", "in/*.onnx"]) == 2
-    assert "in/*.onnx stands for 2 models" in capsys.readouterr().err
+    assert "in/*.onnx matches 2 models" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

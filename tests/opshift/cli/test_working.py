@@ -128,7 +128,7 @@ REWRITES = {
     "optimize": (lambda model, **told: opshift.optimize(model, **told), ["optimize"]),
     "fix": (
         lambda model, **told: opshift.convert_version(model, 18, fix_shape={"N": 2}, annotate=True, **told),
-        ["fix sizes and inputs", "convert to opset 18", "compute what follows of fixed sizes", "annotate"],
+        ["fix sizes and inputs", "convert to opset 18", "propagate fixed sizes", "annotate"],
     ),
     "plan": (lambda model, **told: opshift.plan(model, 18, **told), ["convert to opset 18"]),
 }
@@ -158,7 +158,7 @@ def test_a_search_for_the_nearest_opset_is_told():
         progress=lambda *what: heard.append(what[0]),
     )
     assert found.refusals
-    assert f"look whether opset {found.nearest} can be reached" in heard
+    assert f"try opset {found.nearest}" in heard
 
 
 def test_a_large_graph_tells_how_far_it_is():

@@ -69,7 +69,7 @@ def test_what_an_interrupt_left_while_it_was_removed_is_removed(here, monkeypatc
             raise interrupts.pop()
         unlink(self, **how)
 
-    draft = model_file.Draft(lazily(saved(here)), here / "out.onnx", here, "all", 64)
+    draft = model_file.Draft(lazily(saved(here)), here / "out.onnx", here, "all", external.Packing(64))
     monkeypatch.setattr(Path, "unlink", once)
     with pytest.raises(KeyboardInterrupt), draft:
         assert len(listing(here)) == 3
@@ -113,7 +113,7 @@ def test_data_that_are_there_from_an_interrupted_run_are_used_again(here, there)
     for other in others:
         path.write_bytes(other)
         draft = model_file.Draft(onnx.ModelProto.FromString(held), there / "out.onnx", here, together=True)
-        with pytest.raises(CannotWrite, match="would be overwritten") as told, draft:
+        with pytest.raises(CannotWrite, match="would overwrite it") as told, draft:
             pass
         assert (told.value.errno, told.value.filename) == (0, str(path)), "it is no error of the system's"
         assert path.read_bytes() == other
@@ -123,7 +123,7 @@ def test_data_that_are_there_from_an_interrupted_run_are_used_again(here, there)
 def test_what_is_not_to_go_together_is_not_used_again(here, there):
     held = moved(here, "weights.bin")
     (there / "weights.bin").write_bytes((here / "weights.bin").read_bytes())
-    with pytest.raises(CannotWrite, match="would be overwritten"), model_file.Draft(held, there / "out.onnx", here):
+    with pytest.raises(CannotWrite, match="would overwrite it"), model_file.Draft(held, there / "out.onnx", here):
         pass
 
 
@@ -258,7 +258,7 @@ def held_in_nodes():
 
 def test_only_what_runtimes_read_from_external_data_goes_there(here):
     model = held_in_nodes()
-    files = external.arrange(model, here, here / "out.onnx", "all", 256)
+    files = external.arrange(model, here, here / "out.onnx", "all", external.Packing(256))
     assert [tensor_data.is_stored(tensor) for tensor in external.tensors(model)] == [True, False, False]
     assert files == {"out.onnx.data": [b"", bytes(range(256))]}
 
@@ -269,7 +269,7 @@ def test_a_data_file_has_a_name_that_no_data_lie_under(here):
         (here / name).write_bytes(tensor.raw_data)
         tensor.ClearField("raw_data")
         tensor_data.refer(tensor, name, None)
-    assert list(external.arrange(model, here, here / "out.onnx", "all", 1)) == ["out.onnx.3.data"]
+    assert list(external.arrange(model, here, here / "out.onnx", "all", external.Packing(1))) == ["out.onnx.3.data"]
 
 
 def test_kept_data_keep_their_place_in_their_file(here, tmp_path):
@@ -277,10 +277,10 @@ def test_kept_data_keep_their_place_in_their_file(here, tmp_path):
     tensor = next(external.tensors(model))
     tensor.ClearField("raw_data")
     tensor_data.refer(tensor, "w", (8, 264))
-    assert external.arrange(model, here, tmp_path / "out.onnx", "keep", 1) == {}
+    assert external.arrange(model, here, tmp_path / "out.onnx", "keep", external.Packing(1)) == {}
     assert tensor_data.place(tensor) == tensor_data.DataPlace("here/w", 8, 256)
     with pytest.raises(InvalidModel, match="outside the output's folder"):
-        external.arrange(model, tmp_path, tmp_path / "elsewhere" / "out.onnx", "keep", 1)
+        external.arrange(model, tmp_path, tmp_path / "elsewhere" / "out.onnx", "keep", external.Packing(1))
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_data_that_are_there_already_are_not_overwritten(here, capsys):
     path = saved(here)
     (here / "out.onnx.data").write_bytes(b"mine")
     assert convert(path, here / "out.onnx", "--external-data", "all") == 6
-    assert "would be overwritten" in capsys.readouterr().err
+    assert "would overwrite it" in capsys.readouterr().err
     assert (here / "out.onnx.data").read_bytes() == b"mine"
     assert listing(here) == ["in.onnx", "out.onnx.data"]
 
@@ -214,7 +214,7 @@ def test_a_report_that_is_a_link_is_followed(here, tmp_path):
 def test_a_link_to_no_folder_cannot_be_written(here, tmp_path, capsys):
     (tmp_path / "link.onnx").symlink_to(tmp_path / "none" / "out.onnx")
     assert convert(saved(here), tmp_path / "link.onnx") == 6
-    assert "there is no folder" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_in_place_takes_no_output_and_an_output_is_not_the_input(here, capsys):
@@ -262,9 +262,9 @@ def damaged(folder, **entries):
         ({"location": "sub/weights.bin"}, "symbolic link"),
         ({"offset": "1000000000000"}, "a tensor lies at"),
         ({"offset": "4096", "length": "4000"}, "a tensor lies at"),
-        ({"offset": "-1"}, "no number of bytes"),
-        ({"length": "-5"}, "no number of bytes"),
-        ({"length": "many"}, "no number of bytes"),
+        ({"offset": "-1"}, "not a number"),
+        ({"length": "-5"}, "not a number"),
+        ({"length": "many"}, "not a number"),
     ],
 )
 @pytest.mark.parametrize("policy", ["keep", "copy", "all", "none"])
@@ -325,7 +325,7 @@ def test_places_without_a_length_reach_as_far_as_the_dims(tmp_path):
         tensor.external_data.add(key="offset", value="7")
         assert tensor_data.loaded(tensor, str(tmp_path)).raw_data == bytes(range(7, 7 + size))
     tensor.dims[:] = [94]
-    with pytest.raises(InvalidModel, match="end before"):
+    with pytest.raises(InvalidModel, match="too short for the tensor"):
         tensor_data.loaded(tensor, str(tmp_path))
 
 
@@ -417,5 +417,63 @@ def test_numbers_that_are_no_numbers_are_no_places():
     for value in ("", "x", "1e3", "0x10", "-3"):
         tensor = TensorProto(data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="length", value=value)
-        with pytest.raises(InvalidModel, match="no number of bytes"):
+        with pytest.raises(InvalidModel, match="not a number"):
             tensor_data.place(tensor)
+
+
+# --- several data files, and equal weights -------------------------------------------------------------------
+
+
+def twins(folder, count=4):
+    """Weights of 4 kB each, every other of which is the same."""
+    held = model("y = Sum(x, w0, w1, w2, w3)", 13, inputs="float[1024] x", outputs="float[1024] y")
+    for number in range(count):
+        values = np.full(1024, number % 2, np.float32)
+        held.graph.initializer.append(onnx.numpy_helper.from_array(values, f"w{number}"))
+    onnx.save(held, folder / "in.onnx")
+    return folder / "in.onnx"
+
+
+@pytest.mark.parametrize(("shard", "files"), [("1kB", 4), ("8kB", 4), ("9kB", 2), ("13KiB", 2), ("1MB", 1)])
+def test_data_go_into_files_of_a_size(here, shard, files):
+    typed = ["--external-data", "all", "--shard", shard]
+    assert convert(twins(here), here / "out.onnx", *typed) == 0
+    found = sorted(path.name for path in here.glob("out.onnx.*"))
+    assert len(found) == files
+    assert found[0] == ("out.onnx.2.data" if files > 1 else "out.onnx.data")
+    evaluated = evaluate(onnx.load(here / "out.onnx"), {"x": np.zeros(1024, np.float32)})
+    np.testing.assert_array_equal(evaluated[0], np.full(1024, 2))
+
+
+def test_equal_weights_are_written_once(here):
+    source = twins(here)
+    assert convert(source, here / "out.onnx", "--external-data", "all", "--dedupe") == 0
+    assert (here / "out.onnx.data").stat().st_size == 2 * 4096
+    assert convert(here / "out.onnx", here / "again.onnx", "--external-data", "all") == 0
+    assert (here / "again.onnx.data").stat().st_size == 4 * 4096
+    assert convert(here / "again.onnx", here / "last.onnx", "--external-data", "all", "--dedupe") == 0
+    assert (here / "last.onnx.data").stat().st_size == 2 * 4096
+    np.testing.assert_array_equal(
+        evaluate(onnx.load(here / "last.onnx"), {"x": np.zeros(1024, np.float32)})[0], np.full(1024, 2)
+    )
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "many", "2TB", "GB", ""])
+def test_what_is_no_size(size):
+    with pytest.raises(ValueError, match="no size"):
+        external.size_of(size)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GB", 2 * 10**9), ("1.5 kb", 1500), ("1GiB", 1 << 30), (12, 12), ("7", 7)]
+)
+def test_sizes(text, size):
+    assert external.size_of(text) == size
+
+
+@pytest.mark.parametrize(
+    "typed", ["--shard 2GB", "--dedupe", "--dedupe --external-data copy", "--shard x --external-data all"]
+)
+def test_options_of_data_files_without_any(here, typed):
+    assert convert(twins(here), here / "out.onnx", *typed.split()) == 2
+    assert not (here / "out.onnx").exists()

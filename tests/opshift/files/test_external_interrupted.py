@@ -40,7 +40,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(here, tmp_path):
         proto, interrupted = model_file.read(here / "in.onnx"), False
         try:
             sys.settrace(traced)
-            with model_file.Draft(proto, there / "sub/out.onnx", here, "all", 64) as draft:
+            with model_file.Draft(proto, there / "sub/out.onnx", here, "all", external.Packing(64)) as draft:
                 draft.publish()
         except KeyboardInterrupt:
             interrupted = True

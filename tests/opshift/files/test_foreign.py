@@ -79,7 +79,7 @@ KINDS = [
     ("in.tar", b"in.onnx".ljust(257, b"\0") + b"ustar\x0000", "a tar archive"),
     ("in.rknn", b"RKNN" + bytes(9), "an RKNN model"),
     ("in.txt", "no model".encode("utf-16"), "text in UTF-16"),
-    ("zeros.onnx", bytes(5000), "zeros, as a download that was broken off leaves"),
+    ("zeros.onnx", bytes(5000), "only zeros, as an interrupted download leaves"),
 ]
 
 

@@ -40,7 +40,7 @@ def test_the_import_is_written_and_said(saved, typed, tmp_path, capsys):
     onnx.save(saved, tmp_path / "in.onnx")
     verb, *more = typed.split()
     assert cli.main([verb, str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), *more]) == 0
-    assert "Imported com.microsoft, whose operators it calls" in capsys.readouterr().out
+    assert "Imported com.microsoft, whose operators the model uses" in capsys.readouterr().out
     made = onnx.load(tmp_path / "out.onnx")
     assert held(made) == VERBS[typed]
     x = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)

@@ -31,8 +31,8 @@ def test_a_length_is_as_long_as_it_has_to_be(size):
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\x00\x01", "no field of number 0"),
-        (b"\x02\x01x", "no field of number 0"),
+        (b"\x00\x01", "a field has number 0"),
+        (b"\x02\x01x", "a field has number 0"),
         (b"\x0c", "wire type 4 does not exist"),
         (b"\x0e\x00", "wire type 6 does not exist"),
         (b"\x0a\x05abc", wire.TRUNCATED),

@@ -55,7 +55,7 @@ def test_what_lies_there_already_is_not_sent_again(place, tmp_path, monkeypatch)
 
 def test_other_data_are_not_overwritten(place, tmp_path):
     place.pipe("/far/b.bin", b"older")
-    with pytest.raises(FileExistsError, match="would be overwritten") as told:
+    with pytest.raises(FileExistsError, match="would overwrite it") as told:
         urls.send(written(tmp_path, a="new", b="newer", c="new"), "memory://far/m.onnx")
     assert (told.value.errno, told.value.filename) == (0, "memory:///far/b.bin"), "it is no error of the system's"
     assert held(place) == {"b.bin": "older"}

@@ -192,7 +192,7 @@ def test_what_is_nested_too_deeply_for_protobuf_is_refused_in_words(tmp_path):
             if verdicts[depth]:
                 assert model_file.read(path, whole=whole, large=large).HasField("graph")
             else:
-                with pytest.raises(InvalidModel, match="deeper than the 100 levels"):
+                with pytest.raises(InvalidModel, match="deeper than 100 levels"):
                     model_file.read(path, whole=whole, large=large)
     assert set(verdicts.values()) == {True, False}
 

@@ -18,14 +18,18 @@ from opshift.passes.backends.backend import Limit
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
 from opshift.passes.operators.shared.classical.described import Trees
+from opshift.passes.types.describing import WideIntegers
 
 from opshift.jobs import documents
 from opshift.jobs.contents import Contents
+from opshift.jobs.difference import Difference
 from opshift.jobs.documents import VERSION
 from opshift.jobs.exit_codes import NAMES
 from opshift.jobs.fates import Fate
 from opshift.jobs.measuring import Deviation
 from opshift.jobs.outcome import FileFacts, Outcome, Prospect
+from opshift.jobs.readers import Readers
+from opshift.jobs.sharing import Shared
 from opshift.jobs.yielding import TakenBack
 from opshift.trying.tried import Tried
 from opshift.verification.verdict import Verification
@@ -37,6 +41,7 @@ _LATER = {
     "TakenBack": TakenBack,
     "Tried": Tried,
     "Verification": Verification,
+    "WideIntegers": WideIntegers,
 }
 """Types that the modules that name them import where they need them alone."""
 Schema = dict[str, Any]
@@ -65,7 +70,7 @@ def schema() -> Schema:
     unread = {"source": _TEXT, "output": _TEXT, "code": code, "why": why}
     reached = _object({"reachable": _FLAG, "grade": _TEXT, "why": _list(_TEXT)})
     documents = {
-        "conversion": ("convert, inline or fold of one model", outcome),
+        "conversion": ("convert, inline, fold, optimize, extract or merge", outcome),
         "conversions": (
             "the same of several",
             {"models": _list({"anyOf": [_object({**outcome, "code": code, "why": why}), _object(unread)]})},
@@ -73,8 +78,16 @@ def schema() -> Schema:
         "verification": ("verify", made.fields(Verification)),
         "inspection": (
             "inspect",
-            {**facts, "contents": made.of(Contents), "vendors": _map(made.of(Fate)), "reach": _map(reached)},
+            {
+                **facts,
+                "contents": made.of(Contents),
+                "vendors": _map(made.of(Fate)),
+                "reach": _map(reached),
+                "readers": made.of(Readers | None),
+            },
         ),
+        "sharing": ("strip or fill", made.fields(Shared)),
+        "difference": ("diff", made.fields(Difference)),
         "prospect": ("inspect --target or --opset", {**facts, "target": made.of(Prospect)}),
         "targets": ("targets", {"targets": _map(made.target())}),
         "error": (
@@ -125,7 +138,8 @@ class _Definitions:
             keys |= {
                 "boundary": _TEXT,
                 "found": _TEXT,
-                "possible": _TEXT,
+                "supported": _TEXT,
+                "fix": _TEXT,
                 "text": {**_TEXT, "description": "all of it in a sentence"},
             }
         if keys.keys() == {"change", "why"}:  # a change that was taken back is written as one

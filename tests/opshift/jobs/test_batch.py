@@ -167,7 +167,7 @@ def test_what_is_refused_before_anything_runs(here, tmp_path, capsys, paths, fol
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
-    [(["a", "b", "c"], "--out-dir for several"), (["a", "b", "--jobs", "2"], "give --out-dir")],
+    [(["a", "b", "c"], "--out-dir for several"), (["a", "b", "--jobs", "2"], "need --out-dir")],
 )
 def test_several_models_need_a_folder(arguments, complaint, capsys):
     try:
@@ -298,7 +298,7 @@ def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, reques
     jobs = batch.arrange(paths, str(tmp_path / "out"), Deadly({"": 13}, out=str(tmp_path / "out")), Manner())
     results = batch.run(jobs, 2, backend, advance=lambda result, count: told.append(count))
     assert [result.code for result in results] == [5, 0, 0]
-    assert results[0].why == "the process that worked on it died of it"
+    assert results[0].why == "its worker process crashed"
     assert told == [1, 2, 3]
     assert listing(tmp_path / "out") == ["a.onnx", "b.onnx"]
     fetched = Path((tmp_path / "note").read_text())
@@ -335,7 +335,7 @@ def test_from_python(here, tmp_path):
     assert (done.source, done.output, done.why) == (str(here / "a.onnx"), str(tmp_path / "out" / "a.onnx"), "")
     assert [change.op for change in done.outcome.changes] == ["ReduceMax"]
     assert "No such file" in missing.why
-    with pytest.raises(ValueError, match="name the models"):
+    with pytest.raises(ValueError, match="give models"):
         opshift.convert_files([], tmp_path / "out", 13)
 
 

@@ -32,7 +32,7 @@ def test_it_says_what_was_proved(proved):
 def test_it_holds_when_it_is_proved_again(proved, capsys):
     source, result, evidence = map(str, proved)
     assert cli.main(["verify", "--evidence", evidence, source, result]) == 0
-    assert "the evidence holds: equal, 1 kind of changed parts proved again" in capsys.readouterr().out
+    assert "the evidence is confirmed: equal, 1 kind of changed parts proved again" in capsys.readouterr().out
 
 
 def test_it_does_not_hold_of_what_it_never_said(proved, capsys):
@@ -47,17 +47,17 @@ def test_it_does_not_hold_of_what_it_never_said(proved, capsys):
 def test_other_models_are_refused(proved, capsys):
     source, _, evidence = map(str, proved)
     assert cli.main(["verify", "--evidence", evidence, source, source]) == 2
-    assert "is not the model that the evidence speaks of" in capsys.readouterr().err
+    assert "is not the model of this evidence" in capsys.readouterr().err
 
 
 def test_what_is_no_evidence_is_refused(proved, tmp_path, capsys):
     source, result, _ = map(str, proved)
     (tmp_path / "other.json").write_text("{}")
     assert cli.main(["verify", "--evidence", str(tmp_path / "other.json"), source, result]) == 2
-    assert "is no evidence that opshift wrote" in capsys.readouterr().err
+    assert "is not an evidence file of opshift" in capsys.readouterr().err
 
 
 def test_nothing_is_written_where_nothing_is_proved(proved, tmp_path, capsys):
     source, result, _ = map(str, proved)
     assert cli.main(["convert", source, result, "--opset", "13", "--no-verify", "--evidence", "e.json"]) == 2
-    assert "--evidence is about a run of both forms" in capsys.readouterr().err
+    assert "--evidence has no effect with --no-verify" in capsys.readouterr().err

@@ -65,7 +65,7 @@ def test_a_crash_ends_neither_the_worker_nor_what_comes_after(worker):
 def test_what_takes_too_long_is_ended():
     impatient = Worker(PICKY, timeout=2)
     try:
-        assert impatient.run(task("Neg(x)", -X)) == Verdict("hung", "no answer within 2 s")
+        assert impatient.run(task("Neg(x)", -X)) == Verdict("hung", "no result within 2 s")
         assert impatient.run(task("Relu(x)", np.maximum(X, 0))).agrees
     finally:
         impatient.stop()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import MeasuredCall, Types
+from opshift.passes.model.types import plain_type
 
 from opshift.probing import probe, retyped
 from opshift.probing.samples import Sample
@@ -70,7 +71,7 @@ def measured(base, worker, oracle, missing=(), castable=CASTABLE):
 
 
 def names(found):
-    return set(map(measurements.plain, found))
+    return set(map(plain_type, found))
 
 
 def test_types_that_ran_and_those_that_did_not(worker, oracle):

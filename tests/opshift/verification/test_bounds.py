@@ -184,7 +184,7 @@ def test_other_values_altogether(b, is_other):
         (np.array([1, 2]), np.array([1]), "shape [1] instead of [2]"),
         (np.float32([1]), np.float64([1]), "type float64 instead of float32"),
         (np.array(["a"], object), np.array(["b"], object), "b instead of a at [0], 1 of 1 elements differ"),
-        (None, A, "only one of the runs yields a value"),
+        (None, A, "only one model returns a value"),
         ({"a": 1}, {"a": 2}, "the maps differ"),
     ],
 )

@@ -20,12 +20,31 @@ def test_what_is_cast():
     )
     other = model("y = Neg(x) j = Neg(k)", 13, inputs="float16[2] x, int32[2] k", outputs="float16[2] y, int32[2] j")
     types = interfaces.casts(one, other)
-    assert types == {"x": (1, 10), "y": (1, 10)}
+    assert types == {"x": (1, 10), "y": (1, 10), "k": (7, 6)}
     feeds = {"x": np.float32([1, 2049]), "k": np.array([1, 2])}
     assert [value.dtype for value in interfaces.rounded(feeds, types).values()] == [np.float32, np.int64]
     np.testing.assert_array_equal(interfaces.rounded(feeds, types)["x"], [1, 2048])
-    assert [value.dtype for value in interfaces.as_second(feeds, types).values()] == [np.float16, np.int64]
+    assert [value.dtype for value in interfaces.as_second(feeds, types).values()] == [np.float16, np.int32]
     assert interfaces.casts(one, one) == {}
+
+
+def test_what_carries_a_narrow_type_is_cast():
+    one = model(
+        "y = Identity(x) z = Identity(h)", 21, inputs="int4[2] x, bfloat16[2] h", outputs="int4[2] y, bfloat16[2] z"
+    )
+    other = model(
+        "y = Identity(x) z = Identity(h)", 13, inputs="int8[2] x, float[2] h", outputs="int8[2] y, float[2] z"
+    )
+    assert interfaces.casts(one, other) == {"x": (22, 3), "h": (16, 1), "y": (22, 3), "z": (16, 1)}
+    narrow = model("y = Identity(x)", 21, inputs="int4[2] x", outputs="int4[2] y")
+    assert interfaces.casts(model("y = Identity(x)", 13, inputs="int8[2] x", outputs="int8[2] y"), narrow) == {}
+
+
+def test_integers_are_compared_in_the_wider_type():
+    one, other = np.array([1, 2**40]), np.array([1, 2], np.int32)
+    a, b = interfaces.in_narrower(one, other)
+    assert (a.dtype, b.dtype) == (np.int64, np.int64)
+    np.testing.assert_array_equal(a, one)
 
 
 IN, OUT = "float[2] x, int64[3] k", "float[2] y, int64[3] n"

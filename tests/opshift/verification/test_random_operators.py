@@ -49,7 +49,9 @@ def test_samples():
             assert not unlike(generator.random(size) < 0.3, generator.random(size) < 0.3)
     assert not unlike(np.array([]), np.ones(3))
     assert not unlike(np.zeros(5), np.ones(5)), "too few to tell"
-    assert unlike(np.zeros(64), np.ones(64)) == "drawn otherwise: mean 1, deviation 0 instead of mean 0, deviation 0"
+    assert (
+        unlike(np.zeros(64), np.ones(64)) == "other random numbers: mean 1, deviation 0 instead of mean 0, deviation 0"
+    )
     assert unlike(generator.random(5000) < 0.3, generator.random(5000) < 0.4)
 
 
@@ -82,7 +84,7 @@ def test_of_generators_that_draw_little_several_runs_are_compared(seed):
     assert (found.status, found.remarks) == ("equal", ())
     found = verify_sides(Side(one), Side(model(DRAW.format(1, f"{seed}, mean = 7.0"), 17, **FEW)), grade="close")
     assert (found.status, found.tensor) == ("different", "g")
-    assert found.why.startswith("drawn otherwise: mean ")
+    assert found.why.startswith("other random numbers: mean ")
 
 
 def test_too_few_numbers_to_tell_are_told():

@@ -80,7 +80,7 @@ def test_the_command_shows_it_again(tmp_path, capsys, monkeypatch):
     assert cli.main(["verify", "a.onnx", "b.onnx", "--repro", "r"]) == 4
     assert "DIFFERENT at \"v13\", made by Sin 'v13': " in capsys.readouterr().out
     assert cli.main(["verify", "a.onnx", "b.onnx", "--repro", "r"]) == 2, "it would mix with what is there"
-    assert "holds something already" in capsys.readouterr().err
+    assert "is not empty" in capsys.readouterr().err
     monkeypatch.chdir(tmp_path / "r")
     assert cli.main((tmp_path / "r" / "command.txt").read_text().split()[1:]) == 4
     assert 'DIFFERENT at "v13"' in capsys.readouterr().out

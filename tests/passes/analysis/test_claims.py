@@ -58,7 +58,7 @@ def test_the_report_names_the_shape_that_is_declared_wrongly():
     changes = optimize.attempt(model(BODY, 12, **RECOGNISER)).changes
     wrong = [change for change in changes if change.how == CONTRADICTED]
     assert [(change.op, change.grade) for change in wrong] == [("Reshape", "exact")]
-    assert "[1, seqlen] of 'y'" in wrong[0].remark
+    assert "'y': declared [1, seqlen]" in wrong[0].remark
 
 
 @pytest.mark.parametrize("declared", ["float[1,6]", "float[6]", "float[2,N]"])
@@ -288,8 +288,8 @@ def test_contradictions_are_told_of_each_graph_and_mended():
     }  # fmt: skip
     found = list(claims.find_contradictions(source, lambda path, name: known.get((path, name))))
     assert [(c.node, c.op, c.domain, c.source, c.target, c.how, c.grade, c.remark) for c in found] == [
-        ("first", "Relu", "", 14, 14, CONTRADICTED, "exact", "[3] of 'h', which is [2, ?]"),
-        ("v", "Neg", "", 13, 13, CONTRADICTED, "exact", "[2, ?] of 'v', which is [2]"),
+        ("first", "Relu", "", 14, 14, CONTRADICTED, "exact", "'h': declared [3], inferred [2, ?]"),
+        ("v", "Neg", "", 13, 13, CONTRADICTED, "exact", "'v': declared [2, ?], inferred [2]"),
     ]
     made = ModelProto.FromString(source.SerializeToString())
     claims.mend(made, claims.find_contradicted(source, lambda path, name: known.get((path, name))))
@@ -336,12 +336,14 @@ def test_a_graph_that_is_given_a_value_does_not_take_it_for_a_constant_of_around
     )
     source.graph.node.append(onnx.helper.make_node("Loop", ["n", "go", "x"], ["z", "r"], body=inner))
     changes = list(claims.of_constants(source))
-    assert [(c.node, c.op, c.source, c.remark) for c in changes] == [("k", "Constant", 13, "[7] of 'k', which is [1]")]
+    assert [(c.node, c.op, c.source, c.remark) for c in changes] == [
+        ("k", "Constant", 13, "'k': declared [7], inferred [1]")
+    ]
     held = source.graph.node[1].attribute[0].g.output
     assert [value.type for value in held[1:]] == [tensor(5), tensor(1)]
     del inner.input[2]
     source.graph.node[1].attribute[0].g.CopyFrom(inner)
     assert [(c.node, c.remark) for c in claims.of_constants(source)] == [
-        ("v", "[5] of 'v', which is [3]"),
-        ("k", "[7] of 'k', which is [1]"),
+        ("v", "'v': declared [5], inferred [3]"),
+        ("k", "'k': declared [7], inferred [1]"),
     ]

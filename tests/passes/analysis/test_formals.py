@@ -198,7 +198,7 @@ def test_one_form_is_written_into_the_body():
     assert result.functions[0].node[0].input == ["x"]
     assert list(result.functions[0].input) == ["x", "s"], "how it is called stays"
     first, *_ = opshift.plan(source, 18).changes
-    assert (first.node, first.op, first.how) == ("F", "F", "No call has s, which is left out in the body")
+    assert (first.node, first.op, first.how) == ("F", "F", "No call gives s; removed it from the body")
 
 
 def test_several_forms_are_copies_beside_the_function_and_the_fullest_keeps_the_name():
@@ -211,7 +211,7 @@ def test_several_forms_are_copies_beside_the_function_and_the_fullest_keeps_the_
     assert [f.doc_string for f in result.functions] == ["kept", "kept", ""]
     plan = opshift.plan(source, 18)
     assert [c.how for c in plan.changes if c.op == "F"] == [
-        "Calls leave out different inputs or attributes; there is a copy for each of 2 forms"
+        "Calls omit different inputs or attributes; made 2 copies of the function"
     ]
     assert plan.grade == "exact"
 
@@ -265,7 +265,7 @@ def test_a_name_of_the_function_that_a_graph_gives_to_a_value_of_its_own_is_no_v
         body = b (int64 i, bool c, float[2,3,4] v) => (bool k, float[2,3,4] w) {
             k = Identity(c) hi = Constant<value = float {0.5}>() w = Clip(v, , hi) }>"""
     source = model(19, body, "x, hi", "(x)", "(x, lo)")
-    with pytest.raises(opshift.InvalidModel, match="it makes 'hi', which is there already"):
+    with pytest.raises(opshift.InvalidModel, match="it computes 'hi', which exists already"):
         opshift.inline(source, ["Clip"])
 
 
@@ -285,7 +285,7 @@ def test_what_nobody_calls_cannot_be_judged():
     source = model(17, "y = Relu(x)", "x", "(x)", more=UNCALLED % "[split] c, d = Split<axis = 2>(a, b)")
     (refusal,) = convert.attempt(source, {"": 18}).refusals
     assert str(refusal) == (
-        'Split "split" (function f::N): no call of the function says whether there is b; what is called could be expressed'
+        'Split "split" (function f::N): no call of the function tells whether b is given; supported: functions that are called'
     )
     assert convert.attempt(source, {"": 16}).model is not None
     assert written(convert.attempt(source, {"": 18}, ir_version=7).model or source) == {}, "no function stays"
@@ -355,4 +355,4 @@ def test_calls_in_more_ways_than_anybody_could_read_are_refused():
     (refusal,) = convert.attempt(
         onnx.parser.parse_model(f"{text} {head % 14} {{ {nodes} y = Identity(t0) }}"), {"": 18}
     ).refusals
-    assert "too many ways; 4096 could be expressed" in refusal.why
+    assert "too many combinations; supported: 4096" in refusal.why

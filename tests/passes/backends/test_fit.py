@@ -48,8 +48,8 @@ def test_what_it_does_not_take_and_nothing_replaces_is_refused_for_what_it_is():
     )
     source = model(body, 15, inputs=values, outputs="float[N,4] z")
     assert refusals(source, limits=both) == [
-        'BatchNormalization "y": input scale "s" is computed; only constants are read',
-        'Clip "z": input min "low" is computed; only constants are read',
+        'BatchNormalization "y": input scale "s" is dynamic; supported: constants',
+        'Clip "z": input min "low" is dynamic; supported: constants',
     ]
 
 
@@ -162,7 +162,7 @@ def test_what_neither_goes_nor_is_read_below_is_refused_or_left_where_only_tests
     lacks = {("", "MatMul"): 1}
     refused = fit.convert_to_opset(source, {"": 22}, Backend("npu-1", lacks=lacks))
     assert [str(refusal).partition(" it, and ")[0] for refusal in refused.refusals] == [
-        'MatMul "y": npu-1 does not read'
+        'MatMul "y": npu-1 does not support'
     ]
     assert operators(at(source, 22, lacks=lacks, measured={("", "Abs"): MeasuredCall()})) == {"MatMul"}
 
@@ -191,7 +191,9 @@ def test_for_a_backend_what_fails_for_its_types_is_expanded_or_refused():
     assert "HardSwish" not in operators(made.model)
     product = model("y = MatMul(x, x)", 13, inputs="int32[2,2] x", outputs="int32[2,2] y")
     backend = Backend("npu-1", opset=22, **seen(MatMul="any; T: floats, not int32"))
-    assert [r.why for r in fit.convert_for_backend(product, backend).refusals] == ['"x" is int32, of which no call ran']
+    assert [r.why for r in fit.convert_for_backend(product, backend).refusals] == [
+        '"x" is int32, which failed when measured'
+    ]
 
 
 SAVED = {"inputs": "float[2,2] x", "outputs": "float[2,2] y", "domains": '"com.microsoft" : 1'}
@@ -221,8 +223,7 @@ def test_what_takes_its_place_and_can_neither_be_read_nor_replaced_is_refused_by
     refused = vendors_at(source, **supported("Mul", "Constant"))
     assert refused.model is None
     assert list(map(str, refused.refusals)) == [
-        "com.microsoft::FusedMatMul \"y\": npu-1 does not read it, and it becomes MatMul 'y/MatMul': "
-        "there is no definition of this operator to inline"
+        'com.microsoft::FusedMatMul "y": npu-1 does not support it, and its replacement needs MatMul: it is a basic operator: there is nothing simpler to replace it with'
     ]
 
 
@@ -240,15 +241,15 @@ def test_every_operator_without_a_definition_is_named_with_its_node():
 def test_types_that_it_does_not_read_are_refused_by_name():
     source = model("y = Relu(x)", 14, inputs="double[4] x", outputs="double[4] y")
     assert refusals(source, types=frozenset({"tensor(float)"})) == [
-        'value "x": tensor(double) is not read',
-        'value "y": tensor(double) is not read',
+        'value "x": tensor(double) is not supported',
+        'value "y": tensor(double) is not supported',
     ]
 
 
 def test_computed_parameters_are_refused_where_constants_are_needed():
     limits = (Limit(frozenset({("", "Reshape")}), constant=("shape",)),)
     source = model("s = Shape(x) y = Reshape(x, s)", 13, inputs="float[N,4] x", outputs="float[N,4] y")
-    assert refusals(source, limits=limits) == ['Reshape "y": input shape "s" is computed; only constants are read']
+    assert refusals(source, limits=limits) == ['Reshape "y": input shape "s" is dynamic; supported: constants']
 
 
 def test_an_operator_of_which_it_does_not_take_a_call_is_expanded():
@@ -286,7 +287,7 @@ def test_operators_of_other_domains_are_refused_where_the_supported_ones_are_lis
     assert fitted(source).graph == source.graph
     assert fitted(source, supports=frozenset({("own", "Zork")})).graph == source.graph
     assert refusals(source, supports=frozenset({("", "Relu")})) == [
-        'own::Zork "y": there is no definition of this operator to inline'
+        'own::Zork "y": opshift has no definition of this operator, and the model has no function for it'
     ]
 
 
@@ -307,7 +308,10 @@ def test_operators_of_vendors_go_unless_they_are_listed():
     assert "Erf" in operators(after)
     assert fitted(source, vendors=fast | {("com.microsoft", "Gelu")}).graph == source.graph
     unknown = refusals(model(VENDOR.replace("Fast", "New"), 17, **VENDOR_IO))
-    assert unknown[0] == 'com.microsoft::NewGelu "a": there is no definition of this operator to inline'
+    assert (
+        unknown[0]
+        == 'com.microsoft::NewGelu "a": opshift has no definition of this operator, and the model has no function for it'
+    )
 
 
 def test_imports_that_nothing_uses_go_where_they_may_not_be_read():

@@ -200,7 +200,7 @@ def test_measurements_that_are_none_are_refused():
     with pytest.raises(ValueError, match="ranks are said as"):
         parse('name = "a"\nsource = ""\n[versions."1"]\nmeasured = { Relu = "all" }', "a.toml")
     for said, complaint in (
-        ("1; T: flot", "flot is no type; did you mean float"),
+        ("1; T: flot", "flot is not a type; did you mean float"),
         ("1; T floats", "types are said as T: floats"),
         ("1; T: ", "types are said as T: floats"),
     ):

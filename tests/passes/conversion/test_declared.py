@@ -54,7 +54,7 @@ def test_what_is_right_is_kept():
 def test_it_is_said():
     (change,) = opshift.plan(model(COMPUTED, 13, outputs="float[1,K] y", **IO), 14).changes
     assert "declared" in change.how
-    assert "[1, K] of 'y'" in change.remark
+    assert "'y': declared [1, K]" in change.remark
 
 
 def test_a_branch_is_mended():

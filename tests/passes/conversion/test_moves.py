@@ -74,10 +74,10 @@ def test_what_the_target_lacks_becomes_its_definition():
 
 
 REFUSED = [
-    ("y = Gelu(x)", 19, 18, "the operator exists from opset 20 on, but the model imports opset 19"),
-    ("y = Nothing(x)", 19, 18, "ONNX defines no operator of this name in domain 'ai.onnx'"),
-    ("y = ATen(x)", 19, 18, "it is onnxruntime's own operator in the default domain, and has no definition here"),
-    ("y = Gelu(k)", 20, 19, "its definition does not take tensor\\(int64\\)"),
+    ("y = Gelu(x)", 19, 18, "it is new in opset 20, but the model imports opset 19"),
+    ("y = Nothing(x)", 19, 18, "ONNX has no operator of this name in domain 'ai.onnx'"),
+    ("y = ATen(x)", 19, 18, "it is an operator of onnxruntime that ONNX does not define"),
+    ("y = Gelu(k)", 20, 19, "its definition does not accept int64"),
     ("y = Gelu(unknown)", 20, 19, 'the type of "unknown" is unknown'),
 ]
 
@@ -93,7 +93,7 @@ def test_a_definition_that_leads_back_is_none():
     work, scope = work_of(GELU, 20)
     work.within = ((("", "Celu"), 12), (("", "Gelu"), 20), (("", "Elu"), 6))
     route = Route({"": 20}, {"": 20}, Expander(frozenset({("", "Gelu")})))
-    with pytest.raises(CannotConvert, match="its definition leads back to it: Gelu needs Elu needs Gelu"):
+    with pytest.raises(CannotConvert, match="its definition needs the operator itself: Gelu needs Elu needs Gelu"):
         route.next_move(work, scope)
     work.within = ((("", "Gelu"), 21),)
     assert isinstance(route.next_move(work, scope), Inline)
@@ -171,7 +171,7 @@ def test_what_is_replaced_goes_back_on_the_list():
     [
         ("y = Add(k, k)", 7, 7, False, None),
         ("y = Relu(unknown)", 14, 14, False, 'the type of "unknown" is unknown'),
-        ('y = ReduceMax("", k)', 18, 18, False, "input 0 \\(data\\) is left out; one that is given could be expressed"),
+        ('y = ReduceMax("", k)', 18, 18, False, "input 0 \\(data\\) is missing"),
     ],
 )
 def test_what_a_boundary_does_not_take(body, opset, edge, up, why):
@@ -188,7 +188,7 @@ def test_what_a_boundary_does_not_take(body, opset, edge, up, why):
 
 def test_an_undecided_boundary_is_refused(monkeypatch):
     monkeypatch.setattr(moves.registry, "step", lambda *_: None)
-    with pytest.raises(CannotConvert, match="this change of the operator is not supported yet"):
+    with pytest.raises(CannotConvert, match="opshift does not know how to convert this version of the operator yet"):
         crossed("y = Softmax<axis=0>(x)", 13, 13, False)
     made, *_ = crossed("y = Relu(x)", 14, 14, False)
     assert made is None
@@ -210,7 +210,7 @@ def test_a_definition_takes_the_place_of_its_call():
     assert not any(each.written for each in made)
     [change] = ledger.changes
     assert (change.op, change.source, change.target) == ("Gelu", 20, 20)
-    assert change.how.startswith("expanded into")
+    assert change.how.startswith("Replaced by")
 
 
 def test_what_a_function_holds_was_written_by_the_user():
@@ -222,14 +222,14 @@ def test_what_a_function_holds_was_written_by_the_user():
         ("Neg", True, 12),
         ("F", True, 12),
     ]
-    assert ledger.changes[0].how == "inlined the model's own function"
+    assert ledger.changes[0].how == "Inlined a model-local function"
 
 
 def test_a_call_that_no_vendor_takes_is_refused():
     definition = moves.registry.definition(MICROSOFT, "FastGelu")
     made, _ = inlined("y = com.microsoft.FastGelu(x)", 1, Expander(), definition, domain=MICROSOFT)
     assert made[-1].proto.output[:] == ["y"]
-    with pytest.raises(CannotConvert, match="no call that onnxruntime takes: 3 inputs; 1 to 2 could be expressed"):
+    with pytest.raises(CannotConvert, match="onnxruntime does not accept this call: 3 inputs; supported: 1 to 2"):
         inlined("y = com.microsoft.FastGelu(x, x, x)", 1, Expander(), definition, domain=MICROSOFT)
 
 
@@ -317,7 +317,7 @@ MATRICES = {
 def test_what_the_text_has_as_a_vector_is_refused_as_a_matrix_where_a_step_hangs_on_it(name):
     body, opset, target, constants = MATRICES[name]
     inputs = "float[1,1,1,4] x, int64[8] p" + ("" if constants else ", int64[1,4] v")
-    check_refused(body, opset, target, "of rank 2", inputs=inputs, outputs="float[A,B,C,D] y", constants=constants)
+    check_refused(body, opset, target, "has rank 2", inputs=inputs, outputs="float[A,B,C,D] y", constants=constants)
 
 
 @pytest.mark.parametrize("body", ["y = Trilu(x, k)", "y = OneHot(x, k, x)"])
@@ -340,10 +340,10 @@ def test_a_position_that_is_none_is_refused(body):
 
 def test_vectors_without_elements_are_refused_where_a_step_hangs_on_them():
     io = {"inputs": "float[1,5,5] x", "outputs": "float[A,B,C] y", "constants": "int64[0] k = {}"}
-    check_refused("y = Col2Im(x, k, k)", 18, 7, "no elements in input 1", **io)
+    check_refused("y = Col2Im(x, k, k)", 18, 7, "input 1 is empty", **io)
     io = {"inputs": "float[2,3] x", "outputs": "float[A,B] y", "constants": "float[0] k = {}, float[1] one = {1}"}
-    check_refused("y = Tile(x, k, one)", 1, 6, "no elements in input 1", **io)
-    check_refused("y = Tile(x, one, k)", 1, 6, "0 elements in input 2", **io)
+    check_refused("y = Tile(x, k, one)", 1, 6, "input 1 is empty", **io)
+    check_refused("y = Tile(x, one, k)", 1, 6, "input 2 has 0 elements", **io)
 
 
 def test_schemas_that_infer_less_below_a_version_are_known():

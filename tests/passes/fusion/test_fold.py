@@ -205,7 +205,7 @@ def test_a_size_that_a_reshape_reads_as_a_size_is_1_or_more(to, grade, chosen):
     result = folded(source)
     (change,) = result.changes
     assert change.op == "ReduceL2"
-    assert ("sizes that only the run tells" in change.remark) == (grade == "close")
+    assert ("dynamic sizes are 1 or more" in change.remark) == (grade == "close")
     check_values(source, result.model, {"x": FEEDS["x"][0]}, rtol=2e-6, atol=2e-6)
 
 

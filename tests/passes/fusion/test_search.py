@@ -56,9 +56,8 @@ def test_shapes_of_numbers_above_0(shapes, numbers):
     [
         ("Gelu", 1, masks.MaskRemedy.NONE, "the operator may round otherwise than its definition"),
         ("Attention", 3, masks.MaskRemedy.NONE, "the operator may round otherwise than its definition"),
-        ("Attention", 4, masks.MaskRemedy.NONE, "the operator may round otherwise; a query that may attend no key yields 0, where Softmax yields NaN, "
-         "or the mean of all values if the mask holds the lowest number there"),
-        ("Attention", 4, masks.MaskRemedy.RAISED, "the operator may round otherwise; the lowest number in the mask, which some take for -inf, is raised"),
+        ("Attention", 4, masks.MaskRemedy.NONE, "the operator may round otherwise; a query that attends to no key yields 0, where Softmax yields NaN or the mean of all values"),
+        ("Attention", 4, masks.MaskRemedy.RAISED, "the operator may round otherwise; raised the lowest number in the mask"),
     ],
 )  # fmt: skip
 def test_what_is_remarked(op, inputs, remedy, remark):

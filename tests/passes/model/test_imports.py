@@ -36,13 +36,13 @@ def test_a_model_before_there_were_imports_means_opset_1():
 @pytest.mark.parametrize(
     ("held", "why"),
     [
-        ([("", 17), ("ai.onnx", 18)], "domain 'ai.onnx' is imported at 17 and at 18"),
-        ([("", 17), ("own", 1), ("own", 2)], "domain 'own' is imported at 1 and at 2"),
-        ([("", 0)], "opset 0 of domain 'ai.onnx' is unknown; 1 to"),
-        ([("", 99)], "opset 99 of domain 'ai.onnx' is unknown; 1 to"),
-        ([("", 17), ("ai.onnx.ml", 99)], "opset 99 of domain 'ai.onnx.ml' is unknown; 1 to"),
-        ([("own", 1)], "operators of the default domain are used, but no opset of it is imported"),
-        ([], "operators of the default domain are used, but no opset of it is imported"),
+        ([("", 17), ("ai.onnx", 18)], "domain 'ai.onnx' is imported twice, at opset 17 and 18"),
+        ([("", 17), ("own", 1), ("own", 2)], "domain 'own' is imported twice, at opset 1 and 2"),
+        ([("", 0)], "unknown opset 0 of domain 'ai.onnx'; supported: 1 to"),
+        ([("", 99)], "unknown opset 99 of domain 'ai.onnx'; supported: 1 to"),
+        ([("", 17), ("ai.onnx.ml", 99)], "unknown opset 99 of domain 'ai.onnx.ml'; supported: 1 to"),
+        ([("own", 1)], "the model uses operators of the default domain, but imports no opset of it"),
+        ([], "the model uses operators of the default domain, but imports no opset of it"),
     ],
 )
 @pytest.mark.parametrize("inside", [False, True])
@@ -74,7 +74,7 @@ def test_operators_of_training_are_used_too():
     del source.opset_import[:]
     imports.check_opsets(source)
     source.training_info.add().algorithm.node.append(onnx.parser.parse_node("y = Relu(x)"))
-    with pytest.raises(InvalidModel, match="the default domain are used"):
+    with pytest.raises(InvalidModel, match="uses operators of the default domain"):
         imports.check_opsets(source)
 
 
@@ -97,7 +97,7 @@ def test_functions_that_stand_for_more_nodes_than_there_can_be(depth, fits):
     if fits:
         imports.check_imports(source)
     else:
-        with pytest.raises(InvalidModel, match="with its functions written out the model has 67108864 nodes or more"):
+        with pytest.raises(InvalidModel, match="with its functions inlined the model has 67108864 nodes or more"):
             imports.check_imports(source)
 
 

@@ -181,7 +181,7 @@ def test_names_around_a_graph_are_looked_at_one_by_one_only_where_they_may_colli
     try:
         onnx.checker.check_model(source)
     except onnx.checker.ValidationError:
-        with pytest.raises(InvalidModel, match="is there already"):
+        with pytest.raises(InvalidModel, match="exists already"):
             survey.Survey(source, checked=True)
     else:
         assert survey.Survey(source, checked=True).checked

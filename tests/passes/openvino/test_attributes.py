@@ -21,7 +21,7 @@ def attributes(kind):
     for factory in FACTORIES:
         try:
             found |= set(factory.create(kind).get_attributes())
-        except RuntimeError:  # this opset has no such operator
+        except RuntimeError:  # this opset has ONNX has no such operator
             continue
     return found
 

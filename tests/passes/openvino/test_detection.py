@@ -263,7 +263,10 @@ def test_half_a_spectrum(axes, size, tmp_path):
     check(lambda x: made("opset9", "IRDFT", [x, ints(*axes), *sizes]), [drawn(4, 3, 2)], tmp_path, any_size=False)
 
 
-@pytest.mark.parametrize(("axes", "sizes", "why"), [((1, 0), (5, 4), "of axis 1"), ((0,), (9,), "4 of the 5 numbers")])
+@pytest.mark.parametrize(
+    ("axes", "sizes", "why"),
+    [((1, 0), (5, 4), "for axis 1"), ((0,), (9,), "the last axis has 4 elements, 5 are needed")],
+)
 def test_half_a_spectrum_that_is_not_there(axes, sizes, why, tmp_path):
     feeds = [drawn(4, 3, 2)]
     assert why in refusal(lambda x: made("opset9", "IRDFT", [x, ints(*axes), ints(*sizes)]), feeds, tmp_path)

@@ -41,7 +41,7 @@ def test_boxes_around_each_place(version, given, tmp_path):
     ("given", "why"),
     [
         ({"scale_all_sizes": False}, "scale_all_sizes=false"),
-        ({**SPREAD, "min_size": [4.0]}, "beside min_size"),
+        ({**SPREAD, "min_size": [4.0]}, "with min_size"),
         ({**SPREAD, "fixed_size": [9.0, 8.0]}, "fixed_size=9, density=3"),
         ({"min_size": [], "max_size": []}, "no box"),
     ],

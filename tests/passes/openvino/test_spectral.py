@@ -43,4 +43,4 @@ def test_a_signal_of_no_element(kind, size, tmp_path):
     if kind == "DFT" and not size:
         assert check(build, [feed], tmp_path).shape == feed.shape
     else:
-        assert "a signal of no element" in refusal(build, [feed], tmp_path)
+        assert "an empty signal" in refusal(build, [feed], tmp_path)

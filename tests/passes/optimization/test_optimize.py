@@ -103,7 +103,7 @@ def test_what_yields_an_output_alone_is_a_copy():
 
 def test_a_rule_that_is_withheld_hinders_no_other():
     source = model("r = Relu(x) y = Min(r, six)", 18, constants="float six = {6}", **IO)
-    rules = {"A Max and a Min with constants, one of the other, are one Clip"}
+    rules = {"Merged Max and Min into Clip"}
     (change,) = (c for c in optimize.attempt(source).changes if c.op == "Min")
     assert change.how not in rules
     withheld = Allowance(frozenset(("", "Min", how) for how in rules))
@@ -120,7 +120,7 @@ def test_nothing_to_do_is_nothing_done():
 def test_what_holds_of_all_sizes_is_not_said_to_hang_on_them():
     """Shapes that inference knows for themselves, in a model where others are known for sizes of 1 or more alone."""
     (export,) = (e for e in store.read("transformers") if e.name == "transformers/llama.eager.dynamic/torchscript-11")
-    how = "A change of the shape to the shape that a value has is gone"
+    how = "Removed a Reshape to the same shape"
     found = [change.grade for change in optimize.attempt(export.model).changes if change.how == how]
     assert sorted(found) == ["close"] + 4 * ["exact"]
 
@@ -164,7 +164,7 @@ def test_changes_name_node_operator_and_grade():
     source = model("a = Identity(x) y = Relu(a)", 18, **IO)
     source.graph.node[0].name = "copy"
     (change,) = optimize.attempt(source).changes
-    assert (change.node, change.op, change.how, change.grade) == ("copy", "Identity", "An Identity is gone", "exact")
+    assert (change.node, change.op, change.how, change.grade) == ("copy", "Identity", "Removed Identity", "exact")
     assert (change.source, change.target) == (16, 16)
 
 

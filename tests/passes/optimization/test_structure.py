@@ -160,7 +160,7 @@ def test_what_inference_knew_nothing_of_is_declared_as_it_is_once_it_is_known(bo
     assert [node.op_type for node in result.model.graph.node] == ["Exp"]
     onnx.checker.check_model(result.model, full_check=True)
     assert [dim.dim_value for dim in result.model.graph.output[0].type.tensor_type.shape.dim] == [3]
-    assert any("[2] of 'y', which is [3]" in change.remark for change in result.changes)
+    assert any("'y': declared [2], inferred [3]" in change.remark for change in result.changes)
 
 
 def test_what_is_declared_stays_where_nothing_takes_the_place_of_a_loop():

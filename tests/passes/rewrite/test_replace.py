@@ -52,7 +52,7 @@ def test_what_nobody_reads_needs_no_value(node):
 
 
 def test_what_is_read_needs_a_value(node):
-    with pytest.raises(CannotConvert, match='"y" is read, and nothing says what it is'):
+    with pytest.raises(CannotConvert, match='"y" is used, but its meaning is not documented'):
         replace.take_over(node, ["", node.build.Abs("x")])
 
 

@@ -81,7 +81,7 @@ def test_a_map_that_is_read_is_a_row(source, given, row):
 def test_without_the_option_maps_stay():
     source = zipped([7, 8, 9])
     assert as_tensors(source, zipmap=False, maps=True) == (source, ())
-    assert Goal().make_tensors(source) is source
+    assert Goal().with_ends(source) is source
     result = Goal(portable=True).run(source)
     assert "--zipmap tensor" in str(result.refusals[0])
     result = Goal(portable=True).run(dictionary("CastMap", T.INT64, T.FLOAT))
@@ -89,5 +89,5 @@ def test_without_the_option_maps_stay():
 
 
 def test_maps_become_tensors_or_nothing_else():
-    with pytest.raises(ValueError, match="--zipmap array: maps become tensors"):
+    with pytest.raises(ValueError, match="--zipmap must be tensor"):
         with_tensors(Goal(), "array", None)

@@ -155,7 +155,7 @@ def test_indices_that_count_the_elements_of_all_samples_are_refused(rest, op, ou
     found = refused(images(f"p, i = MaxPool<kernel_shape=[2,2],strides=[2,2]>(x) {rest}", outputs))
     assert (found.op, found.why) == (
         op,
-        "the number of samples cannot change: indices count the elements of all samples",
+        "the batch size cannot change: its indices count the elements of the whole batch",
     )
 
 
@@ -280,7 +280,7 @@ def test_what_mixes_samples_is_refused_by_name(body, op, size):
     source = model(body, 18, inputs=inputs, outputs="float[?,?] y", constants=constants)
     found = refused(source, size)
     assert found.op == op
-    assert "the number of samples cannot change" in found.why
+    assert "the batch size cannot change" in found.why
 
 
 def test_an_operand_of_its_own_for_each_sample_is_refused():
@@ -321,7 +321,7 @@ def test_a_model_that_takes_any_number_of_samples_is_not_refused(body, inputs):
 
 def test_a_number_that_it_does_not_take_is_no_size_of_it():
     source = model("y = Add(x, w)", 18, inputs="float[N,3] x", outputs="float[N,3] y", constants=W)
-    with pytest.raises(ValueError, match="does not take these sizes"):
+    with pytest.raises(ValueError, match="does not run at these sizes"):
         fixing.attempt(source, NOTHING, 4)
 
 
@@ -336,10 +336,10 @@ def test_a_rank_that_is_declared_is_assumed_where_it_is_not_known():
         constants=constants,
     )
     del source.graph.value_info[:]
-    assert refused(source).why.endswith("the rank of what it takes is not known")
+    assert refused(source).why.endswith("the rank of its input is unknown")
     source.graph.value_info.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [3]))
     result = fixing.attempt(source, NOTHING, 4)
-    assert ("z", "Its rank is assumed as declared") in [(change.node, change.how) for change in result.changes]
+    assert ("z", "Assumed a declared rank") in [(change.node, change.how) for change in result.changes]
     assert shape(result.model, "y") == [4, 3]
 
 
@@ -365,7 +365,7 @@ def test_what_a_function_does_with_samples_is_not_known():
 
 
 def test_without_an_axis_there_are_no_samples():
-    with pytest.raises(ValueError, match="an axis for samples"):
+    with pytest.raises(ValueError, match="has a batch axis"):
         fixing.attempt(model("y = Neg(x)", 18, inputs="float x", outputs="float y"), NOTHING, 4)
 
 

@@ -18,6 +18,7 @@ from opshift.cli.main import main
 from tests.support import model
 
 T = TensorProto
+pytestmark = pytest.mark.newest
 NARROW = model("y = Cast<to=17>(x)", 19, inputs="float[4] x", outputs="float8e4m3fn[4] y")
 INSIDE = model("b = Cast<to=16>(x) c = Add(b, b) y = Cast<to=1>(c)", 21, inputs="float[N] x", outputs="float[N] y")
 
@@ -60,7 +61,13 @@ def test_values_between_of_another_type_are_no_landmarks(here: Path, capsys: pyt
     assert "equal: the same values" in capsys.readouterr().out
 
 
-@pytest.mark.newest
+def test_outputs_are_compared_in_the_type_in_which_the_source_computes(here: Path, capsys: pytest.CaptureFixture[str]):
+    body = "b = Cast<to=16>(x) c = Exp(b) d = Div(c, b) e = Tanh(d) y = Cast<to=1>(e)"
+    onnx.save(model(body, 21, inputs="float[64] x", outputs="float[64] y"), "coarse.onnx")
+    assert main(["convert", "coarse.onnx", "out.onnx", "--opset", "12", "--interface", "bfloat16=float"]) == 0
+    assert "compared in bfloat16, in which the first model computes" in capsys.readouterr().out
+
+
 def test_a_result_that_is_not_rounded_is_found(here: Path, capsys: pytest.CaptureFixture[str]):
     other = model("y = Identity(x)", 13, inputs="float[4] x", outputs="float[4] y")
     onnx.save(other, "other.onnx")

@@ -32,6 +32,6 @@ def test_a_stage_is_named_after_what_is_asked():
         "convert to opset 13 and opset 2 of ai.onnx.ml",
         "write IR version 8",
         "convert to opset 17 and replace Gelu, my::F, operators of ai.onnx",
-        "replace operators that are not ONNX's",
+        "replace vendor operators",
         "convert for rknn-2.1",
     ]

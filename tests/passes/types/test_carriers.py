@@ -31,7 +31,7 @@ def test_a_type_that_is_carried_itself_carries_nothing():
     ("int4=uint8", "uint8 does not hold all its values"),
     ("int4=int4", "that is one type"),
     ("int4", "give two types, such as float8e4m3fn=float"),
-    ("bfloat=float", "there is no type bfloat; did you mean"),
+    ("bfloat=float", "unknown type bfloat; did you mean"),
     ("double=float", "no type could"),
 ])  # fmt: skip
 def test_what_cannot_carry_is_refused(text: str, why: str):

@@ -20,6 +20,7 @@ from opshift.passes.types.carriers import read_carriers
 from tests.support import evaluate, model
 
 T = TensorProto
+pytestmark = pytest.mark.newest
 X = np.array([[-9.0, -2.75, -0.5, -0.0, 0.3], [0.5, 1.26, 3.0, 100.0, 700.0]], np.float32)
 IO = {"inputs": "float[2,5] x", "outputs": "float[2,5] y"}
 
@@ -66,7 +67,7 @@ def test_a_model_without_such_a_type_stays_as_it_is():
 
 def test_bits_of_a_carried_float_are_refused():
     body = "q = Cast<to=17>(x) b = BitCast<to=2>(q) y = Cast<to=1>(b)"
-    assert "the bits of float8e4m3fn are not in the type that carries it" in refused(
+    assert "the bits of float8e4m3fn cannot be read in the type that stores it" in refused(
         model(body, 26, **IO), "float8e4m3fn=float"
     )
 
@@ -75,12 +76,12 @@ def test_an_operator_that_does_not_take_the_carrier_is_refused():
     body = "q = Cast<to=17>(x) z = Cast<to=17>(s) y = QLinearMatMul(q, s, z, q, s, z, s, z)"
     io = {"inputs": "float[5,5] x", "outputs": "float8e4m3fn[5,5] y"}
     source = model(body, 21, constants="float s = {1.0}", **io)
-    assert "it does not take float, which carries float8e4m3fn" in refused(source, "float8e4m3fn=float")
+    assert "it does not accept float, which stores float8e4m3fn" in refused(source, "float8e4m3fn=float")
 
 
 def test_an_operator_that_nobody_knows_is_refused():
     source = model("b = Cast<to=16>(x) c = acme.Twist(b) y = Cast<to=1>(c)", 21, domains='"acme" : 1', **IO)
-    assert "it takes or makes bfloat16, and nothing tells what it computes" in refused(source, "bfloat16=float")
+    assert "it uses bfloat16, and opshift does not know what it computes" in refused(source, "bfloat16=float")
 
 
 # --- values that go in and come out -----------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ def test_other_rounding_than_that_of_the_text_is_said():
     source = model("b = Cast<to=16>(x) c = Exp(b) y = Cast<to=1>(c)", 21, **IO)
     result = carried(source, ["bfloat16=float"])
     assert result.grade == "close"
-    assert any("computed in a wider type and rounded to bfloat16" in change.remark for change in result.changes)
+    assert any("computes in a wider type, and rounds to bfloat16" in change.remark for change in result.changes)
 
 
 def test_branches_are_carried_as_well():

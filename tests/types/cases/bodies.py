@@ -1,11 +1,19 @@
 """If, Loop, Scan, functions and sequences: what is captured, carried and called."""
 
 import numpy as np
+from onnx import ModelProto, TensorProto
+from onnx.helper import make_attribute, make_tensor_type_proto
 
 from tests.types.case import case, floats, integers, normal
 
 YES, NO = np.array(True), np.array(False)
 X = normal(2, 8)
+
+
+def _say_the_type(model: ModelProto) -> None:
+    empty = model.graph.node[1].attribute[1].g.node[0]
+    empty.attribute.append(make_attribute("type", make_tensor_type_proto(TensorProto.FLOAT, [2, 4])))
+
 
 case(
     "if_captures",  # both branches read a value from outside, and name theirs alike
@@ -137,6 +145,20 @@ case(
     {"x": X},
     weights={"w": normal(8, 4, seed=1), "u": normal(4, 4, seed=2)},
     opset=18,
+)
+case(
+    "optional_that_is_empty",  # it says its type, as a message
+    """(float[2,8] x, bool c) => (float[2,4] y)
+    { h = MatMul(x, w)
+      o = If (c) <then_branch = t () => (optional(float[2,4]) p) { p = Optional(h) },
+                  else_branch = e () => (optional(float[2,4]) p) { p = Optional() }>
+      k = OptionalHasElement(o)
+      y = If (k) <then_branch = t () => (float[2,4] q) { g = OptionalGetElement(o) q = Relu(g) },
+                  else_branch = e () => (float[2,4] q) { q = Tanh(h) }> }""",
+    {"x": X, "c": YES},
+    weights={"w": normal(8, 4, seed=1)},
+    opset=18,
+    change=_say_the_type,
 )
 case(
     "functions",  # two calls of one function, and one that it calls

@@ -1,7 +1,7 @@
 """Inputs, outputs and weights: what is both, what is read twice, what is half already, nodes in no order."""
 
-from onnx import ModelProto, TensorProto
-from onnx.helper import make_tensor_value_info
+from onnx import ModelProto, NodeProto, TensorProto
+from onnx.helper import make_node, make_tensor_value_info
 
 from tests.types.case import case, floats, integers, normal, reverse
 
@@ -103,6 +103,35 @@ case(
     },
     opset=8,
     change=_weights_as_inputs,
+)
+
+
+def _weights_as_constants(model: ModelProto) -> None:
+    constants = [
+        make_node("Constant", [], [tensor.name], tensor.name, value=tensor) for tensor in model.graph.initializer
+    ]
+    nodes = [*constants, *(NodeProto.FromString(node.SerializeToString()) for node in model.graph.node)]
+    del model.graph.initializer[:], model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+case(
+    "weights_in_constant_nodes",  # as paddle2onnx and torch write them
+    """(float[1,3,8,8] x) => (float[1,4] y)
+    { c = Conv<pads=[1,1,1,1]>(x, w) n = BatchNormalization(c, s, b, mean, var) r = Relu(n) p = GlobalAveragePool(r) f = Flatten(p)
+      y = Gemm(f, v, bias) }""",
+    {"x": normal(1, 3, 8, 8)},
+    weights={
+        "w": normal(4, 3, 3, 3, seed=1, scale=0.2),
+        "s": normal(4, seed=2),
+        "b": normal(4, seed=3),
+        "mean": normal(4, seed=4),
+        "var": floats(0.5, 1, 2, 1.5),
+        "v": normal(4, 4, seed=5),
+        "bias": normal(4, seed=6),
+    },
+    opset=11,
+    change=_weights_as_constants,
 )
 case(
     "half_in_part",  # a convolution is half already, between casts

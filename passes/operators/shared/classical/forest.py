@@ -15,7 +15,7 @@ from opshift.passes.rewrite.node import Node
 Array = Any  # numpy arrays
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
-ONLY_TARGET = "of several votes of a leaf for the only target, the first counts, as onnxruntime reads it"
+ONLY_TARGET = "if a leaf has several votes for the only target, the first counts, as in onnxruntime"
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 
 
@@ -164,7 +164,7 @@ class _Places:
         found = (self._trees[tree] == trees) & (self._ids[name] == ids) & (self._keys[at] == key)
         if not found.all():
             lost = int(np.flatnonzero(~found)[0])
-            raise fault(f"node {ids[lost]} of tree {trees[lost]}, which a {what} names, is missing", self._node.proto)
+            raise fault(f"node {ids[lost]} of tree {trees[lost]} is missing; a {what} refers to it", self._node.proto)
         return self._order[at]
 
 
@@ -238,7 +238,7 @@ def _check(node: Node, forest: Forest) -> None:
         np.subtract.at(waiting, touched, 1)
         ready = np.unique(touched[waiting[touched] == 0])
     if done < len(waiting):
-        raise fault("a tree leads back to a node above: it has a circle", node.proto)
+        raise fault("a tree has a cycle", node.proto)
 
 
 def parameter(node: Node, name: str) -> Sequence[float]:

@@ -14,7 +14,7 @@ def rows_as(node: Node, kind: int) -> str:
     """The rows of features in an element type; one alone becomes a matrix."""
     rank, x = node.scope.rank(node.input(0)), node.input(0)
     if rank not in (None, 1, 2):
-        raise CannotConvert(node, f"features of rank {rank}; rows, or one of them, could be expressed")
+        raise CannotConvert(node, f"features of rank {rank}", supported="a matrix of rows, or one row")
     if rank == 1:
         x = node.build.Reshape(x, [1, -1])
     return recast(node.build, x, node.elem_type(), kind)

@@ -27,12 +27,12 @@ NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 """The transforms of TreeEnsemble by number, of which onnxruntime swaps 1 and 2 of the text."""
 
 
-@says("Replaced the classifier by lookups in tables of its nodes, level by level, and the largest of the added votes")
+@says("Replaced the classifier by Gather from tables of its nodes, level by level, and ArgMax of the votes")
 def classified_by_tables(node: Node) -> list[str]:
     return _classified(node, elements=True)
 
 
-@says("Replaced the classifier by comparisons of all nodes, choices among leaves, and the largest of the added votes")
+@says("Replaced the classifier by comparing all nodes, Where among the leaves, and ArgMax of the votes")
 def classified_by_choices(node: Node) -> list[str]:
     return _classified(node, elements=False)
 
@@ -42,7 +42,7 @@ def _classified(node: Node, *, elements: bool) -> list[str]:
     transform = checked_transform(node)
     kind = _compares_in(node)
     forest = read_listed(node, "class", len(labels.values), _dtype(kind))
-    node.close("votes are added in another order")
+    node.close("sums the votes in another order")
     found = totals(
         node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize(), elements=elements
     )
@@ -64,16 +64,16 @@ def classified(node: Node, labels: Labels, transform: str, found: Totals, kind: 
         compared = _based(node, _all_columns(node, found, len(labels.values), kind), base, kind)
         scores = transformed(node.build, compared, transform, kind)
         if not base and found.voted(list(range(len(labels.values))), told=True) is not True:
-            node.remarks.append("a class without a vote has the score 0, with which onnxruntime never chooses it")
+            node.remarks.append("a class without votes has the score 0; onnxruntime never chooses it")
     return [label_of(node, labels, node.build.ArgMax(compared, axis=1, keepdims=0)), _float(node, scores, kind)]
 
 
-@says("Replaced the regressor by lookups in tables of its nodes, level by level, and added what the leaves hold")
+@says("Replaced the regressor by Gather from tables of its nodes, level by level, and the sum of the leaves")
 def regressed_by_tables(node: Node) -> str:
     return _regressed(node, elements=True)
 
 
-@says("Replaced the regressor by comparisons of all nodes, choices among leaves, and added what these hold")
+@says("Replaced the regressor by comparing all nodes, Where among the leaves, and their sum")
 def regressed_by_choices(node: Node) -> str:
     return _regressed(node, elements=False)
 
@@ -89,7 +89,7 @@ def _regressed(node: Node, *, elements: bool) -> str:
         raise fault(f"base_values has {len(base)} entries for {count} targets", node.proto)
     forest = read_listed(node, "target", count, _dtype(kind))
     transform = checked_transform(node)
-    node.close("what leaves hold is added in another order")
+    node.close("sums the leaves in another order")
     found = totals(
         node.build,
         rows_as(node, kind),
@@ -104,12 +104,12 @@ def _regressed(node: Node, *, elements: bool) -> str:
     return _float(node, _targets(node, found, count, aggregate, base, transform, kind), kind)
 
 
-@says("Replaced the trees by lookups in tables of their nodes, level by level, and added what the leaves hold")
+@says("Replaced the trees by Gather from tables of their nodes, level by level, and the sum of the leaves")
 def evaluated_by_tables(node: Node) -> str:
     return _evaluated(node, elements=True)
 
 
-@says("Replaced the trees by comparisons of all nodes, choices among leaves, and added what these hold")
+@says("Replaced the trees by comparing all nodes, Where among the leaves, and their sum")
 def evaluated_by_choices(node: Node) -> str:
     return _evaluated(node, elements=False)
 
@@ -118,12 +118,12 @@ def _evaluated(node: Node, *, elements: bool) -> str:
     count, kind = _count(node), node.elem_type()
     aggregate, transform = node.attributes.get("aggregate_function", 1), numbered_transform(node, count)
     if not 0 <= aggregate < len(AGGREGATES):
-        raise fault(f"aggregate_function={aggregate}: no such number", node.proto)
+        raise fault(f"aggregate_function={aggregate}: unknown number", node.proto)
     forest = read_ensemble(node, count, _dtype(kind))
     wide = T.FLOAT if kind == T.FLOAT16 else kind
     if any(value < 0 or value > 32 or value != int(value) for held in forest.members.values() for value in held):
-        node.remarks.append("members of sets are told exactly; onnxruntime may take fractions away")
-    node.close("what leaves hold is added in another order")
+        node.remarks.append("compares members of sets exactly; onnxruntime may truncate fractions")
+    node.close("sums the leaves in another order")
     forest.vote_weights = forest.vote_weights.astype(_dtype(wide))
     found = totals(
         node.build,
@@ -144,10 +144,12 @@ def numbered_transform(node: Node, count: int) -> str:
     """The transform of a TreeEnsemble with `count` targets."""
     number = node.attributes.get("post_transform", 0)
     if not 0 <= number < len(NUMBERED):
-        raise fault(f"post_transform={number}: no such number", node.proto)
+        raise fault(f"post_transform={number}: unknown number", node.proto)
     if number in (1, 2) and count > 1:
         read, text = NUMBERED[number], TRANSFORMS[number]
-        node.remarks.append(f"post_transform={number} is {read}, as onnxruntime reads it; by the text it is {text}")
+        node.remarks.append(
+            f"post_transform={number} means {read} in onnxruntime, {text} in ONNX's text; used onnxruntime's"
+        )
     return NUMBERED[number]
 
 
@@ -236,7 +238,7 @@ def _scores_of_one(node: Node, found: Totals, base: list[float], transform: str,
     """The scores of a classifier with a single class, of which PROBIT alone makes something else."""
     if len(base) > 1:
         raise fault(f"base_values has {len(base)} entries for 1 class", node.proto)
-    node.remarks.append("the only label is chosen, for which onnxruntime answers 1 or 0")
+    node.remarks.append("chooses the only label, where onnxruntime returns 1 or 0")
     score = _based(node, _column(node, found, 0, kind), base, kind)
     return transformed(node.build, score, transform if transform == "PROBIT" else "NONE", kind)
 
@@ -249,10 +251,11 @@ def _scores_of_two(
         raise fault(f"base_values has {len(base)} entries for 2 classes", node.proto)
     build, second = node.build, found.voted([1])
     if len(found.targets) == 2 or len(base) == 2 or (positive and (found.targets == [1] or transform == "LOGISTIC")):
-        node.remarks.append("the class with the larger score is chosen, which onnxruntime does not always do")
+        node.remarks.append("chooses the class with the larger score, which onnxruntime does not always do")
     if len(base) == 1 and len(found.targets) == 2 and second is not True:
         raise CannotConvert(
-            node, "one base value of two classes where some rows have no vote for the second, whose score nothing sets"
+            node,
+            "one base value for two classes, but no leaf votes for the second in some rows: its score is undefined",
         )
     alone, both = ("", ""), ("", "")
     if second is not True:
@@ -275,7 +278,7 @@ def _scores_of_first(
         return transformed(build, compared, transform, kind), str(compared)
     if transform == "PROBIT":
         raise CannotConvert(
-            node, "post_transform=PROBIT where leaves vote for one of two classes, whose other score nothing sets"
+            node, "post_transform=PROBIT, but leaves vote for one of the two classes only: the other score is undefined"
         )
     score = _based(node, score, base, kind)
     left = positive and transform != "LOGISTIC"

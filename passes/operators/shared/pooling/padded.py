@@ -38,10 +38,10 @@ def windows(node: Node, auto: str = "") -> list[Window]:
     pads = read("pads") or [0] * 2 * count
     dims = node.scope.shape(node.input(0)) or [None] * (count + 2)
     if len(dims) != count + 2:
-        raise CannotConvert(node, f"kernel_shape={list(kernel)} with data of rank {len(dims)}")
+        raise CannotConvert(node, f"kernel_shape={list(kernel)} does not fit data of rank {len(dims)}")
     auto = auto or read("auto_pad", "NOTSET")
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise CannotConvert(node, f"auto_pad={auto}; NOTSET, VALID, SAME_UPPER or SAME_LOWER could be expressed")
+        raise CannotConvert(node, f"auto_pad={auto}", supported="NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     found = []
     for i, dim in enumerate(dims[2:]):
         size = dim if isinstance(dim, int) else None
@@ -55,11 +55,13 @@ def _same(node: Node, window: Window, auto: str) -> Window:
     """SAME pads so that the output has ceil(size / stride) elements; with stride 1 any size does."""
     if window.dilated:
         raise CannotConvert(
-            node, f"auto_pad={auto} with dilations is read in two ways; explicit pads could be expressed"
+            node, f"auto_pad={auto} with dilations: runtimes disagree on the result", supported="explicit pads"
         )
     if window.size is None and window.stride != 1:
         raise CannotConvert(
-            node, f"auto_pad={auto} over axis {window.axis} of unknown size; a known one could be expressed"
+            node,
+            f"auto_pad={auto} along axis {window.axis}, whose size is unknown",
+            fix="--fix-shape, or explicit pads",
         )
     size = window.size or 1
     total = max(0, (-(-size // window.stride) - 1) * window.stride + window.extent - size)

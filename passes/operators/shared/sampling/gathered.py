@@ -45,7 +45,7 @@ def sampling_of(node: Node) -> Sampling:
         ("nearest_mode", how.nearest_mode, places.NEAREST),
     ):
         if value not in known:
-            raise CannotConvert(node, f"{name}={value}; {', '.join(known)} could be expressed")
+            raise CannotConvert(node, f"{name}={value}", supported=f"{', '.join(known)}")
     return how
 
 
@@ -56,7 +56,7 @@ def has_sizes(node: Node) -> bool:
 def axes_of(node: Node, rank: int) -> list[int]:
     axes = node.attributes.get("axes") or list(range(rank))
     if any(not -rank <= axis < rank for axis in axes):
-        raise CannotConvert(node, f"axes={axes} lie outside rank {rank}")
+        raise CannotConvert(node, f"axes={axes} are out of range for rank {rank}")
     return [axis % rank for axis in axes]
 
 
@@ -69,7 +69,7 @@ def check_lengths(node: Node, axes: list[int]) -> None:
         dims = node.scope.shape(node.input(index)) if node.input(index) else [0]
         if dims is not None and (len(dims) != 1 or (isinstance(dims[0], int) and dims[0] != length)):
             shown = ", ".join("?" if dim is None else str(dim) for dim in dims)
-            raise CannotConvert(node, f"{name} of shape [{shown}]; a vector of {length} could be expressed")
+            raise CannotConvert(node, f"{name} has shape [{shown}]", supported=f"a vector of {length}")
 
 
 def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
@@ -95,7 +95,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
         if not size and not (result or all_axes):
             continue  # no element stays none
         if not size:
-            raise CannotConvert(node, f"axis {axis} is empty; one that stays empty could be expressed")
+            raise CannotConvert(node, f"axis {axis} is empty and would grow")
         asked = scale is None
         if scale is None and isinstance(result, int):
             scale = result / size
@@ -149,7 +149,7 @@ def sampled(node: Node) -> str:
     """Every element of the result is gathered, or summed up from what is gathered."""
     how, x = sampling_of(node), node.input(X)
     if how.mode == "nearest" and how.exclude_outside:
-        raise CannotConvert(node, "exclude_outside=1 with mode=nearest; other modes could be expressed")
+        raise CannotConvert(node, "exclude_outside=1 with mode=nearest", supported="other modes")
     try:
         axes = resized(node)
         note_aligned(node, axes, how)
@@ -159,7 +159,7 @@ def sampled(node: Node) -> str:
     except Unknown:
         return sampled_at_runtime(node, how)
     except Undecided as why:
-        raise CannotConvert(node, f"{why}; other sizes could be expressed") from None
+        raise CannotConvert(node, f"{why}", supported="sizes that do not depend on rounding") from None
     return str(node.build.Identity(x)) if x == node.input(X) else x
 
 
@@ -198,9 +198,11 @@ def _wide(node: Node, how: Sampling) -> int:
     """The type to compute a weighted sum in."""
     elem_type = node.elem_type()
     if elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
-        raise CannotConvert(node, f"how {how.mode} rounds to integers is not written down; floats could be expressed")
+        raise CannotConvert(
+            node, f"integers with mode={how.mode}: ONNX does not say how they are rounded", supported="floats"
+        )
     if how.coordinates == "tf_half_pixel_for_nn":
-        raise CannotConvert(node, f"tf_half_pixel_for_nn with mode={how.mode}; mode=nearest could be expressed")
+        raise CannotConvert(node, f"tf_half_pixel_for_nn with mode={how.mode}", supported="mode=nearest")
     return T.FLOAT if elem_type == T.FLOAT16 else elem_type
 
 
@@ -256,7 +258,7 @@ def sampled_at_runtime(node: Node, how: Sampling) -> str:
     wide = 0 if how.mode == "nearest" else _wide(node, how)
     value = _cast(node, x, wide) if wide else x
     width = "float64" if wide == T.DOUBLE else "float32 as runtimes do"
-    node.close(f"which elements are read is computed at run time, in {width}")
+    node.close(f"computes sample positions at run time, in {width}")
     if how.coordinates == "align_corners" and not has_sizes(node):
         node.close(ALIGNED)
     for along in _axes_at_runtime(node, wide or T.FLOAT):
@@ -344,5 +346,5 @@ def sampled_by_scales(node: Node) -> str:
     node.inputs = [node.input(0), "", node.input(1)]  # as Resize has had them from 11 on
     how = Sampling(node.attributes.get("mode", "nearest"), "asymmetric", FLOOR_WHERE_IT_GROWS)
     if how.mode not in ("nearest", "linear"):
-        raise CannotConvert(node, f"mode={how.mode}; nearest, linear could be expressed")
+        raise CannotConvert(node, f"mode={how.mode}", supported="nearest, linear")
     return sampled_at_runtime(node, how)

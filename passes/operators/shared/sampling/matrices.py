@@ -26,12 +26,12 @@ LARGEST = 2**16
 POLICIES = ("stretch", "not_larger", "not_smaller")
 
 
-@says("M * x along each resized axis, a row of M holding the weights of an element, or the elements gathered")
+@says("Replaced Resize by MatMul with interpolation weights, or by Gather")
 def multiplied_along_each_axis(node: Node) -> str:
     how, kind = sampling_of(node), node.elem_type()
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy not in POLICIES:
-        raise CannotConvert(node, f"keep_aspect_ratio_policy={policy}; {', '.join(POLICIES)} could be expressed")
+        raise CannotConvert(node, f"keep_aspect_ratio_policy={policy}", supported=f"{', '.join(POLICIES)}")
     if how.mode == "nearest" or how.coordinates == "tf_crop_and_resize" or kind not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
         return sampled(node)
     try:
@@ -44,7 +44,7 @@ def multiplied_along_each_axis(node: Node) -> str:
     if not matrices or any(matrix.size > LARGEST for _, matrix in matrices):
         return sampled(node)
     note_aligned(node, axes, how)
-    node.close("sums of several elements, in which an infinity spreads along its axis")
+    node.close("sums several elements; an infinity spreads along its axis")
     wide = T.FLOAT if kind == T.FLOAT16 else kind
     x = recast(node.build, node.input(0), kind, wide)
     for axis, matrix in matrices:

@@ -18,12 +18,10 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
     build, elem_type, mode = node.build, node.elem_type(), node.attributes.get("mode", "avg")
     high, wide = (node.attributes.get(name, 1) for name in (HEIGHT, WIDTH))
     if mode not in ("avg", "max"):
-        raise CannotConvert(node, f"mode={mode}; avg, max could be expressed")
+        raise CannotConvert(node, f"mode={mode}", supported="avg, max")
     if not high or not wide:
-        raise CannotConvert(
-            node, f"output_height={high}, output_width={wide}; regions of some elements could be expressed"
-        )
-    node.close("regions are sampled and pooled by sums in another order")
+        raise CannotConvert(node, f"output_height={high}, output_width={wide}", supported="sizes of 1 or more")
+    node.close("sums in another order")
     kind = T.FLOAT if elem_type == T.FLOAT16 else elem_type
     batch, channels, *sizes = flat_indices.sizes(node, node.input(0))
     rows = build.Transpose(node.input(0), perm=[0, 2, 3, 1])

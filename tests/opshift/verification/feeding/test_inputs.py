@@ -90,9 +90,7 @@ def test_each_number_that_an_input_is_compared_with_has_a_run():
 
 def test_one_array_that_does_not_fit_is_told_by_the_first_failure(monkeypatch):
     monkeypatch.setattr(inputs, "_search_apart", lambda *_: None)
-    with pytest.raises(
-        EngineError, match="onnxruntime: no inputs could be found that the first model takes: it does not fit"
-    ):
+    with pytest.raises(EngineError, match="onnxruntime: found no inputs that the first model accepts: it does not fit"):
         fed(side_of("float[N] x"), takes=lambda _: False)
     with pytest.raises(EngineError, match="an input has 33 dimensions"):
         fed(side_of(f"float[{','.join('1' * 33)}] x"))
@@ -160,7 +158,7 @@ def test_what_is_left_out_is_drawn_in_sizes_of_what_is_given():
     assert found[0].given["x"] is held[0]["x"]
     assert len(fed(side, wanted=type(wanted)(inputs=tuple(held), runs=1))) == 1
     with pytest.raises(
-        EngineError, match="onnxruntime: the first model does not take the inputs given: it does not fit"
+        EngineError, match="onnxruntime: the first model does not accept the given inputs: it does not fit"
     ):
         fed(side, takes=lambda _: False, wanted=type(wanted)(inputs=tuple(held)))
 

@@ -55,6 +55,7 @@ def test_an_index_lies_in_its_table(body, below):
         ("y = Tile(v, i) z = Gather(v, i)", "ones"),
         ("y = Gather(v, i) z = Tile(v, i)", "index"),
         ("y = Reshape(i, six)", None),
+        ("t = Unsqueeze<axes = [0]>(w) y = RoiAlign(t, w, i)", "zeros"),
         ("y = own.Gather(v, i)", None),
     ],
 )

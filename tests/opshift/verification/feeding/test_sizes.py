@@ -149,10 +149,10 @@ def test_sizes_that_both_take(one, other, expected):
 @pytest.mark.parametrize(
     ("one", "other", "why"),
     [
-        ("float[N,3] x", "float[N,4] x", 'axis 1 of input "x" is 3 long, in the second model 4'),
-        ("float[N,N] x", "float[3,4] x", 'axis 1 of input "x" is 3 long, in the second model 4'),
+        ("float[N,3] x", "float[N,4] x", 'axis 1 of input "x" has size 3, in the second model 4'),
+        ("float[N,N] x", "float[3,4] x", 'axis 1 of input "x" has size 3, in the second model 4'),
         ("float[N,3] x", "float[N] x", 'input "x" has 2 dimensions, in the second model 1'),
-        ("float[N] x", "float[N] x, float[N] z", "the first model takes 1 inputs, the second model 2"),
+        ("float[N] x", "float[N] x, float[N] z", "the first model has 1 inputs, the second 2"),
     ],
 )
 def test_sizes_that_contradict_each_other(one, other, why):

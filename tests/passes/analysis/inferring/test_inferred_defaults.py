@@ -59,7 +59,7 @@ def test_values_that_inputs_have_by_default_count_as_they_do_to_the_checker(ir_v
     assert bool(contradiction(source, checked=False)) is (ir_version == 3)
     made = onnx.ModelProto.FromString(source.SerializeToString())
     (change,) = mend(made, source)
-    assert "[4] of 'y', which is [2, 2]" in change.remark
+    assert "'y': declared [4], inferred [2, 2]" in change.remark
     onnx.checker.check_model(made, full_check=True)
 
 

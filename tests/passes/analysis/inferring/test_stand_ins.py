@@ -1,11 +1,14 @@
 """Types of what operators of vendors make, told by those of ONNX: the same shapes as the kernels' outputs have."""
 
+import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 from opshift.passes.analysis.scope import of_model
 from opshift.passes.conversion import convert
 from opshift.passes.model.types import dims_of, elem_type_of
 
+from opshift.verification.engines import OnnxRuntime
 from tests.passes.operators.microsoft import harness
 from tests.support import model, show
 
@@ -52,3 +55,37 @@ def test_flags_that_callers_give_tell_no_shape():
     <domain: "own", opset_import: ["" : 17, "com.microsoft" : 1]> F <t> (x, w) => (y) { a = com.microsoft.FusedMatMul<transA : int = @t>(x, w) y = Neg(a) }"""
     source = onnx.parser.parse_model(text)
     assert convert.convert(source, {"": 13}).model is not None
+
+
+LSTM = """
+    a, h, c = com.microsoft.DynamicQuantizeLSTM<hidden_size = 4, direction = "bidirectional">(
+        x, w, r, , , , , , scale, point, scale, point)
+    t = Transpose<perm = [0, 2, 1, 3]>(a) z = Reshape(t, flat) y = Neg(z)
+"""
+
+
+def recurrent(batch):
+    made = model(
+        LSTM, 17, domains='"com.microsoft" : 1', inputs=f"float[T,{batch},3] x", outputs="float[?,?,?] y, float[?,?,?] h",
+        constants="int64[3] flat = {0, 0, -1}, float[2] scale = {0.1, 0.1}, int8[2] point = {0, 0}",
+    )  # fmt: skip
+    for name, inner in (("w", 3), ("r", 4)):
+        made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((2, inner, 16), np.int8), name))
+    return made
+
+
+def test_a_quantized_recurrent_layer_tells_the_sizes_of_what_follows():
+    source = recurrent(5)
+    y, h = OnnxRuntime(source).run({"x": np.ones((7, 5, 3), np.float32)})
+    assert (y.shape, h.shape) == ((7, 5, 8), (2, 5, 4))
+    scope = of_model(source, 17)
+    assert scope.shape("a") == ["T", 2, 5, 4]
+    assert scope.shape("z")[1:] == [5, 8]
+
+
+def test_a_layer_of_ones_own_of_that_name_tells_nothing():
+    source = recurrent(5)
+    source.functions.add(domain="com.microsoft", name="DynamicQuantizeLSTM", output=["q"]).input.append("p")
+    source.functions[0].node.add(op_type="Identity", input=["p"], output=["q"])
+    source.functions[0].opset_import.add(domain="", version=17)
+    assert of_model(source, 17).shape("a") != ["T", 2, 5, 4]

@@ -159,9 +159,11 @@ def test_what_the_kernel_makes_an_infinity_of_stays(kind):
         result = fold.attempt(source, ops=[(MICROSOFT, "QLinearSoftmax")])
         assert bool(result.changes) == found == (not result.stays), (shape, least)
         for change in result.changes:
-            rounded = "computed in integers and rounded once, which differs by a step where that rounds otherwise"
+            rounded = "computes in integers and rounds once, which may differ by a step"
             assert change.remark == (f"{rounded}; {GRANTED}" if "N" in shape else rounded)
-        assert all("makes an infinity" in one.why or "makes nothing at all" in one.why for one in result.stays)
+        assert all(
+            "makes an infinity" in one.why or "infinities" in one.why or "is empty" in one.why for one in result.stays
+        )
         sizes = [5 if dim == "N" else int(dim) for dim in dims]
         given = {"x": RNG.integers(0, 100, sizes).astype(kind)}
         want, got = (evaluate(of, given)[0].astype(int) for of in (source, result.model))

@@ -16,8 +16,8 @@ PLAIN = QDQ.replace("<axis=0>", "")
 A = "a = DequantizeLinear(x, xs, xz)"
 REASONS = {
     "an activation": (PLAIN.replace("y = QuantizeLinear(f", "g = Sigmoid(f) y = QuantizeLinear(g"), {}, "Sigmoid stands between it and QuantizeLinear"),
-    "two readers": (f"{PLAIN} z = Relu(f)", {}, "its result is read by 2 nodes"),
-    "an output": (f"{PLAIN} z = Relu(x0) x0 = Identity(f)".replace("z = Relu(x0) x0 = Identity(f)", ""), {"output": "f"}, "its result is read elsewhere"),
+    "two readers": (f"{PLAIN} z = Relu(f)", {}, "2 nodes use its result"),
+    "an output": (f"{PLAIN} z = Relu(x0) x0 = Identity(f)".replace("z = Relu(x0) x0 = Identity(f)", ""), {"output": "f"}, "its result is also used elsewhere"),
     "no QuantizeLinear next": (PLAIN.replace("y = QuantizeLinear(f, ys, yz)", "g = Relu(f) h = Exp(g) y = QuantizeLinear(h, ys, yz)"), {}, "Relu reads its result"),
     "weights of floats": (f"{A} f = Conv(a, fw) y = QuantizeLinear(f, ys, yz)", {"fw": np.ones((3, 2, 3, 3), np.float32)}, "an operand is held in floats"),
     "data that are computed": (f"{A} e = Exp(a) v = DequantizeLinear(w, ws, wz) f = Conv(e, v) y = QuantizeLinear(f, ys, yz)", {}, "an operand is computed by Exp"),
@@ -56,8 +56,8 @@ def test_of_a_whole_model_all_is_said():
     found = fold.attempt(source, ops=[*sorted(INTEGERS), MOVED])
     assert [change.op for change in found.changes] == ["QLinearConv"]
     assert [(one.op, one.why) for one in found.stays] == [
-        ("Relu", "ONNX has no such operator on integers"),
-        ("Add", "ONNX has no such operator on integers; com.microsoft::QLinearAdd comes in by its name"),
+        ("Relu", "ONNX has no such QLinear operator"),
+        ("Add", "ONNX has no such QLinear operator; com.microsoft::QLinearAdd comes in by its name"),
         ("Transpose", "its result has another scale or zero point"),
     ]
     assert not fold.attempt(source, ops=[CONV]).stays
@@ -98,6 +98,6 @@ def test_commands(tmp_path):
     command = [sys.executable, "-m", "opshift", "convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx")]
     command += ["--quantization", "qoperator", "--no-verify"]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert f'stays on floats: Conv "f": {why}\n' in done.stdout, done.stderr
+    assert f'not quantized: Conv "f": {why}\n' in done.stdout, done.stderr
     told = json.loads(subprocess.run([*command, "--format", "json"], capture_output=True, text=True).stdout)
     assert [(one["op"], one["why"]) for one in told["stays"]] == [("Conv", why)]

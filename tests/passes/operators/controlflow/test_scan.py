@@ -179,7 +179,7 @@ def test_axes_from_the_end_that_runtimes_take_below_11_are_what_they_are_there(t
 def test_axes_that_there_are_not_are_refused(axes):
     io = {name: text.format("3,4") for name, text in SEQUENCE.items()}
     source = model(f"s, y = Scan<{BODY}, {axes}>(i, x)", 9, **io)
-    assert "one of its axes" in str(convert.attempt(source, {"": 8}).refusals[0])
+    assert "is out of range" in str(convert.attempt(source, {"": 8}).refusals[0])
 
 
 def test_what_is_stated_in_the_body_of_a_scan_is_kept():

@@ -60,7 +60,7 @@ def test_integers_wrap():
 
 def test_an_axis_outside_is_refused():
     check_refused(
-        "y = CumSum(x, a)", 11, 10, "axis 2 lies outside rank 2", inputs="float[3,4] x", outputs="float[3,4] y", constants="int64 a = {2}",
+        "y = CumSum(x, a)", 11, 10, "axis 2 is out of range for rank 2", inputs="float[3,4] x", outputs="float[3,4] y", constants="int64 a = {2}",
     )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def test_what_cannot_be_expressed():
         "y = DFT<axis=2>(x)",
         17,
         16,
-        "axis 2 is not one of the signal's 2",
+        "axis 2 is out of range: the signal has 2 axes",
         inputs="float[2,5,1] x",
         outputs="float[A,B,C] y",
     )

@@ -87,7 +87,7 @@ def test_float16_is_summed_in_float():
 
 def test_an_unknown_reduction_is_refused():
     check_refused(
-        'y = NegativeLogLikelihoodLoss<reduction="max">(x, t)', 12, 11, "reduction='max'; none, sum and mean could be expressed",
+        'y = NegativeLogLikelihoodLoss<reduction="max">(x, t)', 12, 11, "reduction='max'; supported: none, sum and mean",
         inputs="float[2,3] x, int64[2] t", outputs="float y",
     )  # fmt: skip
 
@@ -97,5 +97,5 @@ def test_there_is_a_weight_for_each_class():
     call = "l = NegativeLogLikelihoodLoss(x, t, w)"
     for weights in ("2", "N"):
         check_unchanged(call, 13, 22, **io | {"inputs": io["inputs"].format(weights)})
-    refused = "1 weights for 2 classes; one for each could be expressed"
+    refused = "1 weights for 2 classes; supported: one weight a class"
     check_refused(call, 13, 22, refused, **io | {"inputs": io["inputs"].format(1)})

@@ -178,7 +178,7 @@ def test_8_bit_floats_scaled_by_row_are_refused():
         "inputs": QUANTIZED.format(k="float8e5m2", s="float").replace("float as", "float[2] as"),
         "outputs": "float8e5m2[2,3] y",
     }
-    check_refused(CALL, 21, 20, "by row or column", **io)
+    check_refused(CALL, 21, 20, "for each row or column", **io)
 
 
 def test_float_scales_stay():

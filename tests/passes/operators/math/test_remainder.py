@@ -129,7 +129,7 @@ def test_the_sign_of_zero_is_that_of_the_dividend():
 
 def test_floor_mod_of_floats_is_refused_where_only_integers_had_it():
     io = {"inputs": "float[3] a, float[3] b", "outputs": "float[3] y"}
-    check_refused("y = Mod(a, b)", 10, 9, "without fmod=1; with it, and of integers, could be expressed", **io)
+    check_refused("y = Mod(a, b)", 10, 9, "floats without fmod=1; supported: integers, or floats with fmod=1", **io)
 
 
 def test_a_loop_that_only_its_body_ends_runs_in_every_engine():

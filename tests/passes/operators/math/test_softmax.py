@@ -61,9 +61,9 @@ def test_an_unknown_rank_is_flattened_at_run_time():
 
 
 def test_an_axis_outside_the_rank_is_refused():
-    check_refused("y = Softmax(x)", 12, 13, "axis 1 lies outside rank 1", **io("5"))
-    check_refused("y = Softmax<axis=3>(x)", 13, 12, "axis 3 lies outside rank 3", **CUBE)
-    check_refused("y = Hardmax<axis=3>(x)", 10, 11, "axis 3 lies outside rank 2", **io("2,3"))
+    check_refused("y = Softmax(x)", 12, 13, "axis 1 is out of range for rank 1", **io("5"))
+    check_refused("y = Softmax<axis=3>(x)", 13, 12, "axis 3 is out of range for rank 3", **CUBE)
+    check_refused("y = Hardmax<axis=3>(x)", 10, 11, "axis 3 is out of range for rank 2", **io("2,3"))
 
 
 def test_an_empty_tensor_stays_empty():

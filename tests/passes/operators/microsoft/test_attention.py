@@ -94,7 +94,7 @@ def test_a_past_of_which_no_present_is_made_is_refused(asked):
     """The kernel forgets it, and yields other numbers at every run where one half of it is asked for."""
     x, past = np.ones((B, S, 8), FLOAT), np.ones((B, N, P, 4), FLOAT)
     call = Call("MultiHeadAttention", (x, x, x, None, None, None, past, past), (True, *asked), {"num_heads": N})
-    check_refused([call], "a past without present")
+    check_refused([call], "past without present")
 
 
 def test_only_1_is_unidirectional():
@@ -161,11 +161,11 @@ def test_what_cannot_be_said_is_refused():
     check_refused(calls("Attention", {**attention, "mask_index": square}, {"num_heads": [N]})[:1], "a mask of rank 4")
     sizes = {"num_heads": [N], "qkv_hidden_sizes": [[8, 8, 12]]}
     wide = {"input": (B, S, 8), "weights": (8, 28), "bias": (28,)}
-    check_refused(calls("Attention", wide, sizes, outputs=["present"])[:1], "keys and values of different sizes")
+    check_refused(calls("Attention", wide, sizes, outputs=["present"])[:1], "keys and values have different sizes")
     beams = np.zeros((B, 1, 8), np.int32)
     x = np.ones((B, S, 8), FLOAT)
     shared = Call("MultiHeadAttention", (x, x, x, *[None] * 6, beams), (True,), {"num_heads": N})
-    check_refused([shared], "a cache in a shared buffer")
+    check_refused([shared], "past and present share a buffer")
     check_refused([Call("MultiHeadAttention", (x,), (True,), {"num_heads": N})], "without key")
     check_refused([Call("MultiHeadAttention", (x, x), (True,), {"num_heads": N})], "without value")
 

@@ -47,7 +47,7 @@ def test_what_is_optional():
 
 def test_what_cannot_be_said_is_refused():
     made = calls("AttnLSTM", given(1, False), {"hidden_size": [H]}, outputs=["Y"], types=[FLOAT])
-    check_refused([call for call in made if call.inputs[11] is None][:1], "QW, MW, V or M is left out")
+    check_refused([call for call in made if call.inputs[11] is None][:1], "QW, MW, V or M is missing")
     (whole, *_) = calls("AttnLSTM", given(1, False), {"hidden_size": [H]}, outputs=["Y"], types=[FLOAT], fits=runs)
     source = model([whole], symbolic=True)
     (refusal,) = convert.attempt(source, {"": 21}, ops=[("com.microsoft", "AttnLSTM")]).refusals

@@ -64,4 +64,4 @@ def test_any_conversion_replaces_it():
 
 def test_where_onnxruntime_has_it_no_more_it_is_refused():
     source = model("y = Affine<alpha = 2.0>(x)", 10, inputs="float[2] x", outputs="float[2] y")
-    assert "deprecated since opset 10" in str(convert.attempt(source, {"": 13}).refusals[0])
+    assert "it is deprecated since opset 10" in str(convert.attempt(source, {"": 13}).refusals[0])

@@ -237,7 +237,7 @@ def refusal(source):
 def test_without_evidence_the_option_is_named(width):
     before, after = one(width, 32, 3, direct=True)
     assert blocks.blocks(after, None).width == 0
-    assert "--nchwc-width 8 (AVX2) or 16 (AVX-512, NEON)" in refusal(after)
+    assert "--nchwc-width 8 (saved on AVX2) or 16 (AVX-512, NEON)" in refusal(after)
     with blocks.assume_width(width):
         same(before, undone(after))
 
@@ -245,25 +245,28 @@ def test_without_evidence_the_option_is_named(width):
 def test_a_width_that_sizes_contradict_is_refused(width):
     _, after = one(width, 8, 3, direct=True)
     with blocks.assume_width(24 - width):
-        assert "its sizes are not those of blocks" in refusal(after)
+        assert "its sizes do not fit blocks" in refusal(after)
 
 
 def test_sizes_of_no_blocks_are_refused():
     _, after = one(8, 8, 3, direct=True)
     after.graph.initializer[0].dims[0], after.graph.initializer[0].dims[1] = 6, 4
-    assert "its sizes are those of no blocks" in refusal(after)
+    assert "its sizes do not fit blocks of 8 or 16" in refusal(after)
 
 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
         ("y = nchwc.Conv<kernel_shape=[1,1]>(x, w)", "is an output of the graph"),
-        ("c = nchwc.Conv<kernel_shape=[1,1]>(x, w) y = Softmax(c)", "is read by Softmax"),
+        ("c = nchwc.Conv<kernel_shape=[1,1]>(x, w) y = Softmax(c)", "Softmax reads a value in blocked layout"),
         (
             "c = nchwc.Conv<kernel_shape=[1,1]>(x, w) d = Mul(c, k) y = nchwc.ReorderOutput<channels=4>(d)",
-            "is read by Mul",
+            "Mul reads a value in blocked layout",
         ),
-        ("v = Neg(w) c = nchwc.Conv<kernel_shape=[1,1]>(x, v) y = nchwc.ReorderOutput<channels=4>(c)", "no constant"),
+        (
+            "v = Neg(w) c = nchwc.Conv<kernel_shape=[1,1]>(x, v) y = nchwc.ReorderOutput<channels=4>(c)",
+            "are not constant",
+        ),
     ],
 )
 def test_what_knows_no_blocks(body, why):
@@ -300,7 +303,7 @@ def test_a_model_of_another_width_is_not_run(tmp_path, capsys):
     other = 8 if of_blocks._width() == 16 else 16
     before, after = chain(other)
     side, (said,) = of_blocks.running(Side(after))
-    assert f"its blocks are {other} wide" in said
+    assert f"its blocks have {other} channels" in said
     same(before, side.model)
     onnx.save(after, tmp_path / "in.onnx")
     assert cli.main(["inline", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--portable"]) == 0
@@ -316,3 +319,39 @@ def test_the_option(tmp_path, width, capsys):
     assert "--nchwc-width" in capsys.readouterr().out
     assert cli.main([*command, "--nchwc-width", str(width)]) == 0
     same(before, onnx.load(tmp_path / "out.onnx"))
+
+
+RESIZED = """
+    s = Shape<start=2>(x) h = Concat<axis=0>(few, s)
+    t = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , , h)
+    i = Concat<axis=1>(t, x)
+"""
+
+
+def behind_a_resize(width, weights):
+    """Channels that no inference tells: sizes are computed, and the first two of them unknown."""
+    count = weights.shape[1]
+    body = f"""{RESIZED} r = nchwc.ReorderInput(i) a = nchwc.Conv<kernel_shape=[1,1]>(r, w)
+        b = nchwc.Conv<kernel_shape=[1,1]>(a, v) y = nchwc.ReorderOutput<channels={evident(width)}>(b)"""
+    plain = f"{RESIZED} a = Conv(i, w) y = Conv(a, v)"
+    held = {"w": (weights, True), "v": (random(evident(width), weights.shape[0], 1, 1), True)}
+    before, after = saved(width, body, plain, held, inputs=f"float[2,{count // 2},6,6] x, int64[2] few")
+    return before, after
+
+
+def test_the_last_channel_has_a_weight_where_all_are_real(width):
+    before, after = behind_a_resize(width, random(32, 32, 1, 1))
+    made = undone(after)
+    x, few = random(2, 16, 6, 6), np.array([2, 16])
+    for a, b in zip(
+        OnnxRuntime(before).run({"x": x, "few": few}), OnnxRuntime(made).run({"x": x, "few": few}), strict=True
+    ):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
+
+
+def test_a_last_channel_without_a_weight_tells_nothing(width):
+    weights = random(32, 32, 1, 1)
+    weights[:, -1] = 0
+    _, after = behind_a_resize(width, weights)
+    (refusal,) = convert.attempt(after, {"": 18}, ops=OPS).refusals
+    assert "the number of its channels is not known" in refusal.why

@@ -52,4 +52,4 @@ def test_a_wide_state_of_few_sequences_is_quantized_as_one():
 
 def test_sequences_that_threads_divide_are_refused():
     several = [call(batch=2), call(batch=5, size=260), call(batch=3, size=260, lengths=[5, 3, 1])]
-    check_refused(several, "one sequence could be expressed")
+    check_refused(several, "supported: one sequence")

@@ -87,12 +87,12 @@ def test_outputs_of_inference_that_nobody_reads_are_dropped_at_7():
     before = "y, a, c, d, e = BatchNormalization<is_test=1>(x, s, b, m, v)"
     check(before, 6, "y = BatchNormalization(x, s, b, m, v)", 7, rtol=1e-6, **IMAGE)
     before = before.replace("a, c", "rm, rv")
-    check_refused(before, 6, 7, "is_test=1 and running statistics are used", **TRAINED)
+    check_refused(before, 6, 7, "is_test=1, but the outputs for running statistics are used", **TRAINED)
 
 
 @pytest.mark.parametrize("attributes", ["", "<is_test=0>"])
 def test_one_output_of_training_is_ambiguous_below_7(attributes):
-    why = "is_test=0 with one output is read as training and as inference"
+    why = "is_test=0 with one output: runtimes disagree"
     check_refused(f"y = BatchNormalization{attributes}(x, s, b, m, v)", 6, 7, why, **IMAGE)
 
 
@@ -130,7 +130,7 @@ def test_what_is_no_vector_is_refused_at_14(at):
         "y = BatchNormalization(x, s, b, m, v)",
         9,
         14,
-        f'"{"xsbmv"[at]}" of rank 2',
+        f'"{"xsbmv"[at]}" has rank 2',
         inputs=inputs,
         outputs="float[1,3,2] y",
     )

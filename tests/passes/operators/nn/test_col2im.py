@@ -127,7 +127,7 @@ def test_the_number_of_axes_is_told_by_any_parameter():
     expected = summed(x, [4, 4], [2, 2], [1, 1], [1, 1], [0] * 4)
     for told in ("strides=[1,1]", "dilations=[1,1]", "pads=[0,0,0,0]"):
         check_computes(f"y = Col2Im<{told}>(x, i, b)", 18, 17, expected, feeds=feeds, grade="close", **io)
-    check_refused("y = Col2Im(x, i, b)", 18, 17, "how many axes the image has is unknown", **io)
+    check_refused("y = Col2Im(x, i, b)", 18, 17, "the number of image axes is unknown", **io)
 
 
 @pytest.mark.parametrize("dims", ["0,4,9", "N,4,9", "N,C,9", "N,C,L", "0,C,L"])

@@ -29,7 +29,7 @@ def test_transposed_convolutions_pad_in_one_way_from_11_on():
     )  # onnxruntime takes the one alone
     check_unchanged(node.replace("VALID", "NOTSET"), 10, 11, **IMAGE)
     for both in (node.replace("VALID", "SAME_UPPER"), node.replace("[0,", "[1,")):
-        check_refused(both, 10, 11, "pads beside auto_pad", **IMAGE)
+        check_refused(both, 10, 11, "pads and auto_pad", **IMAGE)
 
 
 @pytest.mark.parametrize(("auto", "first"), [("NOTSET", 10.0), ("SAME_UPPER", 1.0), ("SAME_LOWER", 10.0)])
@@ -87,7 +87,7 @@ def test_more_products_than_can_be_exact_are_refused():
         "y = ConvInteger(x, w)",
         10,
         9,
-        "sums of 70000 products; 65536",
+        "each sum has 70000 products; supported: at most 65536",
         inputs="uint8[1,70000,1,1] x, uint8[2,70000,1,1] w",
         **io,
     )
@@ -95,7 +95,7 @@ def test_more_products_than_can_be_exact_are_refused():
         "y = ConvInteger(x, w)",
         10,
         9,
-        "the size of the kernel is unknown",
+        "the kernel size is unknown",
         inputs="uint8[1,C,1,1] x, uint8[2,C,1,1] w",
         **io,
     )
@@ -131,9 +131,9 @@ def test_scales_that_are_no_vectors_are_refused(wide):
     names = {"xs": "float", "xz": "uint8", "ws": "float", "wz": "uint8", "ys": "float", "yz": "uint8"}
     given = ", ".join(f"{kind}{'[1,1]' if name == wide else ''} {name}" for name, kind in names.items())
     io = {"inputs": f"uint8[1,1,3,3] x, uint8[1,1,2,2] w, {given}", "outputs": "uint8[A,B,C,D] y"}
-    check_refused("y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz)", 10, 9, f'"{wide}" of rank 2', **io)
+    check_refused("y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz)", 10, 9, f'"{wide}" has rank 2', **io)
     if wide == "wz":
         given = "uint8[1,1,3,3] x, uint8[1,1,2,2] w, uint8 xz, uint8[1,1] wz"
         check_refused(
-            "y = ConvInteger(x, w, xz, wz)", 10, 9, '"wz" of rank 2', inputs=given, outputs="int32[A,B,C,D] y"
+            "y = ConvInteger(x, w, xz, wz)", 10, 9, '"wz" has rank 2', inputs=given, outputs="int32[A,B,C,D] y"
         )

@@ -57,7 +57,7 @@ def test_linear_attention(rule, per_key, stateful, scale):
     ("rule", "why"),
     [
         ("gated", "update_rule='gated' without input 4"),
-        ("rwkv", "update_rule='rwkv'; linear, gated, delta, gated_delta"),
+        ("rwkv", "update_rule='rwkv'; supported: linear, gated, delta, gated_delta"),
     ],
 )
 def test_calls_that_are_not_defined_are_refused(rule, why):

@@ -105,14 +105,14 @@ def test_same_padding_never_rounded():
 def test_what_cannot_be_rounded_is_refused():
     before = "y = MaxPool<{} ceil_mode=1, kernel_shape=[2,2], strides=[2,2]>(x)"
     valid = before.format('auto_pad="VALID",')
-    check_refused(valid, 10, 9, "auto_pad=VALID with ceil_mode=1 is read in two ways", **IMAGE)
+    check_refused(valid, 10, 9, "auto_pad=VALID with ceil_mode=1: runtimes disagree", **IMAGE)
     after = "y = MaxPool<auto_pad=VALID, kernel_shape=[2, 2], strides=[2, 2]>(x)"
     check(valid, 10, after, 9, inputs="float[1,2,4,6] x", outputs="float[1,2,2,3] y")
     padded = before.format("pads=[0,0,1,1],")
-    check_refused(padded, 10, 9, "ceil_mode=1 over axis 2 of unknown size", **ANY_SIZE)
+    check_refused(padded, 10, 9, "ceil_mode=1 along axis 2, whose size is unknown", **ANY_SIZE)
     check_refused(before.format('auto_pad="same",'), 10, 9, "auto_pad=same", **IMAGE)
     text = 'y = AveragePool<auto_pad="same", count_include_pad=1, kernel_shape=[2,2]>(x)'
-    check_refused(text, 7, 6, "auto_pad=same; NOTSET, VALID, SAME_UPPER or SAME_LOWER could be expressed", **IMAGE)
+    check_refused(text, 7, 6, "auto_pad=same; supported: NOTSET, VALID, SAME_UPPER or SAME_LOWER", **IMAGE)
 
 
 def test_windows_in_the_padding_are_spelled_out_below_22():
@@ -273,7 +273,7 @@ def test_dilated_windows_in_every_combination(op, count_include_pad, ceil_mode, 
 def test_what_dilations_cannot_say_is_refused():
     node = "MaxPool<{} dilations=[2,2], kernel_shape=[2,2]>(x)"
     same = f"y = {node.format('auto_pad=' + chr(34) + 'SAME_UPPER' + chr(34) + ',')}"
-    check_refused(same, 10, 9, "auto_pad=SAME_UPPER with dilations is read in two ways", **IMAGE)
+    check_refused(same, 10, 9, "auto_pad=SAME_UPPER with dilations: runtimes disagree", **IMAGE)
     small = {"inputs": "float[1,2,2,6] x", "outputs": "float[1,2,A,B] y"}
     check_refused(f"y = {node.format('')}", 10, 9, "the window is larger than axis 2", **small)
 
@@ -304,7 +304,9 @@ def test_padding_that_counts_becomes_data_below_7(attributes, pads):
 
 def test_padding_of_unknown_size_is_refused_below_7():
     node = 'y = AveragePool<auto_pad="SAME_UPPER", count_include_pad=1, kernel_shape=[2,2]{}>(x)'
-    check_refused(node.format(", strides=[2,2]"), 7, 6, "auto_pad=SAME_UPPER over axis 2 of unknown size", **ANY_SIZE)
+    check_refused(
+        node.format(", strides=[2,2]"), 7, 6, "auto_pad=SAME_UPPER along axis 2, whose size is unknown", **ANY_SIZE
+    )
     source = model(node.format(""), 7, **ANY_SIZE)
     converted = convert.attempt(source, {"": 6}).model
     assert converted is not None
@@ -367,7 +369,7 @@ def test_indices_of_dilated_windows_are_looked_up_below_10(kind, ceil, order):
 
 def test_indices_that_cannot_be_looked_up_are_refused():
     io = {"inputs": "float[N,C,H,6] x", "outputs": "float[N,C,A,B] y, int64[N,C,A,B] i"}
-    check_refused("y, i = MaxPool<kernel_shape=[2,2]>(x)", 8, 7, "data of unknown size", **io)
+    check_refused("y, i = MaxPool<kernel_shape=[2,2]>(x)", 8, 7, "the size of the data is unknown", **io)
     io["inputs"] = "float[1,1,2048,2048] x"
     check_refused("y, i = MaxPool<kernel_shape=[2,2]>(x)", 8, 7, "[2047, 2047] windows of 4 elements", **io)
 

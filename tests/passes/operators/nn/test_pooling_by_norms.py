@@ -20,7 +20,7 @@ def test_p_is_an_integer_from_2_on(node):
 def test_a_norm_of_power_0_is_not_expanded():
     source = model("y = GlobalLpPool<p=0>(x)", 18, **IMAGE)
     refused = convert.attempt(source, {}, ops=[("", "GlobalLpPool")]).refusals
-    assert "p=0; other norms could be expressed" in refused[0].why
+    assert "p=0; supported: p=1 or more" in refused[0].why
 
 
 def test_a_default_p_says_the_same_in_both():
@@ -34,9 +34,7 @@ def test_a_missing_kernel_is_refused_at_2():
 
 @pytest.mark.parametrize("how", ["kernel_shape=[0, 5]", "kernel_shape=[5, -1]", "kernel_shape=[1, 1], strides=[0, 1]"])
 def test_windows_without_an_element_are_refused(how):
-    check_refused(
-        f"y = LpPool<{how}>(x)", 1, 2, "could be expressed", inputs="float[1,1,8,8] x", outputs="float[A,B,C,D] y"
-    )
+    check_refused(f"y = LpPool<{how}>(x)", 1, 2, "supported: ", inputs="float[1,1,8,8] x", outputs="float[A,B,C,D] y")
 
 
 def test_a_fractional_p_is_computed_by_the_definition():

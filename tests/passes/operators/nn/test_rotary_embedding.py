@@ -58,7 +58,7 @@ def test_heads_must_be_known():
 )  # fmt: skip
 def test_elements_turn_in_pairs(call, dims):
     check_refused(
-        f"y = RotaryEmbedding{call}(x, c, c)", 23, 22, "an odd number of elements turns",
+        f"y = RotaryEmbedding{call}(x, c, c)", 23, 22, "an odd number of elements of a head is rotated",
         inputs=f"float[{dims}] x, float[A,B,C] c", outputs="float[N] y",
     )  # fmt: skip
 

@@ -61,7 +61,12 @@ def test_short_integers_are_rounded_as_kernels_round_them(kind, bias):
 
 def test_64_bits_are_refused():
     check_refused(
-        "y = Shrink(x)", 9, 8, "64-bit integers do not fit a double", inputs="int64[5] x", outputs="int64[5] y"
+        "y = Shrink(x)",
+        9,
+        8,
+        "64-bit integers, which double does not hold exactly",
+        inputs="int64[5] x",
+        outputs="int64[5] y",
     )
 
 

@@ -73,15 +73,15 @@ def test_strings_are_numbered(domains):
 @pytest.mark.parametrize(
     ("body", "dims", "why"),
     [
-        (call("TF", ngram_indexes="[6, 0, 3, 2, 3, 1]"), "4", "two n-grams have the same coordinate"),
-        (call(ngram_indexes="[6, 0, 3, 2, 7]"), "4", "6 n-grams, and another number of ngram_indexes"),
-        (call("IDF", weights="[1.0, 2.0]"), "4", "6 n-grams, and another number of weights"),
+        (call("TF", ngram_indexes="[6, 0, 3, 2, 3, 1]"), "4", "two n-grams share a coordinate"),
+        (call(ngram_indexes="[6, 0, 3, 2, 7]"), "4", "6 n-grams, but another number of ngram_indexes"),
+        (call("IDF", weights="[1.0, 2.0]"), "4", "6 n-grams, but another number of weights"),
         (call(ngram_indexes="[6, 0, 3, 2, 7, -1]"), "4", "a coordinate in ngram_indexes is negative"),
-        (call(ngram_counts="[0, 1, 8]"), "4", "ngram_counts=[0, 1, 8] of a pool of 11; whole n-grams"),
-        (call(ngram_counts="[0, 12, 8]"), "4", "ngram_counts=[0, 12, 8] of a pool of 11; whole n-grams"),
-        (call(ngram_counts="[-1, 2, 8]"), "4", "ngram_counts=[-1, 2, 8] of a pool of 11; whole n-grams"),
-        (call(skip=-1), "4", "max_skip_count=-1; 0 or more"),
-        (call("LOG"), "4", "mode=LOG; TF, IDF, TFIDF could be expressed"),
+        (call(ngram_counts="[0, 1, 8]"), "4", "ngram_counts=[0, 1, 8] cuts an n-gram of the pool of 11"),
+        (call(ngram_counts="[0, 12, 8]"), "4", "ngram_counts=[0, 12, 8] cuts an n-gram of the pool of 11"),
+        (call(ngram_counts="[-1, 2, 8]"), "4", "ngram_counts=[-1, 2, 8] cuts an n-gram of the pool of 11"),
+        (call(skip=-1), "4", "max_skip_count=-1; supported: 0 or more"),
+        (call("LOG"), "4", "mode=LOG; supported: TF, IDF, TFIDF"),
         (call(), "1,2,3", "the tokens have rank 3"),
     ],
 )
@@ -95,7 +95,7 @@ def test_weights_that_are_not_finite_are_refused_below_9():
     )
     held = next(a for a in source.graph.node[0].attribute if a.name == "weights")
     held.floats[1] = np.inf
-    assert "not finite" in str(convert.attempt(source, {"": 8}).refusals[0])
+    assert "infinite or NaN" in str(convert.attempt(source, {"": 8}).refusals[0])
 
 
 def test_inside_a_function():

@@ -136,7 +136,7 @@ def test_an_unknown_rank_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("b", "s", "why"), [("1,5,4,1", "1,1,5", "boxes of rank 4"), ("1,5,4", "1,5", "scores of rank 2")]
+    ("b", "s", "why"), [("1,5,4,1", "1,1,5", "boxes has rank 4"), ("1,5,4", "1,5", "scores has rank 2")]
 )
 def test_another_rank_is_refused(b, s, why):
     check_refused("y = NonMaxSuppression(b, s, n)", 10, 9, why, **io(b, s, "int64 n"))

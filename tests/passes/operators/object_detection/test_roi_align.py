@@ -140,6 +140,6 @@ def test_regions_of_nothing_are_refused(size):
         f"y = RoiAlign<{size}>(x, r, b)",
         10,
         9,
-        "regions of some elements could be expressed",
+        "supported: sizes of 1 or more",
         **IO | {"outputs": "float[2,1,A,B] y"},
     )

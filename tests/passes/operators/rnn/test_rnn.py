@@ -71,7 +71,7 @@ def test_the_default_direction_of_a_gru_is_written_out_below_3():
 
 
 def test_linear_before_reset_is_refused_below_3():
-    why = "linear_before_reset is set; only 0 could be expressed"
+    why = "linear_before_reset is set; supported: 0"
     ends = io("GRU", "float[1,4,2] h")
     check_refused(", h = GRU<hidden_size=2, linear_before_reset=1>(x, w, r)", 3, 2, why, **ends)
 

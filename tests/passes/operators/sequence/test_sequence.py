@@ -75,12 +75,22 @@ def test_a_copied_sequence_is_followed():
         ),
         ("s = SequenceConstruct(a, b)", TWO, "seq(float[N]) s", "an output of the model and seq(tensor(float))"),
         (at(0), "seq(float[N]) s", "float[N] y", "an input of the model and seq(tensor(float))"),
-        (f"s = SplitToSequence(a, c) {at(0)}", "float[2] a, int64 c", "float[N] y", "tells how many parts"),
-        (f"s = SplitToSequence(a, c) {at(0)}", "float[2] a, int64[N] c", "float[N] y", "tells how many parts"),
-        (f"s = SplitToSequence(a, c) {at(0)}", "float[2] a, int64[0] c", "float[N] y", "there is nothing to split"),
-        (f"s = SplitToSequence(a) {at(0)}", "float[0] a", "float[N] y", "there is nothing to split"),
+        (f"s = SplitToSequence(a, c) {at(0)}", "float[2] a, int64 c", "float[N] y", "the number of parts is dynamic"),
+        (
+            f"s = SplitToSequence(a, c) {at(0)}",
+            "float[2] a, int64[N] c",
+            "float[N] y",
+            "the number of parts is dynamic",
+        ),
+        (
+            f"s = SplitToSequence(a, c) {at(0)}",
+            "float[2] a, int64[0] c",
+            "float[N] y",
+            "there are no elements to split",
+        ),
+        (f"s = SplitToSequence(a) {at(0)}", "float[0] a", "float[N] y", "there are no elements to split"),
         (f"s = SplitToSequence(a) {at(0)}", "float[N] a", "float[N] y", "the size of axis 0 is unknown"),
-        (f"s = SequenceConstruct(a, b) {at(2)}", TWO, "float[N] y", "position 2 lies outside"),
+        (f"s = SequenceConstruct(a, b) {at(2)}", TWO, "float[N] y", "position 2 is out of range"),
         ("s = SequenceEmpty() y = ConcatFromSequence<axis=0>(s)", TWO, "float[N] y", "the sequence is empty"),
     ],
 )
@@ -191,7 +201,7 @@ def test_an_element_on_request():
     assert "SequenceConstruct" in {node.op_type for node in made.graph.node}
     check_values(kept, made, {"p": np.array(-2)}, rtol=0.0, atol=0.0)
     given = model("y = SequenceAt(s, p)", 17, inputs="seq(float[N]) s, int64 p", outputs="float[N] y")
-    with pytest.raises(opshift.Refused, match="known only at run time"):
+    with pytest.raises(opshift.Refused, match="are dynamic"):
         opshift.inline(given, ["SequenceAt"])
 
 
@@ -207,7 +217,7 @@ def test_a_sequence_that_a_branch_yields_is_refused():
     branch = "{0} = {0} () => (seq(float[N]) {1}) {{ {1} = SequenceConstruct({2}) }}"
     body = f"s = If (c) <{branch.format('then_branch', 'u', 'a')}, {branch.format('else_branch', 'v', 'b')}> {at(0)}"
     io = {"inputs": "float[2] a, float[2] b, bool c", "outputs": "float[N] y"}
-    check_refused(body, 11, 10, "known only at run time", **io)
+    check_refused(body, 11, 10, "are dynamic", **io)
 
 
 def test_a_sequence_that_an_unknown_operator_reads_is_refused():
@@ -221,7 +231,7 @@ def test_a_map_becomes_a_loop_below_17():
     y = ConcatFromSequence<axis=0>(q) z = ConcatFromSequence<axis=0>(r)"""
     io = {"inputs": f"{TWO}, float[1] c", "outputs": "float[5] y, int64[2] z"}
     check_down(body, 17, 16, 14, 13, 12, 11, **io)
-    check_refused(body, 17, 10, "known only at run time", **io)
+    check_refused(body, 17, 10, "are dynamic", **io)
 
 
 def test_a_map_over_two_sequences_below_17():

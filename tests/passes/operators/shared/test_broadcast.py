@@ -56,7 +56,11 @@ def test_runs_need_ranks_at_7():
         "y = Add<broadcast=1, axis=1>(a, b)", 6, 7, "rank", inputs="float[] a, float[3] b", outputs="float[] y"
     )
     check_refused(
-        "y = Add<broadcast=1, axis=3>(a, b)", 6, 7, "axis=3 lies outside rank 3", **two("Add", "2,3,4", "3", "2,3,4")
+        "y = Add<broadcast=1, axis=3>(a, b)",
+        6,
+        7,
+        "axis=3 is out of range for rank 3",
+        **two("Add", "2,3,4", "3", "2,3,4"),
     )
     unknown = {"inputs": "float[] a, float[] b", "outputs": "float[] y"}
     assert convert.attempt(model("y = Add<broadcast=1>(a, b)", 6, **unknown), {"": 7}).model

@@ -40,13 +40,13 @@ CALLS = [
 def test_an_axis_is_one_of_the_data(call, op, rank):
     if op != "ScatterElements":
         check_unchanged(call.format(rank - 1), 10, 11, **IO)
-    check_refused(call.format(rank), 10, 11, f"axis {rank} lies outside rank {rank}", **IO)
+    check_refused(call.format(rank), 10, 11, f"axis {rank} is out of range for rank {rank}", **IO)
 
 
 def test_an_axis_of_a_place():
     io = IO | {"outputs": "int64[A,B] y"}
     check_unchanged("y = ArgMax<axis=1>(x)", 10, 11, **io)
-    check_refused("y = ArgMax<axis=2>(x)", 10, 11, "axis 2 lies outside rank 2", **io)
+    check_refused("y = ArgMax<axis=2>(x)", 10, 11, "axis 2 is out of range for rank 2", **io)
 
 
 def test_what_has_no_axis_or_no_known_rank_goes_up():

@@ -33,7 +33,7 @@ def test_casts_that_need_nothing():
 )
 def test_a_cast_to_a_type_that_does_not_exist_is_refused(elem_type, number, since):
     body = f"z = Cast<to={number}>(x) y = Cast<to=1>(z)"
-    check_refused(body, 21, since - 1, f'"z" is tensor({elem_type})', inputs="float[3] x", outputs="float[3] y")
+    check_refused(body, 21, since - 1, f'"z" is {elem_type}', inputs="float[3] x", outputs="float[3] y")
 
 
 def test_strings_are_cast_from_9_on():

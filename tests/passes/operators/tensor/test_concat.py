@@ -40,10 +40,10 @@ def test_small_integers_are_joined_as_doubles_below_4(elem_type):
 @pytest.mark.parametrize("elem_type", ["int64", "uint64", "string"])
 def test_types_that_no_float_holds_are_refused(elem_type):
     io = {"inputs": f"{elem_type}[2] x", "outputs": f"{elem_type}[4] y"}
-    check_refused("y = Concat<axis=0>(x, x)", 4, 3, f"tensor({elem_type})", **io)
+    check_refused("y = Concat<axis=0>(x, x)", 4, 3, f"is {elem_type};", **io)
     io["outputs"] = f"{elem_type}[2,1] y"
-    check_refused("y = Reshape(x, s)", 5, 4, f"tensor({elem_type})", constants="int64[2] s = {2, 1}", **io)
+    check_refused("y = Reshape(x, s)", 5, 4, f"is {elem_type};", constants="int64[2] s = {2, 1}", **io)
     io["outputs"] = f"{elem_type}[1] y, {elem_type}[1] z"
-    check_refused("y, z = Split<axis=0>(x)", 2, 1, f"tensor({elem_type})", **io)
+    check_refused("y, z = Split<axis=0>(x)", 2, 1, f"is {elem_type};", **io)
     io["outputs"] = f"{elem_type}[4] y"
-    check_refused("y = Tile(x, r)", 6, 3, f"tensor({elem_type})", constants="int64[1] r = {2}", **io)
+    check_refused("y = Tile(x, r)", 6, 3, f"is {elem_type};", constants="int64[1] r = {2}", **io)

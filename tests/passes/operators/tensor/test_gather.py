@@ -224,5 +224,5 @@ def test_indices_outside_the_data_name_no_other_element(op, opset, indices):
     call = f"y = {op}(x, i{', u' if 'Scatter' in op else ''})"
     io = {"inputs": "float[2,3] x", "constants": f"int64[1,2] i = {{{indices[0]}, {indices[1]}}}{updates}"}
     rank = {"GatherND": "P", "Gather<axis=1>": "P,Q,R"}.get(op, "P,Q")
-    check_refused(call, opset, opset - 1, "lies outside the data", outputs=f"float[{rank}] y", **io)
-    check_refused(call, opset, 7, "lies outside the data", outputs=f"float[{rank}] y", **io)
+    check_refused(call, opset, opset - 1, "is out of range", outputs=f"float[{rank}] y", **io)
+    check_refused(call, opset, 7, "is out of range", outputs=f"float[{rank}] y", **io)

@@ -80,7 +80,7 @@ def test_the_nearest_of_integers_is_gathered_below_16():
             f'y = GridSample<mode="{mode}">(x, g)',
             16,
             15,
-            f"how {'linear' if mode == 'bilinear' else 'cubic'} rounds",
+            f"mode={'linear' if mode == 'bilinear' else 'cubic'} for integers",
             **io,
         )
 

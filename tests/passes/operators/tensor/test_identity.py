@@ -26,4 +26,4 @@ def test_an_identity_of_a_tensor_stays():
 
 def test_an_identity_of_an_optional_is_refused():
     body = "o = Optional(x) p = Identity(o) y = OptionalGetElement(p)"
-    check_refused(body, 16, 15, "optional(tensor(float))", inputs="float[N] x", outputs="float[N] y")
+    check_refused(body, 16, 15, "optional(float)", inputs="float[N] x", outputs="float[N] y")

@@ -97,7 +97,7 @@ def test_one_index_is_no_vector_beside_a_depth_that_is_one(depth, index, on):
 @pytest.mark.parametrize("kind", ["int64", "int32"])
 def test_a_negative_depth_is_refused(kind):
     io = {"inputs": "int64[2] i, float[2] v", "outputs": "float[2,N] y", "constants": f"{kind} d = {{-1}}"}
-    why = "the depth is -1; 0 or more could be expressed"
+    why = "the depth is -1; supported: 0 or more"
     check_refused("y = OneHot(i, d, v)", 9, 8, why, **io)
     with pytest.raises(Refused, match=why):
         opshift.inline(model("y = OneHot(i, d, v)", 18, **io), ["OneHot"])

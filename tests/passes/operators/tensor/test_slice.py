@@ -170,7 +170,7 @@ def test_a_backward_slice_to_the_greatest_integer_is_refused():
 def test_bounds_of_other_lengths_are_refused(body):
     held = bounds(s=[2, 1], e=[0], a=[0, 1])
     check_refused(
-        body, 10, 9, "bounds of 1 and 2 axes", constants=held, inputs="float[N,3] x, int64[2] r", outputs="float[M,K] y"
+        body, 10, 9, "have 1 and 2 elements", constants=held, inputs="float[N,3] x, int64[2] r", outputs="float[M,K] y"
     )
 
 

@@ -139,7 +139,7 @@ def test_what_cannot_be_ordered_is_refused():
             "y = Unique(x)",
             11,
             10,
-            "no operator of opset 10 orders strings",
+            "no operator of opset 10 sorts strings",
             inputs=f"{kind}[3] x",
             outputs=f"{kind}[P] y",
         )

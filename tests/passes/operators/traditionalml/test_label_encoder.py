@@ -79,8 +79,8 @@ def test_pairs_of_one_type_become_entries_of_a_table():
     [
         ("keys_floats=[1.0], values_int64s=[0]", "the keys are floats"),
         ("keys_int64s=[1, 1], values_int64s=[0, 1]", "a key is repeated"),
-        ("keys_int64s=[1], values_int64s=[0, 1]", "1 keys and 2 values"),
-        ("values_int64s=[0]", "0 attributes keys_*"),
+        ("keys_int64s=[1], values_int64s=[0, 1]", "1 keys, but 2 values"),
+        ("values_int64s=[0]", "0 of the attributes keys_*"),
     ],
 )
 def test_pairs_that_cannot_be_categories_are_refused(attributes, why):

@@ -49,7 +49,7 @@ def test_probit_sets_one_of_two_scores():
         "LinearClassifier", [X], [(T.INT64, 1), (T.FLOAT, 2)], classlabels_ints=[7, 9], coefficients=[1.0] * 3,
         intercepts=[0.0], post_transform="PROBIT",
     )  # fmt: skip
-    assert "whose other score nothing sets" in why
+    assert "the other score is undefined" in why
 
 
 def test_coefficients_that_do_not_fit_are_no_model():

@@ -42,7 +42,7 @@ def test_pairs_of_classes_vote(kernel, classes, probabilities):
 def test_transforms(classes, probabilities, transform):
     options = pairs(classes, [3] * classes, probabilities, post_transform=transform)
     if transform == "PROBIT" and classes == 2 and not probabilities:
-        assert "whose other score nothing sets" in why_refused(
+        assert "the other score is undefined" in why_refused(
             "SVMClassifier", [X], [(T.INT64, 1), (T.FLOAT, 2)], **options
         )
     else:

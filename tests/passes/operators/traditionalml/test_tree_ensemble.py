@@ -92,7 +92,10 @@ def test_doubles_that_are_no_floats_are_refused():
     held = onnx.numpy_helper.from_array(np.array([0.1, 0, 0]))
     source = regressor([stump()], T.DOUBLE, nodes_values=None, nodes_values_as_tensor=held)
     (refusal,) = convert.attempt(source, {ML: 1}).refusals
-    assert refusal.why == "nodes_values_as_tensor holds doubles; values of float32 could be expressed"
+    assert (
+        refusal.why
+        == "nodes_values_as_tensor holds doubles that float32 does not hold exactly; supported: float32 values"
+    )
 
 
 @pytest.mark.parametrize("target", [1, 2, 3, 4])
@@ -179,19 +182,19 @@ def test_integers_are_compared_as_floats():
 @pytest.mark.parametrize(
     ("trees", "attributes", "why"),
     [
-        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX over leaves with several votes"),
+        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX with several votes in a leaf"),
         (
             [stump(true={1: 1, 0: 2}, false={1: 1, 0: 2})],
             {"base_values": [1.0, 2.0], "post_transform": "SOFTMAX_ZERO"},
-            "SOFTMAX_ZERO after base_values or an average; opset 18 could express it",
+            "SOFTMAX_ZERO after base_values or an average; supported: from opset 18 on",
         ),
-        ([stump()], {"base_values": [1.0, 2.0]}, "base_values of targets without a vote"),
-        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN of 1 trees for 2 targets"),
+        ([stump()], {"base_values": [1.0, 2.0]}, "base_values for a target without votes"),
+        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN with 1 trees and 2 targets"),
         ([stump("BRANCH_ODD")], {}, "a node has mode BRANCH_ODD"),
-        ([[*stump(), {0: 1.0}]], {}, "other roots than its first node"),
-        ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "other roots than its first node"),
-        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values of targets"),
-        ([stump()], {"nodes_modes": ["LEAF"]}, "differ in length"),
+        ([[*stump(), {0: 1.0}]], {}, "a root that is not its first node"),
+        ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "a root that is not its first node"),
+        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values for a target"),
+        ([stump()], {"nodes_modes": ["LEAF"]}, "have different lengths"),
     ],
 )
 def test_what_no_ensemble_expresses_is_refused(trees, attributes, why):
@@ -241,7 +244,7 @@ def test_the_classifier_becomes_an_ensemble_and_what_chooses(classes, transform)
 def test_a_classifier_whose_rows_may_have_no_vote_is_refused():
     trees = [ensembles.stump([(0, 0.5)], [(1, 0.75)])]
     result = convert.attempt(classifier(trees, 2), {"": 18, ML: 5})
-    assert "some rows have no vote for a class" in str(result.refusals[0])
+    assert "some leaves of a tree have no vote" in str(result.refusals[0])
 
 
 # --- TreeEnsemble becomes the regressor -------------------------------------------------------------------
@@ -302,8 +305,8 @@ def test_half_precision_is_carried_in_float():
     ("kind", "attributes", "why"),
     [
         (T.DOUBLE, {}, "or opset 18 of the default domain"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets for 2 nodes"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "a filled set a node"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets of members for 2 nodes"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "one filled set a node"),
         (T.FLOAT, {"n_targets": 0}, "n_targets is missing"),
     ],
 )
@@ -369,4 +372,4 @@ def test_one_row_of_features_becomes_a_matrix_from_3_on():
     ]
     for inputs in ("float x", "float[2,2,2] x"):
         (refusal,) = convert.attempt(source(inputs), {ML: 3}).refusals
-        assert "rows, or one of them, could be expressed" in refusal.why
+        assert "supported: a matrix of rows, or one row" in refusal.why

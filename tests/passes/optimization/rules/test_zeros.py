@@ -49,7 +49,7 @@ def test_elsewhere_it_is_close(body):
     source = model(body, 18, constants="float c = {0.0}", **IO)
     result = optimize.attempt(source)
     assert result.grade == "close"
-    assert [c.remark for c in result.changes if c.remark] == ["a -0.0 stays one, where the sum would be 0.0"]
+    assert [c.remark for c in result.changes if c.remark] == ["keeps -0.0, where the sum is 0.0"]
     check_values(source, optimized(source), FEEDS, rtol=0, atol=0)
 
 

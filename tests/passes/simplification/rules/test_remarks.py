@@ -14,13 +14,13 @@ WEIGHTS = {
     "p": np.int64([0, 0, 1, 1, 0, 0, 1, 1]), "two": np.float32(2), "three": np.float32(3), "zero": np.float32(0), "shape": np.int64([-1, 2, 2, 5]),
 }  # fmt: skip
 REMARKS = {
-    "a bias of its own": ("a = MatMul(x, w) y = Add(a, b)", FLAT, "Gemm", "the bias may be added before the products are summed"),
-    "pads of a convolution": ("a = Pad(x, p) y = Conv(a, k)", IMAGE, "Conv", "products with zeros may be left out"),
-    "pads of an average": ("a = Pad(x, p) y = AveragePool<kernel_shape = [3,3]>(a)", IMAGE, "AveragePool", "values may be summed in another order"),
+    "a bias of its own": ("a = MatMul(x, w) y = Add(a, b)", FLAT, "Gemm", "may add the bias before summing"),
+    "pads of a convolution": ("a = Pad(x, p) y = Conv(a, k)", IMAGE, "Conv", "may leave out products with zeros"),
+    "pads of an average": ("a = Pad(x, p) y = AveragePool<kernel_shape = [3,3]>(a)", IMAGE, "AveragePool", "may sum in another order"),
     "rows": ("a = MatMul(x, w) c1 = Add(a, b) y = Reshape(c1, shape)", {**IMAGE, "inputs": "float[N,4,4] x"}, "Reshape Gemm Reshape",
-             "the bias may be added before the products are summed"),
-    "two factors": ("a = Mul(x, two) y = Mul(a, three)", FLAT, "Mul", "the constants are multiplied first"),
-    "a zero": ("y = Add(x, zero)", FLAT, "Identity", "a -0.0 stays one, where the sum would be 0.0"),
+             "may add the bias before summing"),
+    "two factors": ("a = Mul(x, two) y = Mul(a, three)", FLAT, "Mul", "multiplies the constants first"),
+    "a zero": ("y = Add(x, zero)", FLAT, "Identity", "keeps -0.0, where the sum is 0.0"),
     "bounds": ("a = Clip(x) y = Neg(a)", FLAT, "Neg", "an infinity stays one"),
 }  # fmt: skip
 

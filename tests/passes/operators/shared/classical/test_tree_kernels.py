@@ -65,7 +65,7 @@ def test_a_label_that_is_not_the_largest_score_gives_way():
     assert run(lowered(logistic))[0] == [9, 9, 9, 9]
     for source in (second, logistic):
         check(source, ROWS, labels=False)
-        assert "the class with the larger score is chosen" in remarks(source)
+        assert "chooses the class with the larger score" in remarks(source)
 
 
 def test_votes_for_both_classes_give_label_1_whatever_the_labels_are():
@@ -73,7 +73,7 @@ def test_votes_for_both_classes_give_label_1_whatever_the_labels_are():
     assert run(source)[0] == [1, 1, 1, 1]
     assert run(lowered(source))[0] == [7, 7, 9, 9]
     check(source, ROWS, labels=False)
-    assert "the class with the larger score is chosen" in remarks(source)
+    assert "chooses the class with the larger score" in remarks(source)
 
 
 def test_a_single_label_answers_1_or_0():
@@ -81,7 +81,7 @@ def test_a_single_label_answers_1_or_0():
     assert run(source)[0] == [1, 1, 0, 0]
     assert run(lowered(source))[0] == [7, 7, 7, 7]
     check(source, ROWS, labels=False)
-    assert "the only label is chosen" in remarks(source)
+    assert "chooses the only label" in remarks(source)
 
 
 def test_one_base_value_of_two_classes_counts_where_the_first_has_votes():
@@ -109,13 +109,13 @@ def test_probit_sets_one_of_two_scores():
     """The other is what was in memory: there is nothing to compute."""
     source = classifier([stump([(0, 0.3)], [(0, 0.6)])], [7, 9], post_transform="PROBIT")
     result = convert.attempt(source, {"": 17}, ops=[("ai.onnx.ml", "TreeEnsembleClassifier")])
-    assert "whose other score nothing sets" in str(result.refusals[0])
+    assert "the other score is undefined" in str(result.refusals[0])
 
 
 def test_one_base_value_leaves_the_second_score_unset_without_a_vote():
     source = classifier([stump([(0, 0.3)], [(0, 0.6), (1, 0.25)])], [7, 9], base_values=[0.25])
     result = convert.attempt(source, {"": 17}, ops=[("ai.onnx.ml", "TreeEnsembleClassifier")])
-    assert "whose score nothing sets" in str(result.refusals[0])
+    assert "its score is undefined" in str(result.refusals[0])
 
 
 def test_a_class_that_no_leaf_names_never_wins():

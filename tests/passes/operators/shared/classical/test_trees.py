@@ -220,9 +220,9 @@ STUMP = {"n_targets": 1, **listed([stump([(0, 1.0)], [(0, 2.0)])], "target")}
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"nodes_truenodeids": [0, 0, 0]}, "has a circle"),
-        ({"nodes_truenodeids": [7, 0, 0]}, "node 7 of tree 0, which a child names, is missing"),
-        ({"target_nodeids": [1, 5]}, "node 5 of tree 0, which a vote names, is missing"),
+        ({"nodes_truenodeids": [0, 0, 0]}, "has a cycle"),
+        ({"nodes_truenodeids": [7, 0, 0]}, "node 7 of tree 0 is missing; a child refers to it"),
+        ({"target_nodeids": [1, 5]}, "node 5 of tree 0 is missing; a vote refers to it"),
         ({"target_ids": [0, 3]}, "target_ids name target 3, but there are 1"),
         ({"nodes_featureids": [2, 0, 0]}, "a node tests feature 2 of 2"),
         ({"nodes_modes": ["BRANCH_XOR", "LEAF", "LEAF"]}, "a node has mode 'BRANCH_XOR'"),
@@ -247,7 +247,7 @@ def test_weights_for_a_class_that_is_not_there():
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"nodes_trueleafs": [0]}, "has a circle"),
+        ({"nodes_trueleafs": [0]}, "has a cycle"),
         ({"nodes_truenodeids": [9]}, "nodes_truenodeids name leaf 9, but there are 2"),
         ({"tree_roots": [3]}, "tree_roots name node 3, but there are 1"),
         ({"leaf_targetids": [0, 2]}, "leaf_targetids name target 2, but there are 1"),

@@ -1,0 +1,322 @@
+"""What is done to model files before the stages, which take one model: a part is cut out, or two are joined."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from opshift.files import external, model_file
+from opshift.jobs.outcome import several
+from opshift.passes import process
+from opshift.passes.changes import Change
+from opshift.passes.conversion import convert
+from opshift.passes.errors import Refusal, Refused
+from opshift.passes.goals import Goal
+from opshift.passes.inputs.interface import required
+from opshift.passes.inputs.parts import Cut
+from opshift.passes.model.messages import ModelProto, TypeProto, copy_model
+from opshift.passes.model.types import elem_type_of, is_fixed, tensor_type
+from opshift.passes.records import dataclass, replace
+from opshift.passes.surgery import door as surgery
+from opshift.verification.feeding.asked import DRAWN, Asked, checked
+from opshift.verification.side import Side
+from opshift.verification.verdict import UNVERIFIED, Verification
+
+if TYPE_CHECKING:
+    from opshift.verification.cutting import Captured
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The model that stages take.
+
+    Attributes:
+        model: what was made of the files.
+        folder: where their data lie.
+        changes: what was done.
+        wanted: what is said of the inputs to run it on.
+        remark: how it was compared with the models in the files; empty where it was not to be.
+        stop: how it differs from them, or why it is not proved; None where all is well.
+    """
+
+    model: ModelProto
+    folder: str
+    changes: tuple[Change, ...]
+    wanted: Asked
+    remark: str = ""
+    stop: Verification | None = None
+
+
+class Preparation(Protocol):
+    """What to do to a model before the stages."""
+
+    @property
+    def name(self) -> str:
+        """What is being done, as progress says it."""
+        ...
+
+    def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
+        """Make the model that stages take, of the one in a file."""
+        ...
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Cut a part out."""
+
+    cut: Cut
+    name = "cut out"
+
+    def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
+        """See `Preparation.prepare`.
+
+        Raises:
+            ValueError: the model has no such value or node.
+            Refused: nobody knows the type of a value that the part is to be given.
+        """
+        folder = _folder(path)
+        wanted = checked(wanted, model) if verify else wanted
+        part, border, captured = extracted(Side(model, folder), self.cut, wanted, verify=verify)
+        of_part = replace(DRAWN, seed=wanted.seed, engines=wanted.engines, save=wanted.save, repro=wanted.repro)
+        of_part = replace(of_part, evidence=wanted.evidence, runs=None, tolerances=wanted.tolerances)
+        if captured is not None and captured.given:
+            taken = {value.name for value in part.graph.input}
+            runs = [{**given, **values} for given, values in zip(captured.given, captured.values, strict=True)]
+            of_part = replace(of_part, inputs=tuple({n: v for n, v in run.items() if n in taken} for run in runs))
+        changes = tuple(_changes(model, border))
+        if captured is None or not verify:
+            return Prepared(part, folder, changes, of_part)
+        remark, stop = _compare(Side(part, folder), captured)
+        return Prepared(part, folder, changes, of_part, remark, stop)
+
+
+class Extracted(NamedTuple):
+    """A part with its border, and what was seen of them in the whole model."""
+
+    model: ModelProto
+    border: surgery.Border
+    captured: Captured | None
+
+
+def extracted(whole: Side, cut: Cut, wanted: Asked = DRAWN, *, verify: bool = False) -> Extracted:
+    """Cut a part out; the whole model is run to `verify` it, and where a type does not follow from the inputs."""
+    with process.ours():
+        border = surgery.find_border(whole.model, cut)
+        types = surgery.types_of(whole.model, border)
+    captured = _run(whole, border, types, wanted, verify=verify)
+    types = complete(types, border, captured, whole.model)
+    return Extracted(surgery.cut_out(whole.model, border, types), border, captured)
+
+
+def _run(
+    whole: Side, border: surgery.Border, types: Mapping[str, TypeProto], wanted: Asked, *, verify: bool
+) -> Captured | None:
+    """Run the whole model, if the part is to be compared with it, or a type is not known."""
+    names = [*border.inputs, *border.outputs]
+    if not verify and all(name in types for name in names):
+        return None
+    from opshift.verification import cutting  # slow to import, and not wanted without a run
+
+    if all(name in types for name in names) and (why := cutting.too_large(wanted, whole)):
+        return cutting.Captured(why=why)
+    return cutting.capture(whole, names, wanted)
+
+
+def complete(
+    types: Mapping[str, TypeProto], border: surgery.Border, captured: Captured | None, model: ModelProto
+) -> dict[str, TypeProto]:
+    """The types of a part's border, with those that only a run tells, and without sizes that a run contradicts.
+
+    Raises:
+        Refused: nobody knows the type of a value that the part is to be given.
+    """
+    made = dict(types)
+    runs = list(captured.values) if captured is not None else []
+    for name in (*border.inputs, *border.outputs):
+        seen = [run[name] for run in runs if run.get(name) is not None]
+        if name not in made and seen:
+            from opshift.verification.repro import type_of
+
+            made[name] = type_of(seen[0])
+            _open_sizes(made[name], model)
+        if name in made and seen:
+            made[name] = _fitting(made[name], seen)
+        if name not in made and name in border.inputs:
+            why = captured.why if captured is not None else ""
+            why = f"its type cannot be inferred, and no run shows it{f' ({why})' if why else ''}"
+            raise Refused([Refusal(name, "value", "", 0, False, why)])
+    return made
+
+
+def _open_sizes(kind: TypeProto, model: ModelProto) -> None:
+    """Leave sizes open, unless those of all inputs are fixed."""
+    taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
+    if kind.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
+        for dim in kind.tensor_type.shape.dim:
+            dim.Clear()
+
+
+def _fitting(kind: TypeProto, seen: list[Any]) -> TypeProto:
+    """The type with the rank that a value has, and without sizes that it does not have."""
+    shapes = [value.shape for value in seen if hasattr(value, "shape")]
+    if kind.WhichOneof("value") != "tensor_type" or not shapes:
+        return kind
+    made = TypeProto()
+    made.CopyFrom(kind)
+    ranks = {len(shape) for shape in shapes}
+    if len(ranks) > 1:
+        made.tensor_type.ClearField("shape")
+        return made
+    if not made.tensor_type.HasField("shape") or ranks != {len(made.tensor_type.shape.dim)}:
+        return tensor_type(elem_type_of(made), [None] * ranks.pop())
+    dims = made.tensor_type.shape.dim
+    for axis, dim in enumerate(dims):
+        if is_fixed(dim) and any(shape[axis] != dim.dim_value for shape in shapes):
+            dim.Clear()
+    return made
+
+
+def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
+    """Say how a part was compared with the whole; where it differs, how."""
+    from opshift.verification import cutting
+
+    found = cutting.verify_part(part, captured)
+    if found.status == "different":
+        return "", found
+    if not found.equal:
+        return f"not compared with the whole model ({found.why})", None
+    return f"compared with the whole model: {_told(found)}", None
+
+
+def _changes(whole: ModelProto, border: surgery.Border) -> list[Change]:
+    nodes = len(whole.graph.node)
+    done = [Change("", "graph", "", 0, 0, f"Cut out {border.nodes} of {nodes} nodes")]
+    done += [Change("", "input", "", 0, 0, f'Made "{name}" an input') for name in border.inputs]
+    before = {value.name for value in whole.graph.output}
+    done += [
+        Change("", "output", "", 0, 0, f'Made "{name}" an output') for name in border.outputs if name not in before
+    ]
+    return done
+
+
+# --- two models -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Merging:
+    """Join a second model behind the first.
+
+    Attributes:
+        other: the file of the second.
+        connect: outputs of the first with inputs of the second.
+    """
+
+    other: str
+    connect: tuple[tuple[str, str], ...] = ()
+    name = "join"
+
+    def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
+        """See `Preparation.prepare`.
+
+        Raises:
+            ValueError: a model has no such output or input, or it is of another type.
+            Refused: neither can be converted to the opset of the other.
+        """
+        one, other = Side(model, _folder(path)), Side(model_file.read(self.other), _folder(self.other))
+        convert.check_model(other.model)
+        joined = merged(one, other, self.connect)
+        folder = os.path.commonpath([_folder(path), _folder(self.other)])
+        prepared = Prepared(joined.model, folder, joined.changes, wanted)
+        if not verify:
+            return prepared
+        from opshift.verification import cutting
+
+        wanted = checked(wanted, joined.model)
+        if why := cutting.too_large(wanted, one, other):
+            found = Verification(UNVERIFIED, why=why)
+        else:
+            names, side = cutting.Names(joined.first, joined.second), Side(joined.model, folder)
+            found = cutting.verify_in_turn(one, other, side, joined.passed, names, wanted, joined.grade)
+        remark, stop = _judge(found, converted=joined.converted)
+        return replace(prepared, remark=remark, stop=stop)
+
+
+class Merged(NamedTuple):
+    """Two models as one, and what was done to them."""
+
+    model: ModelProto
+    first: Mapping[str, str]
+    second: Mapping[str, str]
+    passed: Mapping[str, str]
+    changes: tuple[Change, ...]
+
+    @property
+    def converted(self) -> bool:
+        """Whether one of them was converted to the opset of the other."""
+        return any(change.source != change.target for change in self.changes)
+
+    @property
+    def grade(self) -> str:
+        return "close" if any(change.grade == "close" for change in self.changes) else "exact"
+
+
+def merged(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> Merged:
+    """Join two models at one opset; data in files are referred to from the folder that both lie in.
+
+    Raises:
+        ValueError: a model has no such output or input, or it is of another type.
+        Refused: neither can be converted to the opset of the other.
+    """
+    with process.ours():
+        passed = surgery.connections(one.model, other.model, connect)
+        models, changes = _of_one_opset(one, other)
+        folders = [side.folder for side in (one, other) if side.folder is not None]
+        for model, side in zip(models, (one, other), strict=True):
+            if side.folder is not None and len(set(folders)) > 1:
+                external.relocate(model, os.path.relpath(side.folder, os.path.commonpath(folders)))
+        joined = surgery.join(models[0], models[1], passed)
+    ways = ", ".join(f'"{output}" is read as "{name}"' for name, output in passed.items())
+    changes = (*changes, Change("", "graph", "", 0, 0, f"Joined {len(other.model.graph.node)} nodes: {ways}"))
+    if joined.renamed:
+        how = f"Renamed {joined.renamed} values, as both models used their names"
+        changes = (*changes, Change("", "name", "", 0, 0, how))
+    return Merged(joined.model, joined.first, joined.second, passed, changes)
+
+
+def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Change, ...]]:
+    """Both models at the newer opsets of the two, or at the older ones where these cannot be reached."""
+    refused: Refused | None = None
+    for best in (max, min):
+        targets = surgery.common_opsets(one.model, other.model, best)
+        if not targets:
+            break
+        goal = Goal(targets)
+        results = [goal.run(side.model, side.folder) for side in (one, other)]
+        made = [result.model for result in results if result.model is not None]
+        if len(made) == len(results):
+            return made, tuple(change for result in results for change in result.changes)
+        failed, side = next((r, s) for r, s in zip(results, (one, other), strict=True) if r.model is None)
+        refused = refused or goal.make_error(side.model, failed, side.folder)
+    if refused is not None:
+        raise refused
+    return [copy_model(side.model) for side in (one, other)], ()
+
+
+def _judge(found: Verification, *, converted: bool) -> tuple[str, Verification | None]:
+    """What is said of models that were run in turn; what was converted has to be proved."""
+    if found.status == "different" or (converted and not found.equal):
+        return "", found
+    if not found.equal:
+        return f"not compared with the two models ({found.why})", None
+    return f"compared with the two models, run one after the other: {_told(found)}", None
+
+
+def _told(found: Verification) -> str:
+    how = "the same values" if found.is_same else "equal values"
+    return f"{how}, on {several(found.runs, 'input')}"
+
+
+def _folder(path: str | Path) -> str:
+    return str(Path(path).resolve().parent)

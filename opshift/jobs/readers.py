@@ -1,0 +1,85 @@
+"""Which targets read a model as it is, and which of its operators few of them have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from opshift.jobs.outcome import text
+from opshift.passes import progress
+from opshift.passes.backends.door import Backend, obstacles
+from opshift.passes.backends.door import targets as known
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import ModelProto, default_domain
+from opshift.passes.model.traversal import census
+
+RARE = 1 / 3
+"""Of the runtimes, how many lack an operator that few have."""
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Which targets read a model.
+
+    Attributes:
+        reads: the versions that read the model, from the oldest on, by the name of the runtime.
+        blocked: how many calls stand in the way of the newest version of each other one.
+    """
+
+    reads: dict[str, list[str]]
+    blocked: dict[str, int]
+
+
+def readers(model: ModelProto, folder: str | None) -> Readers:
+    """Which targets read a model as it is, as far as is known."""
+    reads, blocked = dict[str, list[str]](), dict[str, int]()
+    families = _families()
+    for place, (name, versions) in enumerate(families.items(), 1):
+        progress.tell(f"check {name}", place, len(families))
+        count = len(list(obstacles(model, versions[-1], folder)))
+        if count:
+            blocked[versions[-1].name] = count
+        else:
+            reads[name] = [each.name for each in versions[_oldest(model, versions, folder) :]]
+    return Readers(reads, blocked)
+
+
+def _oldest(model: ModelProto, versions: Sequence[Backend], folder: str | None) -> int:
+    """The place of the oldest version that reads a model, as all newer ones do."""
+    low, high = -1, len(versions) - 1  # `high` reads it; `low` does not, or is before the first
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if not any(obstacles(model, versions[middle], folder)) else (middle, high)
+    return high
+
+
+def rare_operators(model: ModelProto) -> dict[str, int]:
+    """The operators that many runtimes lack, and how many do, the rarest first."""
+    newest = [versions[-1] for versions in _families().values()]
+    opset, found = opsets(model), dict[str, int]()
+    for domain, op in census([*model.functions, model.graph])[1]:
+        domain = default_domain(domain)
+        if any((default_domain(function.domain), function.name) == (domain, op) for function in model.functions):
+            continue
+        lacking = sum(not backend.has(domain, op, backend.opset or opset.get(domain, 1)) for backend in newest)
+        if lacking > RARE * len(newest):
+            found[f"{text(domain)}::{text(op)}" if domain else text(op)] = lacking
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def count_runtimes() -> int:
+    """How many runtimes are known."""
+    return len(_families())
+
+
+def _families() -> Mapping[str, list[Backend]]:
+    """The targets by the name of their runtime, the newest version last."""
+    found: dict[str, list[Backend]] = {}
+    for name, backend in known().items():
+        stem, version = re.fullmatch(r"(.*?)(?:-(\d[\d.]*))?", name).groups()  # type: ignore[union-attr]
+        found.setdefault(stem if version else name, []).append(backend)
+    return {
+        name: sorted(held, key=lambda each: [int(part) for part in re.findall(r"\d+", each.name)])
+        for name, held in found.items()
+    }

@@ -1,0 +1,109 @@
+"""Models to share: from a file to one without its weights, and back to one with others like them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+from opshift.files import external, model_file, stripping
+from opshift.files.writing import discard, scratch, writing
+from opshift.passes import process, progress
+from opshift.passes.conversion import convert
+from opshift.passes.errors import InvalidModel
+from opshift.passes.model import tensor_data
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass
+
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What became of the weights of a model.
+
+    Attributes:
+        source, output: the files.
+        tensors: how many tensors lost their data, or got some.
+        bytes: how many bytes these have.
+        before, after: how large the two models are with all their files, in bytes.
+        compressed: how large the second is when it is compressed; 0 where nobody asked.
+    """
+
+    source: str
+    output: str
+    tensors: int
+    bytes: int
+    before: int
+    after: int
+    compressed: int = 0
+
+
+def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
+    """Write a model without its weights.
+
+    Raises:
+        InvalidModel: the model, or its data, cannot be read.
+        ValueError: `least` is below 1.
+        CannotWrite: the output cannot be written.
+    """
+    if least < 1:
+        raise ValueError(f"--threshold must be 1 or more, not {least}")
+    model = model_file.read(path)
+    convert.check_model(model)
+    with process.ours():
+        done = stripping.strip(model, str(Path(path).resolve().parent), least)
+    data = model_file.serialize(done.model)
+    small = gzip.compress(data, mtime=0)
+    made = output.with_name(f".{output.name[:100]}.{os.urandom(6).hex()}.part")
+    with writing(output):
+        try:
+            made.write_bytes(small if output.suffix == ".gz" else data)
+            os.replace(made, output)
+        finally:
+            discard(made)
+    return Shared(path, str(output), done.tensors, done.bytes, _size(path, model), len(data), len(small))
+
+
+def fill_file(path: str, output: Path) -> Shared:
+    """Write a model with weights like those that were taken out; there have to be such.
+
+    Raises:
+        InvalidModel: the model cannot be read, or has all its weights.
+        CannotWrite: the output cannot be written.
+    """
+    model = read(path)
+    with scratch() as folder:
+        made, count = stripping.fill(model, Path(folder))
+        if not count:
+            raise InvalidModel(f"{path}: it is not a stripped model")
+        progress.tell("write")
+        policy = external.PACK if external.locations(made) else "none"
+        with model_file.Draft(made, output, folder, policy) as draft:
+            draft.publish()
+            size = draft.size
+    written = model_file.read(output)
+    taken = [tensor for tensor in external.tensors(model) if stripping.is_stripped(tensor)]
+    drawn = sum(map(tensor_data.nbytes, taken))
+    return Shared(path, str(output), count, drawn, os.path.getsize(path), _size(str(output), written) or size)
+
+
+def read(path: str) -> ModelProto:
+    """The model in a file that may be compressed."""
+    with open(path, "rb") if os.path.isfile(path) else open(os.devnull, "rb") as file:
+        head = file.read(2)
+    if head != _GZIP:
+        return model_file.read(path)
+    with gzip.open(path) as file:
+        try:
+            data = file.read(model_file.MOST + 1)
+        except (OSError, EOFError) as error:
+            raise InvalidModel(f"{path}: {error}") from None
+    return model_file.parse(data, path)
+
+
+def _size(path: str, model: ModelProto) -> int:
+    """How many bytes a model has with its data files, as far as they are there."""
+    folder = Path(path).resolve().parent
+    files = [folder / location for location in external.locations(model)]
+    return os.path.getsize(path) + sum(file.stat().st_size for file in files if file.exists())

@@ -1,0 +1,116 @@
+"""Runs nodes that were narrowed on the numbers at the ends of their ranges, in both types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from opshift.passes.model.messages import ModelProto, TensorProto
+from opshift.passes.records import dataclass
+from opshift.verification import isolation
+from opshift.verification.engines import ENGINES, EngineError
+from opshift.verification.feeding.asked import Asked
+from opshift.verification.side import Side
+from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
+from opshift.verification.whole import WholeRun, run_whole
+
+T = TensorProto
+_SECONDS = 300
+
+
+class Probe(Protocol):
+    """A node in both types, with vectors of numbers for its inputs (`passes/types/ends.py`)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def wide(self) -> ModelProto: ...
+    @property
+    def narrow(self) -> ModelProto: ...
+    @property
+    def feeds(self) -> tuple[tuple[int, ...], ...]: ...
+    @property
+    def kinds(self) -> tuple[int, ...]: ...
+    @property
+    def is_certain(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the runs told: how many kinds of nodes are the same at their ends, and the first that is not."""
+
+    kinds: int = 0
+    node: str = ""
+    why: str = ""
+
+
+def run_ends(probes: Sequence[Probe]) -> Seen:
+    """Run each node in both types; results beyond int32, which are assumed not to occur, are left out."""
+    try:
+        return isolation.call(_run_ends, probes)
+    except isolation.Ended as ended:
+        return Seen(why=str(ended))
+
+
+def _run_ends(probes: Sequence[Probe]) -> Seen:
+    import numpy as np
+
+    isolation.end_after(_SECONDS)
+    count = 0
+    for probe in probes:
+        dtypes: dict[int, Any] = {T.INT64: np.int64, T.BOOL: np.bool_}
+        given = enumerate(zip(probe.feeds, probe.kinds, strict=True))
+        wide = {f"x{at}": np.array(held, dtypes[kind]) for at, (held, kind) in given}
+        keep = np.ones(len(probe.feeds[0]), bool)
+        if probe.wide.graph.node[0].op_type in ("Div", "Mod"):  # by 0, of which nothing is said
+            keep &= wide["x1"] != 0
+        wide = {name: value[keep] for name, value in wide.items()}
+        narrow = {name: value.astype(np.int32) if value.dtype == np.int64 else value for name, value in wide.items()}
+        one, other = _first(probe.wide, wide), _first(probe.narrow, narrow)
+        if one is None or other is None:
+            continue
+        count += 1
+        within = np.ones(one.shape, bool) if one.dtype.kind == "b" else (one >= -(2**31)) & (one < 2**31)
+        if probe.is_certain and not within.all():
+            return Seen(count, probe.name, "a result exceeds int32")
+        wrong = within & (one != other.astype(one.dtype))
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            fed = [value[place].item() for value in wide.values()]
+            return Seen(count, probe.name, f"of {fed} it makes {other[place]} in int32 instead of {one[place]}")
+    return Seen(count)
+
+
+def _first(model: ModelProto, feeds: dict[str, Any]) -> Any:
+    for engine in ENGINES:
+        try:
+            return engine(model).run(feeds)[0]
+        except EngineError:
+            continue
+    return None
+
+
+def compare_runs(before: Side, after: Side, wanted: Asked) -> Verification:
+    """Compare outputs of two whole models that differ in the width of integers, which have to be the same."""
+    try:
+        whole: WholeRun = isolation.call(_compare, before, after, wanted)
+    except isolation.Ended as ended:
+        return Verification(UNVERIFIED, why=str(ended))
+    status = DIFFERENT if whole.is_different else EQUAL if whole.engine else UNVERIFIED
+    outputs = tuple(whole.outputs.values())
+    return Verification(
+        status,
+        all(output.is_same for output in outputs) and status == EQUAL,
+        whole.engine,
+        whole.runs,
+        inputs=tuple(whole.shapes),
+        outputs=outputs,
+        tensor=whole.tensor if whole.is_different else "",
+        why=whole.why,
+        cast=whole.cast,
+    )
+
+
+def _compare(before: Side, after: Side, wanted: Asked) -> WholeRun:
+    isolation.end_after(_SECONDS)
+    return run_whole(before, after, "exact", wanted)

@@ -1,0 +1,1 @@
+"""Cuts parts out of models, joins models, and changes which inputs and outputs a model has."""

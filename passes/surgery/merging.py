@@ -1,0 +1,244 @@
+"""Joins two models: outputs of the first become inputs of the second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from opshift.passes.inputs.interface import known, required
+from opshift.passes.model import schemas
+from opshift.passes.model.editing import renaming
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import FunctionProto, GraphProto, ModelProto, TypeProto, copy_model, default_domain
+from opshift.passes.model.traversal import bodies, own_names, with_nested
+from opshift.passes.model.types import dims_of, elem_type_of, has_shape, type_text
+from opshift.passes.records import dataclass, field
+from opshift.passes.specialization.door import types_of
+from opshift.passes.surgery.ends import dims, rename_sizes
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Two models as one.
+
+    Attributes:
+        model: the message.
+        first, second: what inputs and outputs of the two are called in it.
+        renamed: how many values of either have another name.
+    """
+
+    model: ModelProto
+    first: Mapping[str, str] = field(default_factory=dict)
+    second: Mapping[str, str] = field(default_factory=dict)
+    renamed: int = 0
+
+
+def connections(first: ModelProto, second: ModelProto, asked: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+    """Which output of the first model each input of the second reads, by the latter's name; or which input both share.
+
+    Without any that are asked for, values of one name are connected, else the only output with the only input.
+
+    Raises:
+        ValueError: there is no such output or input, one is named twice, or nobody knows what to connect.
+    """
+    outputs = {value.name: value.type for value in first.graph.output}
+    taken = {value.name: value.type for value in second.graph.input}
+    found: dict[str, str] = {}
+    for output, name in asked:
+        known(output, {**outputs, **dict.fromkeys(required(first))}, "output or input", "the first model")
+        known(name, taken, "input", "the second model")
+        if name in found:
+            raise ValueError(f"input {name!r} of the second model is connected twice")
+        found[name] = output
+    needed = list(required(second))
+    if not found:
+        found = {name: name for name in needed if name in outputs}
+    if not found and len(outputs) == len(needed) == 1:
+        found = {needed[0]: next(iter(outputs))}
+    if not found:
+        first_ends, second_ends = ", ".join(map(repr, outputs)), ", ".join(map(repr, needed))
+        raise ValueError(f"say what to connect (--connect OUTPUT=INPUT): {first_ends}; {second_ends}")
+    _check_types(first, taken, found)
+    return found
+
+
+def _check_types(first: ModelProto, taken: Mapping[str, TypeProto], passed: Mapping[str, str]) -> None:
+    """Raise `ValueError` for an output that is not of the type of the input that reads it."""
+    made = types_of(first, list(passed.values()))
+    for name, output in passed.items():
+        one, other = made.get(output, TypeProto()), taken[name]
+        kinds = one.WhichOneof("value"), other.WhichOneof("value")
+        if None in kinds:
+            continue
+        told = f"output {output!r} is {type_text(one)}, and input {name!r} takes {type_text(other)}"
+        if kinds[0] != kinds[1] or (kinds[0] == "tensor_type" and elem_type_of(one) != elem_type_of(other)):
+            raise ValueError(told)
+        if kinds[0] != "tensor_type" or not (has_shape(one) and has_shape(other)):
+            continue
+        sizes = dims_of(one), dims_of(other)
+        numbers = [pair for pair in zip(*sizes, strict=False) if all(isinstance(size, int) for size in pair)]
+        if len(sizes[0]) != len(sizes[1]) or any(a != b for a, b in numbers):
+            shown = [",".join("?" if size is None else str(size) for size in held) for held in sizes]
+            raise ValueError(f"output {output!r} has shape [{shown[0]}], and input {name!r} takes [{shown[1]}]")
+
+
+def common_opsets(first: ModelProto, second: ModelProto, best: Callable[[int, int], int]) -> dict[str, int]:
+    """The opsets to which the two have to be converted, by domain; those of domains that nobody knows stay.
+
+    Raises:
+        ValueError: they import two versions of a domain that cannot be converted.
+    """
+    one, other = opsets(first), opsets(second)
+    wanted = {domain: best(one[domain], other[domain]) for domain in one.keys() & other.keys()}
+    wanted = {domain: version for domain, version in wanted.items() if one[domain] != other[domain]}
+    for domain in wanted:
+        if not schemas.known_domain(domain):
+            versions = f"{one[domain]} and at {other[domain]}"
+            raise ValueError(f"the models import {domain!r} at {versions}, and neither can be converted to the other")
+    return wanted
+
+
+def join(first: ModelProto, second: ModelProto, passed: Mapping[str, str]) -> Joined:
+    """One model that computes what the second does of what the first yields.
+
+    Outputs of the first that are connected are none of it. Where both have a name, the second's changes, but for names
+    of inputs and outputs that the first has for a value between.
+
+    Args:
+        first, second: models of the same opsets.
+        passed: which output, or input, of the first each input of the second reads.
+    """
+    one, other = copy_model(first), copy_model(second)
+    ends = [_ends(one, except_outputs=set(passed.values())), _ends(other, except_inputs=set(passed))]
+    held = [_names(one), _names(other)]
+    fresh = _Fresh(held[0] | held[1])
+    of_first = {name: fresh.name(name) for name in sorted(held[0] & (ends[1] - ends[0]))}
+    now = {of_first.get(name, name) for name in held[0]}
+    of_second = {name: fresh.name(name) for name in sorted(held[1] & now - set(passed))}
+    of_second |= {name: of_first.get(output, output) for name, output in passed.items()}
+    for model, names in ((one, of_first), (other, of_second)):
+        _rename(model, names)
+    _rename_nodes(one, other)
+    _join_sizes(one, other, {of_second[name] for name in passed})
+    _join_functions(one, other, fresh)
+    called = [
+        {value.name: renamed.get(value.name, value.name) for value in (*model.graph.input, *model.graph.output)}
+        for model, renamed in ((first, of_first), (second, of_second))
+    ]
+    _append(one, other, {of_second[name] for name in passed})
+    return Joined(one, called[0], called[1], len(of_first) + len(of_second.keys() - passed.keys()))
+
+
+class _Fresh:
+    """Makes names that neither model has."""
+
+    def __init__(self, taken: set[str]):
+        self._taken = taken
+
+    def name(self, like: str) -> str:
+        number = 1
+        while (made := f"{like}_{number}") in self._taken:
+            number += 1
+        self._taken.add(made)
+        return made
+
+
+def _ends(model: ModelProto, *, except_inputs: Iterable[str] = (), except_outputs: Iterable[str] = ()) -> set[str]:
+    inputs = {value.name for value in model.graph.input}.difference(except_inputs)
+    return inputs | {value.name for value in model.graph.output}.difference(except_outputs)
+
+
+def _names(model: ModelProto) -> set[str]:
+    """The names of all values, those in graphs of nodes included; values of functions are their own."""
+    return set[str]().union(*map(own_names, with_nested([model.graph])))
+
+
+def _rename(model: ModelProto, names: Mapping[str, str]) -> None:
+    if not names:
+        return
+    renaming.afresh(model.graph, lambda name: names.get(name, name))
+    for note in model.graph.quantization_annotation:
+        note.tensor_name = names.get(note.tensor_name, note.tensor_name)
+        for entry in note.quant_parameter_tensor_names:
+            entry.value = names.get(entry.value, entry.value)
+
+
+def _rename_nodes(one: ModelProto, other: ModelProto) -> None:
+    taken, named = ({node.name for body in with_nested([m.graph]) for node in body.node} for m in (one, other))
+    fresh = _Fresh(taken | named)
+    for body in with_nested([other.graph]):
+        for node in body.node:
+            if node.name and node.name in taken:
+                node.name = fresh.name(node.name)
+
+
+def _join_sizes(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
+    """Let sizes of connected values have the first model's names, and others of the same name another one."""
+    yielded = {value.name: value.type for value in (*one.graph.input, *one.graph.output)}
+    names: dict[str, str] = {}
+    for value in other.graph.input:
+        if value.name in passed:
+            for mine, its in zip(dims(value.type), dims(yielded[value.name]), strict=False):
+                if mine.dim_param and its.dim_param:
+                    names.setdefault(mine.dim_param, its.dim_param)
+    taken = set(_sizes(one))
+    fresh = _Fresh(taken | set(_sizes(other)))
+    for name in sorted(taken.intersection(_sizes(other)) - names.keys()):
+        names[name] = fresh.name(name)
+    rename_sizes(other, names)
+
+
+def _sizes(model: ModelProto) -> Iterable[str]:
+    for body in bodies(model):
+        stated = [*body.value_info, *([*body.input, *body.output] if isinstance(body, GraphProto) else ())]
+        yield from (dim.dim_param for value in stated for dim in dims(value.type) if dim.dim_param)
+
+
+def _join_functions(one: ModelProto, other: ModelProto, fresh: _Fresh) -> None:
+    """Give functions of the second model other names where the first has others of that name."""
+    held = {_key(function): function for function in one.functions}
+    names: dict[tuple[str, str, str], str] = {}
+    for function in other.functions:
+        own = held.get(_key(function))
+        if own is not None and not _is_same(own, function):
+            names[_key(function)] = fresh.name(function.name)
+    for body in bodies(other) if names else ():
+        for node in body.node:
+            key = default_domain(node.domain), node.op_type, node.overload
+            node.op_type = names.get(key, node.op_type)
+    for function in other.functions:
+        if _key(function) in names:
+            function.name = names[_key(function)]
+        if _key(function) not in held:
+            one.functions.add().CopyFrom(function)
+
+
+def _is_same(one: FunctionProto, other: FunctionProto) -> bool:
+    return one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+
+
+def _key(function: FunctionProto) -> tuple[str, str, str]:
+    return default_domain(function.domain), function.name, function.overload
+
+
+def _append(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
+    """Put the second model behind the first, in the first one's message."""
+    graph, behind = one.graph, other.graph
+    kept = [value for value in graph.output if value.name not in passed]
+    outputs = [type(value).FromString(value.SerializeToString()) for value in kept]
+    stated = [value for value in graph.output if value.name in passed]
+    graph.value_info.extend(value for value in stated if value.HasField("type"))
+    del graph.output[:]
+    graph.output.extend([*outputs, *behind.output])
+    graph.input.extend(value for value in behind.input if value.name not in passed)
+    for name in ("node", "initializer", "sparse_initializer", "quantization_annotation"):
+        getattr(graph, name).extend(getattr(behind, name))
+    declared = {value.name for value in (*graph.value_info, *graph.input, *graph.output)}
+    graph.value_info.extend(value for value in behind.value_info if value.name not in declared)
+    one.ir_version = max(one.ir_version, other.ir_version)
+    imported = opsets(one)
+    for entry in other.opset_import:
+        if default_domain(entry.domain) not in imported:
+            one.opset_import.add(domain=entry.domain, version=entry.version)
+    said = {entry.key for entry in one.metadata_props}
+    one.metadata_props.extend(entry for entry in other.metadata_props if entry.key not in said)
+    del one.training_info[:]

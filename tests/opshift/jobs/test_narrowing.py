@@ -1,0 +1,125 @@
+"""The proof of other element types: nothing but types may differ, and outputs may move no further than allowed."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from opshift.passes.goals import Goal, with_types
+
+from opshift.cli.main import main
+from opshift.jobs.measuring import deviation
+from opshift.jobs.narrowing import narrow, verify
+from opshift.verification.feeding.asked import DRAWN
+from opshift.verification.side import Side
+from opshift.verification.verify import verify_apart
+from tests.support import model
+
+
+def narrowed(source, types="float16"):
+    return narrow(with_types(Goal(), types), lambda goal, allowance: goal.run(source, None, allowance), None, DRAWN)
+
+
+def proved(source, result, held):
+    def prove(after):
+        return verify_apart(Side(source), after, grade="close", promise=True)
+
+    return verify(Side(source), result, held, prove)
+
+
+@pytest.fixture
+def source():
+    found = model("h = MatMul(x, w)\n r = Relu(h)\n y = Add(r, b)", 17, inputs="float[2,3] x", outputs="float[2,4] y")
+    for name, shape in (("w", (3, 4)), ("b", (4,))):
+        array = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+        found.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return found
+
+
+def test_nothing_but_types_differs(source):
+    result, held = narrowed(source)
+    assert proved(source, result, held).status == "equal"
+    assert result.grade == "narrowed"
+
+
+def test_another_operator_differs(source):
+    result, held = narrowed(source)
+    next(node for node in result.model.graph.node if node.op_type == "Relu").op_type = "Abs"
+    assert proved(source, result, held).status == "different"
+
+
+def test_a_constant_that_is_not_its_source_differs(source):
+    result, held = narrowed(source)
+    weight = next(tensor for tensor in result.model.graph.initializer if tensor.name == "w")
+    array = onnx.numpy_helper.to_array(weight).copy()
+    array[0, 0] *= 1.001
+    weight.CopyFrom(onnx.numpy_helper.from_array(array, "w"))
+    found = proved(source, result, held)
+    assert (found.status, found.tensor) == ("different", "w")
+
+
+def test_an_output_that_moves_too_far_differs(source):
+    source.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(np.zeros(4, np.float32), "b"))
+    result, held = narrow(
+        with_types(Goal(), "float16", "narrow", budget="1e-9"),
+        lambda goal, allowance: goal.run(source, None, allowance),
+        None,
+        DRAWN,
+    )
+    assert proved(source, result, held).status == "different"
+
+
+def test_less_than_half_of_the_weights_is_refused(source):
+    result, _ = narrow(
+        with_types(Goal(), "float16", budget="1e-9"),
+        lambda goal, allowance: goal.run(source, None, allowance),
+        None,
+        DRAWN,
+    )
+    assert result.model is None
+    assert "a larger --budget" in result.refusals[0].why
+
+
+def test_back_again_is_equal(source):
+    result, _ = narrowed(source)
+    back, held = narrowed(result.model, "float32")
+    assert proved(result.model, back, held).status == "equal"
+    assert not any(node.op_type == "Cast" for node in back.model.graph.node)
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "error"),
+    [
+        ([3.0, 4.0], [3.0, 4.0], 0.0),
+        ([3.0, 4.0], [3.0, 4.5], 0.1),
+        ([0.0, 0.0], [0.0, 0.1], np.inf),
+        ([1.0, np.inf], [1.0, np.inf], 0.0),
+        ([1.0, 2.0], [1.0, np.inf], np.inf),
+        ([1.0, np.nan], [1.0, np.nan], 0.0),
+    ],
+)
+def test_how_far_an_output_moved(expected, actual, error):
+    found = deviation("y", np.array(expected), np.array(actual), 0.01)
+    assert found.error == pytest.approx(error)
+    assert found.holds is (error <= 0.01)
+
+
+def test_of_integers_the_share_that_differs():
+    assert deviation("y", np.array([1, 2, 3, 4]), np.array([1, 2, 3, 5]), 0.01).error == 0.25
+
+
+def test_options_from_the_shell(source, tmp_path, capsys):
+    onnx.save(source, tmp_path / "in.onnx")
+    command = ["convert", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--types", "float16"]
+    assert main([*command, "--keep", "op:Relu", "--budget", "y:0.02"]) == 0
+    told = capsys.readouterr().out
+    assert "keeps its type: 1 x Relu: --keep op:Relu" in told
+    assert 'output "y" moves by' in told
+    assert "allowed 0.02" in told
+    assert "with the types put back equal: the same values" in told
+    made = onnx.load(tmp_path / "out.onnx")
+    assert {tensor.name: tensor.data_type for tensor in made.graph.initializer} == {
+        "w": TensorProto.FLOAT16,
+        "b": TensorProto.FLOAT16,
+    }
+    assert main([*command[:3], "--opset", "18", "--keep", "op:Relu"]) == 2
+    assert "without --types" in capsys.readouterr().err

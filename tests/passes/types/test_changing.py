@@ -1,0 +1,64 @@
+"""What cannot be changed is refused, with what to do."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from opshift.passes.types.changing import change
+from opshift.passes.types.wanted import types
+
+from tests.support import model
+
+
+def convolution(opset):
+    source = model("y = Conv(x, w)", opset, inputs="float[1,3,4,4] x", outputs="float[1,2,2,2] y")
+    source.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((2, 3, 3, 3), np.float32), "w"))
+    return source
+
+
+@pytest.mark.newest
+def test_a_type_that_operators_take_from_a_later_opset_on():
+    (refusal,) = change(convolution(17), types("bfloat16")).refusals
+    assert refusal.why.startswith("Conv takes bfloat16 from opset 22 on")
+    assert refusal.why.endswith("(--opset 22)")
+    assert change(convolution(22), types("bfloat16")).model is not None
+
+
+def test_a_type_that_no_operator_has_at_an_opset():
+    (refusal,) = change(convolution(12), types("bfloat16")).refusals
+    assert "opset 12 has no bfloat16; opset 13 has it (--opset 13)" in refusal.why
+
+
+def test_graphs_for_training():
+    source = convolution(17)
+    source.training_info.add()
+    assert "training" in change(source, types("float16")).refusals[0].why
+
+
+def test_nothing_to_change_is_the_model_itself():
+    source = model("y = Add(x, x)", 17, inputs="int64[2] x", outputs="int64[2] y")
+    assert change(source, types("float16")).model is source
+
+
+def test_a_weight_of_both_types_is_stored_wide_and_cast_and_a_small_constant_twice():
+    source = model(
+        "h = MatMul(x, w)\n m = own.Wide(w)\n z = Add(h, c)\n y = own.Wide(c)",
+        17,
+        inputs="float[2,64] x",
+        outputs="float[2,64] z, float[64,64] m, float[64] y",
+        domains='"own" : 1',
+    )
+    for name, shape in (("w", (64, 64)), ("c", (64,))):
+        source.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(shape, np.float32), name))
+    made = change(source, types("float16")).model
+    held = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
+    assert held == {"w": TensorProto.FLOAT, "c": TensorProto.FLOAT, "c/float16": TensorProto.FLOAT16}
+    assert [node.input[0] for node in made.graph.node if node.op_type == "Cast"] == ["x", "w", "z/float16"]
+
+
+def test_names_and_metadata_of_the_model_survive():
+    source = convolution(17)
+    helper.set_model_props(source, {"author": "me"})
+    made = change(source, types("float16")).model
+    assert made.metadata_props[0].value == "me"
+    assert [value.name for value in (*made.graph.input, *made.graph.output)] == ["x", "y"]
