@@ -97,7 +97,9 @@ def exported() -> Iterator[Subject]:
             yield Subject(framework, name, export.model, export.feeds)
 
 
-def measure(subject: Subject, backend: InstalledBackend, found: installed.Installed, target: str, *, tries: bool) -> Row:
+def measure(
+    subject: Subject, backend: InstalledBackend, found: installed.Installed, target: str, *, tries: bool
+) -> Row:
     """One row."""
     started = perf_counter()
     held = fixed(list(subject.sizes), list(subject.values))

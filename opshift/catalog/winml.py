@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from opshift.passes.backends import door as backends
-from opshift.passes.backends.door import Measured, Types
+from opshift.passes.backends.door import MeasuredCall, Types
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -163,7 +163,7 @@ def _called(op: Op, tables: Iterable[Table]) -> str:
         for variable, kinds in _kinds(table):
             ran.setdefault(variable, set()).update(kinds)
     types = {variable: Types(frozenset(kinds)) for variable, kinds in ran.items()}
-    return backends.spelled(Measured(tuple(sorted(ranks)), symbolic, types))
+    return backends.spelled(MeasuredCall(tuple(sorted(ranks)), symbolic, types))
 
 
 def _kinds(table: Table) -> Iterator[tuple[str, set[str]]]:

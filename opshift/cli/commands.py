@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from opshift.jobs.preparing import Preparation
     from opshift.passes.backends.door import Backend
-    from opshift.trying.door import Manner as Trying
+    from opshift.trying.door import TrialManner as Trying
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
@@ -235,7 +235,7 @@ def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
         trying.check_learnt(Path(options.learn))
     file = options.target if options.target and options.target.endswith(".toml") else ""
     found = trying.backend_of(goal, options.python, options.adapter)
-    return trying.Manner(found, bound, options.repro, options.learn, file)
+    return trying.TrialManner(found, bound, options.repro, options.learn, file)
 
 
 def _report(

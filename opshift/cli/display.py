@@ -479,7 +479,7 @@ def _describe_refusals(refusals: Sequence[Refusal], *, verbose: bool, said: str 
 
 def _describe_miss(outcome: Outcome) -> str:
     """The verdict on a model that cannot be had: what stands in its way, and what to try."""
-    from opshift.passes.specialization.rebatching import CANNOT_CHANGE  # only refusals need it
+    from opshift.passes.inputs.sizes import CANNOT_CHANGE  # only refusals need it
 
     ops = list(dict.fromkeys(each.operator for each in outcome.refusals))
     if ops and all(each.why.startswith(CANNOT_CHANGE) for each in outcome.refusals):

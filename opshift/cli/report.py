@@ -95,7 +95,8 @@ def difference_page(found: Difference, before: ModelProto, after: ModelProto, co
         )
     for node in [*found.gone, *found.added][: max(_MOST_DRAWN - len(drawn), 0)]:
         drawn.append(
-            f"<details><summary>{escape(f'{node.op} {node.name}')}</summary>{_render_drawing(*pieces, node.name)}</details>"
+            f"<details><summary>{escape(f'{node.op} {node.name}')}</summary>"
+            f"{_render_drawing(*pieces, node.name)}</details>"
         )
     parts = [
         f"<h1>{escape(found.before)} and {escape(found.after)}</h1>",

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from opshift.files import skeletons, varints
-from opshift.files.skeletons import Piece, ByteRange, Recoded
+from opshift.files.skeletons import ByteRange, Piece, Recoded
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data
 from opshift.passes.model.messages import AttributeProto, GraphProto, ModelProto, TensorProto

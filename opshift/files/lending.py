@@ -35,7 +35,7 @@ class ModelRewriting(Protocol[P]):
 
 def rewriting(function: Callable[Concatenate[Any, P], Any]) -> ModelRewriting[P]:
     """The function itself, of which type checkers know what it yields."""
-    return cast("Rewriting[P]", function)
+    return cast("ModelRewriting[P]", function)
 
 
 class Loan(NamedTuple):

@@ -20,7 +20,7 @@ from opshift.verification.verdict import verdict as verdict
 if TYPE_CHECKING:
     from opshift.jobs.measuring import Deviation
     from opshift.jobs.yielding import TakenBack
-    from opshift.passes.backends.door import Known
+    from opshift.passes.backends.door import KnownCalls
     from opshift.trying.door import Tried
     from opshift.verification.verdict import Verification
 
@@ -103,7 +103,7 @@ class Knowledge:
     why: str = ""
 
 
-def knowledge(calls: Iterable[Known]) -> tuple[Knowledge, ...]:
+def knowledge(calls: Iterable[KnownCalls]) -> tuple[Knowledge, ...]:
     """Count calls by what is known of them, operator and reason."""
     from opshift.passes.backends.door import BELIEVED, READ, UNKNOWN
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opshift.jobs.narrowing import Narrowed
     from opshift.jobs.preparing import Preparation, Prepared
     from opshift.jobs.yielding import TakenBack
-    from opshift.trying.door import Manner as Trying
+    from opshift.trying.door import TrialManner as Trying
     from opshift.trying.door import Tried
     from opshift.verification.verdict import Verification
 
@@ -174,7 +174,7 @@ def _check_inputs(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manne
 def _add_advice(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
     """Add to a refused outcome the nearest opset and hints. A batch that cannot change gets none."""
     if goal.rebatch is not None:
-        from opshift.passes.specialization.door import CANNOT_CHANGE
+        from opshift.passes.inputs.sizes import CANNOT_CHANGE
 
         if any(refusal.why.startswith(CANNOT_CHANGE) for refusal in result.refusals):
             return outcome

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from opshift.passes.backends import door as backends
-from opshift.passes.backends.door import Measured as Called
+from opshift.passes.backends.door import MeasuredCall
 from opshift.passes.backends.door import Value
 from opshift.passes.model.traversal import Op
 
@@ -32,7 +32,7 @@ class Finding:
     missing: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     constant: frozenset[str] = frozenset()
-    called: Called | None = None
+    called: MeasuredCall | None = None
     oldest: int = 0
     refused: dict[str, tuple[Value, ...]] = field(default_factory=dict)
     unused: tuple[str, ...] = ()

@@ -11,8 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from opshift.passes.backends import door as backends
-from opshift.passes.backends.door import ProbedBackend as Called
-from opshift.passes.backends.door import Value
+from opshift.passes.backends.door import MeasuredCall, Value
 from opshift.passes.conversion import convert
 from opshift.passes.model import schemas
 from opshift.passes.model.editing.renaming import rename
@@ -228,11 +227,11 @@ def add(found: Finding, sample: Sample, worker: Worker) -> None:
         found.newest = version
         found.missing = found.missing if found.missing > version else 0
     first = next(iter(sample.feeds.values()), None)
-    held = found.called or Called()
+    held = found.called or MeasuredCall()
     ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
     types = noted(held.types, sample, found.newest)
     failed = tuple(rank for rank in held.failed if rank not in ranks)
-    found.called = Called(tuple(sorted(ranks)), held.symbolic, types, failed)
+    found.called = MeasuredCall(tuple(sorted(ranks)), held.symbolic, types, failed)
 
 
 def _castable(worker: Worker, missing: Iterable[str]) -> list[str]:

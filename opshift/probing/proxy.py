@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from opshift.adapters import serve
 from opshift.files.writing import scratch
 from opshift.passes.model.types import ELEMENT_TYPES
-from opshift.probing.worker import WorkerQuestion, Verdict, Worker
+from opshift.probing.worker import Verdict, Worker, WorkerQuestion
 from opshift.verification.engines import EngineError, Feeds
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from opshift.passes.backends import door as backends
-from opshift.passes.backends.door import Backend, Measured
+from opshift.passes.backends.door import Backend, MeasuredCall
 from opshift.passes.model.messages import ModelProto
 from opshift.probing import installed
 from opshift.probing.samples import Sample
@@ -20,7 +20,7 @@ _BASES = 3  # samples of an operator that others are made of
 Agrees = Callable[[Sample], bool]
 
 
-def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Measured:
+def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> MeasuredCall:
     """With which ranks of its first input, and whether with open sizes, a backend agrees with onnxruntime.
 
     `samples` are those that it agrees with as they are; onnxruntime says which others there are, and what they yield.
@@ -36,7 +36,7 @@ def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Meas
                 break
             failed.append(rank)
     symbolic = any(agrees(opened(sample)) for sample in bases)
-    return Measured(tuple(sorted(ranks)), symbolic, failed=tuple(sorted({*failed} - ranks)))
+    return MeasuredCall(tuple(sorted(ranks)), symbolic, failed=tuple(sorted({*failed} - ranks)))
 
 
 def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sample]:

@@ -45,15 +45,15 @@ from opshift.trying.search import (
     DIFFERS,
     IMPOSSIBLE,
     Answer,
-    SearchResult,
     Meter,
     Plan,
     Remedy,
     RemedySearch,
+    SearchResult,
     joined,
 )
 from opshift.trying.smallest import Piece
-from opshift.trying.trial import InstalledBackend, Expected, expected
+from opshift.trying.trial import Expected, InstalledBackend, expected
 from opshift.trying.tried import Learnt, TrialManner, Tried
 from opshift.verification import adapters, isolation
 from opshift.verification.engines import EngineError

@@ -12,7 +12,7 @@ __all__ = [
     "IMPOSSIBLE",
     "UNTRIED",
     "Bound",
-    "Manner",
+    "TrialManner",
     "Tried",
     "attempt",
     "backend_of",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
-from opshift.passes.model.kinds import Kind, BodyLayout, Survey
+from opshift.passes.model.kinds import BodyLayout, Kind, Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
 from opshift.passes.records import dataclass, field

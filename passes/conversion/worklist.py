@@ -21,7 +21,7 @@ from opshift.passes.errors import CannotConvert, Refusal, function_place
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
 from opshift.passes.model.encoding.fields import put
-from opshift.passes.model.kinds import Kind, BodyLayout, Survey
+from opshift.passes.model.kinds import BodyLayout, Kind, Survey
 from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.rewrite.replace import drop_stale_shards

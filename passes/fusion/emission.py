@@ -8,7 +8,7 @@ from math import isclose, prod
 from typing import Any
 
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.fusion.patterns import PatternCall, Splat, PatternTensor
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.model import tensors
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import TensorProto

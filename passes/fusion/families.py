@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from opshift.functions import OPENVINO, defined
-from opshift.passes.fusion.patterns import ROTARY, Axes, PatternCall, Splat, PatternTensor
+from opshift.passes.fusion.patterns import ROTARY, Axes, PatternCall, PatternTensor, Splat
 from opshift.passes.fusion.quantization.integer_operators import FLOATS, KINDS, anchors
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import AttributeProto, TensorProto

@@ -11,12 +11,12 @@ from math import isclose
 from typing import NamedTuple
 
 from opshift.passes.fusion import masks, patterns
-from opshift.passes.fusion.cuts import MOVING, Cuts, StateNumbers, Regions, View
+from opshift.passes.fusion.cuts import MOVING, Cuts, Regions, StateNumbers, View
 from opshift.passes.fusion.families import Clues, Family
 from opshift.passes.fusion.group import LARGEST, Group, Uses
 from opshift.passes.fusion.keys import OP, PRODUCT, SUM
 from opshift.passes.fusion.match import GraphMatch, Matcher
-from opshift.passes.fusion.patterns import Axes, PatternCall, Pattern, PatternTensor
+from opshift.passes.fusion.patterns import Axes, Pattern, PatternCall, PatternTensor
 from opshift.passes.fusion.reader import FLOATS, Reader
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import TensorProto

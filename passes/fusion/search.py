@@ -9,8 +9,8 @@ from opshift.passes.changes import GRANTED, Allowance, Change
 from opshift.passes.fusion import emission, families, masks
 from opshift.passes.fusion.emission import Emission
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
-from opshift.passes.fusion.patterns import PatternCall, Splat, PatternTensor
-from opshift.passes.fusion.proposals import MASK, RegionKnowledge, Permits, Proposal, Proposals, kind_of
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
+from opshift.passes.fusion.proposals import MASK, Permits, Proposal, Proposals, RegionKnowledge, kind_of
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op

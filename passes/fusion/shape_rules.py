@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opshift.passes.fusion.patterns import PatternCall, Splat, PatternTensor
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.model.types import Dim
 
 Shape = Sequence[Dim] | None

@@ -14,6 +14,9 @@ Sizes = str | Mapping[str, int | Sequence[int]] | Iterable[str]
 BatchSize = int | str
 """A number of samples, or `dynamic` for any."""
 
+CANNOT_CHANGE = "the batch size cannot change"
+"""How a refusal to rebatch begins."""
+
 _DYNAMIC = "dynamic"
 _LIST = r"\[?\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]?"
 

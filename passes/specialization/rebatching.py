@@ -10,7 +10,7 @@ from opshift.passes.analysis.polynomial import Poly
 from opshift.passes.changes import Batch, Change, Result
 from opshift.passes.errors import Refusal
 from opshift.passes.inputs.interface import required
-from opshift.passes.inputs.sizes import BatchSize
+from opshift.passes.inputs.sizes import CANNOT_CHANGE, BatchSize
 from opshift.passes.model import tensors
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing import dead_code
@@ -26,7 +26,6 @@ from opshift.passes.specialization.batch_axes import Batched, Mixes, Samples
 from opshift.passes.specialization.sample_layout import COUNTING, count_on
 from opshift.passes.specialization.sample_rules import RULES
 
-CANNOT_CHANGE = "the batch size cannot change"
 _REBATCHED = "Changed the batch size"
 _RESHAPED = "Changed the batch size in a shape"
 _ASSUMED = "Assumed a declared rank"

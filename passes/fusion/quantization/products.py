@@ -9,9 +9,9 @@ from opshift.passes.fusion.quantization.blocks import weights
 from opshift.passes.fusion.quantization.calls import (
     MIXED,
     FloatCall,
-    QuantizedKind,
     IntegerOperands,
     Make,
+    QuantizedKind,
     check_kernel,
     tried,
 )

@@ -16,7 +16,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.quantization.calls import FloatCall, QuantizedKind, IntegerOperands, output_kind, tried
+from opshift.passes.fusion.quantization.calls import FloatCall, IntegerOperands, QuantizedKind, output_kind, tried
 from opshift.passes.fusion.quantization.dynamic import dynamic
 from opshift.passes.fusion.quantization.forms import DYNAMIC, MOVED
 from opshift.passes.fusion.quantization.integer_operators import FLOATS, INTEGERS, KINDS

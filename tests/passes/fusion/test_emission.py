@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.fusion import emission
 from opshift.passes.fusion.emission import Emission, canonicalize
-from opshift.passes.fusion.patterns import PatternCall, Splat, PatternTensor
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.rewrite.builder import Builder
 
 from tests.support import model

@@ -5,7 +5,7 @@ from onnx import AttributeProto, TensorProto
 from opshift.functions import OPENVINO
 from opshift.passes.fusion import families
 from opshift.passes.fusion.families import BY_NAME, FAMILIES, Clues, family
-from opshift.passes.fusion.patterns import ROTARY, Splat, PatternTensor
+from opshift.passes.fusion.patterns import ROTARY, PatternTensor, Splat
 from opshift.passes.model import schemas
 from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.schemas import MICROSOFT

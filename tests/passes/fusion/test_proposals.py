@@ -5,7 +5,7 @@ from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.fusion import patterns, proposals
 from opshift.passes.fusion.families import BY_NAME, FAMILIES
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.proposals import RegionKnowledge, Proposals
+from opshift.passes.fusion.proposals import Proposals, RegionKnowledge
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.fusion.reading.all import RULES
 from opshift.passes.fusion.terms import Terms

@@ -1,7 +1,7 @@
 """Whether an operator gives the shape that its definition gave, by what is known of the shapes of its inputs."""
 
 import pytest
-from opshift.passes.fusion.patterns import PatternCall, Splat, PatternTensor
+from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
 from opshift.passes.fusion.shape_rules import fits, has_rule, without_ones
 
 X, ROW, ONE = PatternTensor(1, (2, 3)), PatternTensor(1, (3,)), Splat(1, (3,), 1.0)
