@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from opshift.passes.backends import door as backends
-from opshift.passes.backends.door import MeasuredCall
-from opshift.passes.backends.door import Value
+from opshift.passes.backends.door import MeasuredCall, Value
 from opshift.passes.model.traversal import Op
 
 
