@@ -182,7 +182,11 @@ def test_truths_are_drawn_all_ways():
 
 def test_inputs_that_are_compared_meet():
     found = drawn("y = Max(x, z)", base={"x": X, "z": X + 1}, inputs="float[N,8] x, float[N,8] z")
-    assert any((one.feeds["x"] == one.feeds["z"]).mean() > 0.3 for one in found if one.label == "values around inner thresholds")
+    assert any(
+        (one.feeds["x"] == one.feeds["z"]).mean() > 0.3
+        for one in found
+        if one.label == "values around inner thresholds"
+    )
 
 
 def test_whole_numbers_stay_of_their_type():
