@@ -176,8 +176,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
 HEAD = """\
 Right: valid under `onnx.checker` with strict inference, nodes in order, the interface kept, and outputs within 2 % of
 float32 when every half value is rounded; of small models, no node float32 that could be half; of others, half of the
-weights or nodes half. Casts and nodes on the models that both opshift and onnxruntime do rightly. Seconds are medians without
-imports, of opshift without its proof."""
+weights or nodes half. Casts and nodes on the models that both opshift and onnxruntime do rightly. Seconds are medians
+without imports, of opshift without its proof."""
 COLUMNS = ("right", "float32 only", "other values", "not valid", "no result")
 
 
