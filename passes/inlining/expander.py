@@ -57,7 +57,7 @@ class Expander:
         kind = node.scope.type(data)
         if kind is None or not elem_type_of(kind):
             return reason(f'the type of "{data}" is unknown', fix="a value_info that declares it")
-        return f"its definition does not accept {plain_type(type_text(kind))}"
+        return f"its definition does not accept {plain_type(type_text(kind) or data)}"
 
     def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:
         """The nodes that take over, the versions they are written at, the grade, and a sentence.
