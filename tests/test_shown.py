@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import onnx
+import onnx.reference
 import pytest
 
 from opshift.cli.parser import Misuse, parse_arguments
@@ -18,7 +20,7 @@ ENCODER = ROOT / "examples" / "encoder.onnx"
 
 
 def fenced(page: Path, *languages: str) -> list[str]:
-    found = re.findall(r"^```(\w*)(?: title=.*)?$\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    found = re.findall(r"^```(\w*)(?: title=[^\n]*)?$\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
     return [text for language, text in found if language in languages]
 
 
@@ -45,6 +47,30 @@ def olive() -> dict[str, object]:
     return made
 
 
+def npu_compiler() -> dict[str, object]:
+    """A compiler that runs what it is given in onnx.reference."""
+    module = ModuleType("npu_compiler")
+
+    def build(path, *, flags):
+        model = onnx.load(path)
+        run = onnx.reference.ReferenceEvaluator(model).run
+        return lambda *values: run(None, dict(zip([value.name for value in model.graph.input], values, strict=True)))
+
+    module.build = build
+    return {"npu_compiler": module}
+
+
+def does_what_an_adapter_is_asked(space, folder):
+    model = onnx.load(ENCODER)
+    sizes = {
+        value.name: [2, *(dim.dim_value or 3 for dim in value.type.tensor_type.shape.dim)][1:]
+        for value in model.graph.input
+    }
+    session = space["Session"](str(ENCODER), str(folder), sizes, {}, space["OPTIONS"])
+    feeds = {name: np.zeros(shape, np.float32) for name, shape in sizes.items()}
+    assert len(session.run(feeds)) == len(model.graph.output)
+
+
 def does_what_follows_an_export(space, folder):
     assert onnx.load(folder / "network-11.onnx").opset_import[0].version == 11
 
@@ -62,6 +88,7 @@ def does_what_olive_asks_of_a_pass(space, folder):
 
 STAND_INS = {
     "torch": (torch, {"network": None, "example": None}, does_what_follows_an_export),  # 900 MB
+    "npu_compiler": (npu_compiler, {}, does_what_an_adapter_is_asked),
     "olive": (olive, {}, does_what_olive_asks_of_a_pass),  # brings torch
 }
 """What takes the place of packages that `dev` does not hold: their names, what a block finds, and what it has to do."""

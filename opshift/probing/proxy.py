@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from opshift.adapters import serve
@@ -58,7 +57,7 @@ class Proxy(Worker):
         self.options = tuple(options)
         """What the compiler is told besides the model."""
         self._server: subprocess.Popen[bytes] | None = None
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: Any = None  # of `scratch`
         self._life = -1
         self._end = math.inf
         self._reasons: list[str] = []

@@ -56,7 +56,7 @@ def _symbols(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, equals, size = part.rpartition("=")
         if not equals or not name.strip() or not size.strip().isdecimal():
-            raise ValueError(f"write --fix-shape INPUT:SIZE,SIZE,... or DIMENSION=SIZE, not {text!r}")
+            raise ValueError(f"write INPUT:SIZE,SIZE,... or DIMENSION=SIZE, not {text!r}")
         found[name.strip()] = int(size)
     return found
 

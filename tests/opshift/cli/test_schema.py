@@ -65,6 +65,7 @@ COMMANDS = {
     "inspect custom.onnx": "inspection",
     "inspect in.onnx --target rknn-2.1": "prospect",
     "inspect bits.onnx --opset 9": "prospect",
+    "inspect in.onnx --target all": "prospects",
     "targets": "targets",
     "convert in.onnx out.onnx --opset 99": "error",
     "convert in.onnx": "error",

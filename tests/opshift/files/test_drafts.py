@@ -346,5 +346,5 @@ def test_texts_that_are_as_much_as_a_message_holds(here, monkeypatch):
     monkeypatch.setattr(external, "MOST", 500)
     assert len(external.runnable(model, str(here)).graph.initializer[-1].string_data) == 100
     monkeypatch.setattr(external, "MOST", 499)
-    with pytest.raises(InvalidModel, match="texts of 500 bytes"):
+    with pytest.raises(InvalidModel, match="500 bytes of strings"):
         external.runnable(model, str(here))

@@ -122,4 +122,4 @@ def test_options_from_the_shell(source, tmp_path, capsys):
         "b": TensorProto.FLOAT16,
     }
     assert main([*command[:3], "--opset", "18", "--keep", "op:Relu"]) == 2
-    assert "without --types" in capsys.readouterr().err
+    assert "needs --types" in capsys.readouterr().err

@@ -101,10 +101,10 @@ def test_an_installed_backend():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({}, "name a backend"),
-        ({"target": "rknn-2.1"}, "cannot be tried"),
-        ({"target": 17}, "name a backend"),
-        ({"run": abs, "tries": 0}, "tries is 1 or more"),
+        ({}, "give a backend"),
+        ({"target": "rknn-2.1"}, "does not have the backend"),
+        ({"target": 17}, "give a backend"),
+        ({"run": abs, "tries": 0}, "tries must be 1 or more"),
         ({"run": abs, "seconds": 0}, "seconds more than 0"),
         ({"run": abs, "fix_shape": {"M": 2}}, "no symbolic dimension 'M'"),
     ],

@@ -145,7 +145,6 @@ BRANCHES = [
         _NESTED % ("Relu", "Neg"),
         _NESTED % ("Relu", "Abs"),
         **_OPEN,
-        of_any_origin=UNVERIFIED,
     ),
     Row(
         "a branch by an input",

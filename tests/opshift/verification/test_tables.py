@@ -5,4 +5,4 @@ from tests.tables import unknown
 
 
 def test_each_name_is_known():
-    assert unknown("opshift.verification", "NaN", *MODES, "BRANCH_MEMBER") == set()
+    assert unknown("opshift.verification", "NaN", *MODES, "BRANCH_MEMBER", "MNN") == set()

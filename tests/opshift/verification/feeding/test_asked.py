@@ -38,17 +38,17 @@ def run(source, *options):
         (["--input-shape", "image:2"], "'image' has rank 2 ([batch,seq]), not 1 ([2])"),
         (
             ["--input-shape", "image:2,3", "--input-shape", "batch=4"],
-            "dimension 'batch' cannot be both 4 and 2 (input 'image')",
+            "'batch' cannot be 4 and 2 (in 'image')",
         ),
-        (["--input-shape", "image"], "neither NAME:SIZE,SIZE,... nor DIMENSION=SIZE"),
-        (["--input-shape", "image:2,x"], "neither NAME:SIZE,SIZE,... nor DIMENSION=SIZE"),
+        (["--input-shape", "image"], "write INPUT:SIZE,SIZE,... or DIMENSION=SIZE"),
+        (["--input-shape", "image:2,x"], "write INPUT:SIZE,SIZE,... or DIMENSION=SIZE"),
         (["--val-range", "imgae:[0,1]"], "no input 'imgae'; did you mean 'image'?"),
-        (["--val-range", "image:0,1"], "no range; write NAME:[LEAST,LARGEST]"),
+        (["--val-range", "image:0,1"], "write NAME:[LEAST,LARGEST]"),
         (["--val-range", "image:[1,0]"], "no number lies in the range [1,0] of 'image'"),
         (["--val-range", "image:[0,inf]"], "no number lies in the range"),
         (["--val-range", "ids:[0.2,0.8]"], "'ids' is int64, which holds no [0.2,0.8]"),
-        (["--runs", "0"], "opshift: runs is 1 or more"),
-        (["--seed", "-1"], "opshift: seed is 0 or more"),
+        (["--runs", "0"], "opshift: runs must be 1 or more"),
+        (["--seed", "-1"], "opshift: seed must be 0 or more"),
     ],
 )
 def test_what_has_no_meaning_is_usage(source, capsys, options, why):
@@ -60,7 +60,7 @@ def test_what_has_no_meaning_is_usage(source, capsys, options, why):
     ("options", "why"),
     [
         (["--runs", "2"], "runs=2, but only 1 sets of inputs are given"),
-        (["--input-shape", "batch=5"], "dimension 'batch' cannot be both 5 and 2 (input 'image')"),
+        (["--input-shape", "batch=5"], "'batch' cannot be 5 and 2 (in 'image')"),
         (["--val-range", "image:[0,1]"], "input 'image' is given, so its range has no effect"),
     ],
 )

@@ -331,5 +331,5 @@ def test_inputs_of_another_name_are_taken_by_their_place():
 def test_sizes_that_contradict_each_other_are_told(taken):
     one = model("y = Relu(x)", 17, inputs="float[2,3] x", outputs="float y")
     other = model("y = Relu(x)", 17, inputs=taken, outputs="float y")
-    with pytest.raises(EngineError, match="the second model"):
+    with pytest.raises(EngineError, match="the second"):
         drawn(one, beside=other)
