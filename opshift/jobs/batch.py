@@ -43,7 +43,7 @@ class FileResult:
     Attributes:
         source: the path or URL that was read.
         output: what was written; empty if nothing was.
-        code: the exit code that `opshift convert` has for it: 0 done, 1 a defect of opshift, 2 not possible as
+        code: the exit code that `opshift convert` has for it: 0 done, 1 a bug in opshift, 2 not possible as
             it was asked for, 3 refused, 4 the outputs differ, 5 unreadable, or deadly to its process, 6 not writable.
         why: why nothing was written, in one line; empty if all is well.
         outcome: changes, refusals and verification; None for what could not be read.
