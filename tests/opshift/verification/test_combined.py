@@ -92,6 +92,14 @@ def test_parts_that_agree_with_the_nodes_before_them_are_one_remark():
     assert found.remarks == ('"p" and 1 more agree on all that the nodes before can give, not on any number',)
 
 
+def test_a_branch_for_other_sizes_is_run_at_such():
+    """silero_vad squeezes a dimension of 4 in a branch that is taken for another rank alone."""
+    text = """y = If(b) <then_branch = t () => (float[A] v) { v = Squeeze(x, a) },
+        else_branch = e () => (float[C,D] u) { u = Neg(x) }>"""
+    io = {"inputs": "float[4,3] x, bool b", "outputs": "y", "constants": "int64[1] a = {0}"}
+    assert verify(text, text, opsets=(13, 21), **io).status == "equal"
+
+
 def test_an_unchanged_part_that_nothing_runs_is_a_remark():
     found = verify("a = my.F(x) b = Relu(z) y = Mul(a, b)", "a = my.F(x) b = Max(z, k) y = Mul(a, b)",
                    domains='"my" : 1', inputs="float[N,3] x, float[N,3] z", constants="float k = {0}")  # fmt: skip
