@@ -109,6 +109,9 @@ def draw(
             yield Draw(_ON_LINES, varied(lambda value: _on_lines(value, lines, 0)))
             yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
             yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negated))
+        numbers = _integers_of(parts, weights) if whole else []
+        for turn in range(min(_MOST_TURNS, -(-len(numbers) // min((base[name].size for name in whole), default=1)))):
+            yield Draw("integers around thresholds", varied(normal, partial(_resized, numbers=numbers, turn=turn)))
         for label, feeds in _solved(parts, varied(normal, in_range), weights, floats, watch):
             yield Draw(label, feeds)
         for turn in range(1, turns):
@@ -209,6 +212,21 @@ def _special(value: Array, turn: int) -> Array:
 def _ends(value: Array, rng: np.random.Generator) -> Array:
     info = np.iinfo(value.dtype)
     return rng.choice(np.array([info.min, info.max, 1, info.max - 1], value.dtype), value.shape)
+
+
+def _integers_of(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[int]:
+    """The small integer constants of a region and their neighbours: a counter may be compared with them."""
+    held = [tensors.array(tensor) for part in parts for tensor in part.graph.initializer if tensors.size(tensor) <= 8]
+    held += [value for fed in weights for value in fed.values() if getattr(value, "size", 9) <= 8]
+    found = {int(number) for value in held if _kind(value) in "iu" for number in value.reshape(-1)}
+    return sorted({number + beside for number in found if abs(number) < 1 << 16 for beside in (0, -1, 1)})
+
+
+def _resized(value: Array, numbers: Sequence[int], turn: int) -> Array:
+    """The numbers in turn, as many as there are elements, as far as the type holds them."""
+    info = np.iinfo(value.dtype)
+    found = np.resize(np.roll(numbers, -turn * value.size), value.shape)
+    return found.clip(info.min, info.max).astype(value.dtype)
 
 
 def _turns(base: Feeds, names: Sequence[str], count: int) -> int:

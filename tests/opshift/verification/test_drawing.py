@@ -180,6 +180,13 @@ def test_truths_are_drawn_all_ways():
     assert any(0 < one.feeds["c"].sum() < 24 for one in found)
 
 
+def test_integers_reach_the_constants_that_they_are_compared_with():
+    """A counter of one element has its turn at each of them, and beside it."""
+    found = drawn("y = Equal(k, five)", base={"k": np.array(40)}, inputs="int64 k", outputs="bool y",
+                  constants="int64 five = {5}")  # fmt: skip
+    assert {int(one.feeds["k"]) for one in found if one.label == "integers around thresholds"} == {4, 5, 6}
+
+
 def test_inputs_that_are_compared_meet():
     found = drawn("y = Max(x, z)", base={"x": X, "z": X + 1}, inputs="float[N,8] x, float[N,8] z")
     assert any(

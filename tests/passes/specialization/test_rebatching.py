@@ -166,7 +166,10 @@ ALL_OUTPUTS = [
     "y, i = TopK(x, one)",
     "t = Transpose<perm=[1,0,2]>(x) h, y = GRU<hidden_size=2>(t, w3, r3)",
     "t = Transpose<perm=[1,0,2]>(x) h, y, c = LSTM<hidden_size=2>(t, w4, r4)",
-    "y, k, v, q = Attention<q_num_heads=1, kv_num_heads=1>(x, x, x)",
+    pytest.param(
+        "y, k, v, q = Attention<q_num_heads=1, kv_num_heads=1>(x, x, x)",
+        marks=pytest.mark.newest,  # older kernels return no keys where none are given
+    ),
 ]
 
 
