@@ -216,7 +216,8 @@ def _ends(value: Array, rng: np.random.Generator) -> Array:
 
 def _integers_of(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[int]:
     """The small integer constants of a region and their neighbours: a counter may be compared with them."""
-    held = [tensors.array(tensor) for part in parts for tensor in part.graph.initializer if tensors.size(tensor) <= 8]
+    small = (tensor for part in parts for tensor in part.graph.initializer if tensors.size(tensor) <= 8)
+    held: list[Any] = [tensors.array(tensor) for tensor in small]
     held += [value for fed in weights for value in fed.values() if getattr(value, "size", 9) <= 8]
     found = {int(number) for value in held if _kind(value) in "iu" for number in value.reshape(-1)}
     return sorted({number + beside for number in found if abs(number) < 1 << 16 for beside in (0, -1, 1)})
