@@ -112,9 +112,9 @@ def test_arrays_that_a_model_does_not_take_are_usage(source, tmp_path, capsys, c
 
 def test_both_run_on_the_arrays_that_are_given(source, tmp_path, capsys):
     """The second model differs at ids of 9 alone, which nobody would draw."""
-    text = "n = Equal(ids, b) m = Cast<to=1>(n) i = Cast<to=1>(ids) k = Add(i, m) j = Unsqueeze(k, a) y = Add(image, j)"
+    text = "c = Mul(b, b) n = Equal(ids, c) m = Cast<to=1>(n) i = Cast<to=1>(ids) k = Add(i, m) j = Unsqueeze(k, a) y = Add(image, j)"
     other = tmp_path / "other.onnx"
-    onnx.save(model(text, 17, constants="int64[1] a = {1}, int64[1] b = {9}", **TWO), other)
+    onnx.save(model(text, 17, constants="int64[1] a = {1}, int64[1] b = {3}", **TWO), other)
     np.savez(tmp_path / "given.npz", **ARRAYS)
     assert cli.main(["verify", str(source), str(other)]) == 0
     assert cli.main(["verify", str(source), str(other), "--inputs", str(tmp_path / "given.npz")]) == 4
