@@ -42,7 +42,7 @@ _NEW = {
     "Attention", "Celu", "GroupNormalization", "Gelu", "HardSwish", "IsInf", "IsNaN", "LayerNormalization",
     "MeanVarianceNormalization", "Mish", "RMSNormalization", "RotaryEmbedding", "Swish",
 }  # fmt: skip
-"""What a person would expand who sees that a compiler lacks new operators."""
+"""Operators that someone would expand by hand for a compiler that does not know new ones."""
 BY_HAND: dict[str, Callable[[ModelProto], Goal]] = {
     "--fix-shape": lambda model: Goal(),
     "--op ... --opset 17": lambda model: Goal({"": 17}, names=_held(model, _NEW)),

@@ -1,4 +1,4 @@
-"""What tree models take as tables, beside onnxruntime's kernels: `python -m benchmarks.trees [FILE.onnx ...]`.
+"""Time tree models without ai.onnx.ml against onnxruntime's kernels: `python -m benchmarks.trees [FILE.onnx ...]`.
 
 Without files: the tree models of `tests/classical`, and ensembles of random trees in the sizes that people train.
 Where Hummingbird is installed (`pip install hummingbird-ml onnxscript`, torch), what it makes of them stands beside.
@@ -87,7 +87,7 @@ def measured(files: list[Path], runs: int) -> Iterator[str]:
 
 
 def by_hummingbird(held: ModelProto, source: ModelProto, x: np.ndarray, runs: int) -> str:
-    """What Hummingbird makes of a model: nodes, and times the kernel at 1 row and many; or why there is nothing."""
+    """Convert a model by Hummingbird: its nodes, its time against the kernel's at 1 row and many, or the error."""
     import hummingbird.ml
     import torch.onnx
 
@@ -112,7 +112,7 @@ def by_hummingbird(held: ModelProto, source: ModelProto, x: np.ndarray, runs: in
 
 
 def constants(runs: int) -> Iterator[str]:
-    """What one element costs in the operators that tables are looked up with, and a node whatever it works on."""
+    """Time the operators that look up tables: for each element, and for a node however small its input is."""
     rng, size = np.random.default_rng(0), 200_000
     places = rng.integers(0, 6400, size).astype(np.int32)
     numbers = rng.normal(size=size).astype(np.float32)
@@ -152,7 +152,7 @@ def _chain(
 
 
 def main() -> None:
-    """As the command line asks."""
+    """Run what the command line asks for, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--runs", type=int, default=20)

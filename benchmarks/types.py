@@ -64,7 +64,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Row:
-    """What one contender made of one model: `wrong` is empty for a right result, `error` says why there is none."""
+    """The result of one converter for one model: `wrong` is empty if it is right, `error` says why there is none."""
 
     group: str
     model: str
@@ -92,7 +92,7 @@ class Row:
 
 
 def subjects(folder: Path | None, name: str) -> Iterator[Subject]:
-    """Those that the expression finds."""
+    """List the models whose names match a regular expression."""
     for case in CASES.values():
         if re.search(name, case.name):
             yield Subject("small", case.name, case.model, case.feeds)

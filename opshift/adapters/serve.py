@@ -119,7 +119,7 @@ class Server:
         self._inputs: list[str] = []
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """What comes of a question; what goes wrong is `why`."""
+        """Answer a question: load a model, or run it. If that fails, the answer holds the reason as `why`."""
         begin = os.lseek(2, 0, os.SEEK_END)
         try:
             if "load" in asked:
