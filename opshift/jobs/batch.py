@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opshift.files import external, formats, model_file, urls
 from opshift.files.writing import scratch, writing
@@ -395,14 +395,22 @@ def _on_cluster(jobs: Sequence[BatchJob]) -> Placed:
         for future in distributed.as_completed(list(places)):
             place = places.pop(future)
             try:
-                yield place, future.result()
+                yield place, _take_result(future)
             except distributed.KilledWorker:  # by this one, or by another on the same worker
                 suspects.append(place)
         for place in suspects:
             try:
-                yield place, client.submit(do, jobs[place], pure=False).result()
+                yield place, _take_result(client.submit(do, jobs[place], pure=False))
             except distributed.KilledWorker:
                 yield place, _report_death(jobs[place])
+
+
+def _take_result(future: Any) -> FileResult:
+    """Fetch a result, and let it go at once: Dask does the work again where a worker that still holds it dies."""
+    try:
+        return future.result()
+    finally:
+        future.release()
 
 
 def _absolute(path: str) -> str:
