@@ -133,7 +133,9 @@ class TypesReport:
         outside: those at inputs and outputs.
         dropped: how many casts are gone, as they had nothing to change any more.
         kept: the nodes that keep their type.
-        replaced: what took the place of numbers beyond the range, by the name of the constant.
+        replaced: the magnitude that took the place of those beyond the range, by the name of the constant.
+        origins: the name in the source, by that of a value or a function that is another form of it.
+        unmatched: what was to keep its type, or alone to change, and names nothing in the model.
         lost: how many numbers of a constant became 0, by its name.
         ranges: where the ranges of values come from: `given` or `drawn` inputs; empty where the model was not run.
         share: of the weights, in bytes, that have another type.
@@ -146,7 +148,9 @@ class TypesReport:
     outside: tuple[str, ...]
     dropped: int
     kept: tuple[Kept, ...]
-    replaced: Mapping[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, float] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    unmatched: tuple[str, ...] = ()
     lost: Mapping[str, int] = field(default_factory=dict)
     ranges: str = ""
     share: float = 1.0

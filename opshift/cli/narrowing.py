@@ -27,6 +27,7 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     gone = f", {held.dropped} removed" if held.dropped else ""
     share = f", {held.share:.0%} of the weights" if held.types != "int32" else ""
     lines = [f"{held.types}: {several(held.narrowed, 'node')}{share}; {casts}{gone}"]
+    lines += [f"{option} matches no node" for option in held.unmatched]
     reasons = Counter((each.op, each.why) for each in held.kept)
     if verbose:
         lines += [f'keeps its type: {each.op} "{each.node}": {each.why}' for each in held.kept]
@@ -39,7 +40,7 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     if held.replaced and held.types == "int32":
         lines.append(f"{several(len(held.replaced), 'open Slice end')} became the largest or smallest int32")
     else:
-        lines += [f'clipped in "{name}": numbers beyond the range became {by}' for name, by in held.replaced.items()]
+        lines += [f'clipped in "{name}": numbers beyond the range became {by:.6g}' for name, by in held.replaced.items()]
     lines += [f"assumed: {each}" for each in held.assumed]
     if held.lost:
         count = sum(held.lost.values())

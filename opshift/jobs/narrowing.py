@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from opshift.jobs.measuring import Deviation, Measured, compare, measure
-from opshift.passes.changes import Allowance, Result
+from opshift.passes.changes import Allowance, Result, TypesReport
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import KEEP, Types, is_same, restored
+from opshift.passes.types.door import KEEP, Types, Undoing, check_names
 from opshift.verification.feeding.asked import Asked, checked
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
@@ -47,6 +47,7 @@ def narrow(
     base = attempt(replace(goal, types=None), None)
     if base.model is None:
         return base, None
+    check_names(goal.types, base.model)
     if goal.types.of_integers or not goal.types.narrows:
         types = replace(goal.types, given=wanted.ranges)
         return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
@@ -75,21 +76,26 @@ def _too_little(result: Result, measured: Measured) -> Refusal | None:
 
 
 def verify(
-    source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
+    source: Side,
+    after: Side,
+    report: TypesReport,
+    narrowed: Narrowed,
+    prove: Callable[[Side], Verification],
+    wanted: Asked,
 ) -> Verification:
     """Prove that nothing but types differs, and tell whether outputs moved further than allowed.
 
-    `prove` compares a model with the source.
+    `after` is the result as it was written, `prove` compares a model with the source.
     """
-    assert result.model is not None, "what is refused is not proved"
-    if narrowed.types.of_integers and narrowed.types.narrows:
-        return _of_integers(source, result, narrowed, prove, wanted)
     if not narrowed.types.narrows:
-        return _widened(source, result.model, narrowed.types)
-    lost = _changed_constant(narrowed.base, result, narrowed.types, source.folder)
+        return _widened(source, after, narrowed.types)
+    undoing = Undoing(after.model, after.folder, narrowed.base, source.folder, narrowed.types, report)
+    lost = undoing.changed_constant()
     if lost:
         return Verification(DIFFERENT, tensor=lost, why="the constant is not its source, rounded once")
-    found = prove(Side(restored(result.model, narrowed.base, narrowed.types), source.folder))
+    found = prove(Side(undoing.restored(), source.folder))
+    if narrowed.types.of_integers:
+        return _of_integers(source, after, narrowed, found, wanted) if found.equal else found
     measured = narrowed.measured
     if not found.equal or measured is None:
         return found
@@ -103,20 +109,16 @@ def verify(
 
 
 def _of_integers(
-    source: Side, result: Result, narrowed: Narrowed, prove: Callable[[Side], Verification], wanted: Asked
+    source: Side, after: Side, narrowed: Narrowed, found: Verification, wanted: Asked
 ) -> Verification:
-    """Prove that nothing but types differs, that nodes compute the same at the ends of their ranges, and run both."""
+    """Prove that nodes compute the same at the ends of their ranges, and run both models."""
     from opshift.passes.types.door import probes
     from opshift.verification.ends import compare_runs, run_ends
 
-    assert result.model is not None, "it was made"
-    found = prove(Side(restored(result.model, narrowed.base, narrowed.types), source.folder))
-    if not found.equal:
-        return found
     ends = run_ends(probes(narrowed.base, narrowed.types, source.folder))
     if ends.why:
         return replace(found, status=DIFFERENT if ends.node else UNVERIFIED, tensor=ends.node, why=ends.why)
-    runs = compare_runs(source, Side(result.model, source.folder), wanted)
+    runs = compare_runs(source, after, wanted)
     said = f"{ends.kinds} kinds of nodes compute the same at the limits of their ranges" if ends.kinds else ""
     remarks = (*found.remarks, *filter(None, [said]))
     if runs.status == DIFFERENT:
@@ -124,27 +126,13 @@ def _of_integers(
     return replace(found, remarks=remarks if runs.equal else (*remarks, f"outputs were not compared: {runs.why}"))
 
 
-def _widened(source: Side, model: ModelProto, types: Types) -> Verification:
+def _widened(source: Side, after: Side, types: Types) -> Verification:
     from opshift.verification.feeding.asked import DRAWN
 
-    measured = compare(source, Side(model, source.folder), types, DRAWN)
+    measured = compare(source, after, types, DRAWN)
     if measured.why:
         return Verification(UNVERIFIED, why=measured.why)
     missed = next((each for each in measured.deviations if not each.holds), None)
     if missed is not None:
         return Verification(DIFFERENT, tensor=missed.output, why=f"it moves by {missed.error:.2g}")
     return Verification(EQUAL, engine="onnxruntime", runs=1)
-
-
-def _changed_constant(base: ModelProto, result: Result, types: Types, folder: str | None) -> str:
-    """The first constant that is not its source, each number rounded once; empty where all are."""
-    assert result.model is not None, "it was made"
-    replaced = result.types.replaced if result.types is not None else {}
-    held = {tensor.name: tensor for tensor in base.graph.initializer}
-    for tensor in result.model.graph.initializer:
-        before = held.get(tensor.name)
-        if before is None or tensor.name in replaced or before.data_type not in types.mapping:
-            continue
-        if tensor.data_type != before.data_type and not is_same(tensor, before, folder):
-            return tensor.name
-    return ""

@@ -317,7 +317,7 @@ class _Job:
         if self.narrowed is not None and result.types is not None:
             from opshift.jobs.narrowing import verify
 
-            found = verify(self.compared, result, self.narrowed, prove, wanted)
+            found = verify(self.compared, after, result.types, self.narrowed, prove, wanted)
         else:
             found = prove(after)
         found = replace(found, remarks=(*found.remarks, *remarks, *filter(None, [self.remark])))

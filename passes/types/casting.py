@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import make_attribute
@@ -37,18 +37,20 @@ class Written:
     Attributes:
         casts: the names of the casts that were added, between nodes.
         outside: the names of those at inputs and outputs of the model.
-        replaced: what became of numbers beyond the range, by the name of the constant.
+        replaced: the magnitude that took the place of those beyond the range, by the name of the constant.
         converted: constants that have another type now, by name.
         retyped: the nodes that make or read another type now, as operator and name.
         dropped: how many casts are of no effect any more, and gone.
+        origins: the name in the source, by that of a value or a function that is another form of it.
     """
 
     casts: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
-    replaced: dict[str, str] = field(default_factory=dict)
+    replaced: dict[str, float] = field(default_factory=dict)
     converted: list[str] = field(default_factory=list)
     retyped: list[tuple[NodeProto, int]] = field(default_factory=list)
     dropped: int = 0
+    origins: dict[str, str] = field(default_factory=dict)
 
 
 Key = tuple[bool, float]
@@ -66,8 +68,14 @@ class Casting:
         folder: str | None,
         *,
         rounding: bool = False,
+        original: Callable[[Value], TensorProto | None] = lambda _: None,
     ):
-        """With `rounding`, each value that has another type is rounded to the one that it had."""
+        """With `rounding`, each value that has another type is rounded to the one that it had.
+
+        `original` tells what takes the place of a constant that changes; without it, each number is rounded.
+        """
+        self._original = original
+        self._bodies: dict[int, Body] = {}
         self._problem = problem
         self._limits = limits
         self._rounding = rounding
@@ -130,7 +138,9 @@ class Casting:
         return name
 
     def _fresh(self, name: str, kind: int) -> str:
-        return self._names.fresh(f"{name}/{FORMATS[kind].name}" if kind in FORMATS else f"{name}/{element_name(kind)}")
+        form = self._names.fresh(f"{name}/{FORMATS[kind].name}" if kind in FORMATS else f"{name}/{element_name(kind)}")
+        self.written.origins[form] = name
+        return form
 
     def _is_outside(self, value: Value) -> bool:
         return value.place is self._problem.main and value.maker < 0 and value.tensor is None
@@ -157,7 +167,7 @@ class Casting:
             name = self._fresh(value.name, kind)
             self._cast(value, value.name, name, kind, outside=False)
             return name
-        made = constants.converted(value.tensor, kind, self._folder, limit or None, lazy=True)
+        made = self._original(value) or constants.converted(value.tensor, kind, self._folder, limit or None, lazy=True)
         if made is None:
             name = self._fresh(value.name, kind)
             self._cast(value, value.name, name, kind, outside=False)
@@ -167,7 +177,7 @@ class Casting:
         made.name = name if value.maker < 0 else ""
         self.written.converted.append(name)
         if limit:
-            self.written.replaced[name] = f"{limit:.6g}"
+            self.written.replaced[name] = limit
         if value.maker >= 0:
             node = NodeProto(op_type="Constant", output=[name])
             node.attribute.append(make_attribute("value", made))
@@ -178,10 +188,18 @@ class Casting:
                 self._gone.add((id(value.place), value.maker))
             self._after.setdefault(id(value.place), {}).setdefault(value.maker, []).append(node)
         elif own:
-            value.tensor.CopyFrom(made)
+            self._initializer(value).CopyFrom(made)
         else:
             self._extra.setdefault(id(value.place), []).append(made)
         return name
+
+    def _initializer(self, value: Value) -> TensorProto:
+        """The tensor of a value in the body that is written, which may be a copy of the one that was read."""
+        body = self._bodies.get(id(value.place), value.place.body)
+        assert isinstance(body, GraphProto) and value.tensor is not None, "functions have no initializers"
+        if body is value.place.body:
+            return value.tensor
+        return next(tensor for tensor in body.initializer if tensor.name == value.name)
 
     def _read_forms(self, value: Value) -> set[Key]:
         """In which types a constant is read."""
@@ -214,6 +232,7 @@ class Casting:
 
     def _place(self, place: Place, body: Body) -> None:
         nodes = place.nodes if body is place.body else in_order(body)
+        self._bodies[id(place)] = body
         if not self._rounding:
             self._drop_idle(place, body)
         for index, node in enumerate(nodes):
@@ -299,7 +318,7 @@ class Casting:
         elif node.op_type == "ConstantOfShape":
             held = place.value_of(node, "value")
             held = held if held is not None else tensors.tensor([0.0], T.FLOAT)
-            made = constants.converted(held, kind, self._folder)
+            made = self._original(value) or constants.converted(held, kind, self._folder)
             if made is not None:
                 _set(node, make_attribute("value", made))
         elif node.op_type == "Optional" and not any(node.input):
@@ -414,6 +433,7 @@ class Casting:
         copy.CopyFrom(function)
         if held:
             copy.name = self._names.fresh(f"{function.name}_{self._problem.wanted.label}")
+            self.written.origins[copy.name] = function.name
         self._copies[key] = copy
         held.append((key, copy))
         self._place(place, copy)

@@ -19,7 +19,7 @@ from opshift.passes.types.formats import FORMATS, is_narrower
 from opshift.passes.types.problem import Problem, Value
 from opshift.passes.types.solving import solve
 from opshift.passes.types.staying import METADATA, Staying
-from opshift.passes.types.wanted import Types
+from opshift.passes.types.wanted import Types, check_names
 
 _MOST_SIZED = 20_000
 """Nodes of a model up to which the sizes of values are inferred, to weigh casts; in larger ones all weigh the same."""
@@ -31,6 +31,7 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
 
     `folder` is where external data lie.
     """
+    check_names(wanted, source)
     if source.training_info:
         why = "its training graphs name these types, too; supported: a model without training graphs"
         return Result(None, (), (Refusal("", "model", "", 0, False, why),))
@@ -48,8 +49,8 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()
     if not (written.retyped or written.converted or written.casts or written.outside or written.dropped):
-        report = TypesReport(wanted.label, 0, (), (), 0, kept)
-        return Result(source, (), (), types=report if wanted.of_integers and kept else None)
+        report = TypesReport(wanted.label, 0, (), (), 0, kept, unmatched=staying.unmatched, share=float(not whole))
+        return Result(source, (), (), types=report if kept or staying.unmatched else None)
     opset = problem.main.opsets.get("", 0)
     grade = "narrowed" if wanted.narrows else "close"
     assumed = [each for variable, held in staying.assumed.items() if narrow[variable] for each in sorted(held)]
@@ -73,6 +74,8 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
         dropped=written.dropped,
         kept=kept,
         replaced=written.replaced,
+        origins=written.origins,
+        unmatched=staying.unmatched,
         lost=staying.lost,
         ranges=("given" if wanted.seen.real else "drawn") if wanted.seen is not None else "",
         share=1 - _elements(model, wanted.mapping) / whole if whole else 1.0,

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import TensorProto
+from opshift.passes.model.recoding import widened
 from opshift.passes.records import dataclass
-from opshift.passes.types.formats import FORMATS, INTEGERS, Format, as_floats, rounded
+from opshift.passes.types.formats import FORMATS, INTEGERS, Format, rounded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,12 +139,8 @@ def converted(
     held = read(tensor, folder)
     if held is None:
         return None
-    import numpy as np
-
     if limit is not None and target not in INTEGERS:  # which are cut off
-        form = FORMATS[target]
-        beyond = np.isfinite(held) & (np.abs(held) >= overflow(form))
-        held = np.where(beyond, np.copysign(np.asarray(limit, held.dtype), held), held)
+        held = _limited(held, limit, FORMATS[target])
     made = TensorProto(name=tensor.name, data_type=target, dims=tensor.dims, doc_string=tensor.doc_string)
     if "metadata_props" in tensor.DESCRIPTOR.fields_by_name:
         made.metadata_props.extend(tensor.metadata_props)
@@ -151,18 +148,52 @@ def converted(
     return made
 
 
-def is_lazy(tensor: TensorProto) -> bool:
-    """Whether a constant is converted when it is written."""
-    return tensor_data.is_stored(tensor) and bool(tensor_data.place(tensor).source)
-
-
-def is_same(narrow: TensorProto, wide: TensorProto, folder: str | None) -> bool:
-    """Whether a constant is another one, each number rounded once, and no finite number became infinite."""
+def _limited(held: np.ndarray[Any, Any], limit: float, form: Format) -> np.ndarray[Any, Any]:
+    """Numbers, with those beyond the range of a type cut off at a limit."""
     import numpy as np
 
-    one, other = read(narrow, folder), read(wide, folder)
+    beyond = np.isfinite(held) & (np.abs(held) >= overflow(form))
+    return np.where(beyond, np.copysign(np.asarray(limit, held.dtype), held), held)
+
+
+def is_same(
+    narrow: TensorProto,
+    wide: TensorProto,
+    folder: str | None,
+    wide_folder: str | None,
+    limit: float | None = None,
+) -> bool:
+    """Whether a constant is another one, each number rounded once, and no finite number became infinite.
+
+    With a `limit`, those beyond the range are that number, with their sign.
+    """
+    import numpy as np
+
+    if narrow.data_type == wide.data_type:
+        return _is_copy(narrow, wide, folder, wide_folder)
+    one, other = read(narrow, folder), read(wide, wide_folder)
     if one is None or other is None or one.shape != other.shape:
-        return one is None and other is None
-    expected = as_floats(rounded(other, narrow.data_type), narrow.data_type)
-    finite = np.isfinite(one) | ~np.isfinite(other)
-    return bool(np.array_equal(one.astype(np.float64), expected, equal_nan=True) and finite.all())
+        return False
+    one, other = one.reshape(-1), other.reshape(-1)
+    for start in range(0, one.size, _PART):
+        part, expected = one[start : start + _PART], other[start : start + _PART]
+        if limit is not None and narrow.data_type not in INTEGERS:
+            expected = _limited(expected, limit, FORMATS[narrow.data_type])
+        finite = np.isfinite(expected)
+        expected = widened(rounded(expected, narrow.data_type), narrow.data_type)
+        if not np.array_equal(part, expected, equal_nan=True) or not (np.isfinite(expected) | ~finite).all():
+            return False
+    return True
+
+
+def _is_copy(one: TensorProto, other: TensorProto, folder: str | None, other_folder: str | None) -> bool:
+    """Whether tensors of one type are the same, in whatever fields their numbers are."""
+    held = [tensor_data.load(one, folder), tensor_data.load(other, other_folder)]
+    there = [each for each in held if each is not None]
+    if len(there) < 2 or list(one.dims) != list(other.dims):
+        return not there
+    if all(each.HasField("raw_data") for each in there):
+        return there[0].raw_data == there[1].raw_data
+    arrays = [array for each in there if (array := tensors.array(each)) is not None]
+    data = [array.tolist() if array.dtype == object else array.tobytes() for array in arrays]
+    return len(data) == 2 and data[0] == data[1]

@@ -3,13 +3,12 @@
 from opshift.passes.types.carriers import Carriers, read_carriers
 from opshift.passes.types.carrying import carry_types
 from opshift.passes.types.changing import change
-from opshift.passes.types.constants import is_same
 from opshift.passes.types.describing import WideIntegers, describe_int64
 from opshift.passes.types.ends import probes
 from opshift.passes.types.formats import FORMATS, as_floats, rounded
 from opshift.passes.types.simulating import simulated
-from opshift.passes.types.undoing import restored
-from opshift.passes.types.wanted import KEEP, Range, Seen, Types, types
+from opshift.passes.types.undoing import Undoing
+from opshift.passes.types.wanted import KEEP, Range, Seen, Types, check_names, types
 
 __all__ = [
     "FORMATS",
@@ -18,15 +17,15 @@ __all__ = [
     "Range",
     "Seen",
     "Types",
+    "Undoing",
     "WideIntegers",
     "as_floats",
     "carry_types",
     "change",
+    "check_names",
     "describe_int64",
-    "is_same",
     "probes",
     "read_carriers",
-    "restored",
     "rounded",
     "simulated",
     "types",

@@ -9,6 +9,7 @@ Functions are looked at call by call, as if they were inlined, so that one call 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.callers import key_of
@@ -94,6 +95,8 @@ class Place:
         self.given: dict[str, Value] = {}
         """The arguments of a call, by the names that the function gives them."""
         self.calls: dict[int, Place] = {}
+        self.absent: frozenset[str] = parent.absent if parent is not None else frozenset()
+        """The arguments that a call leaves out."""
 
     @property
     def graph(self) -> GraphProto:
@@ -297,7 +300,8 @@ class Problem:
                 continue
             value = values.get(name) or place.find(name)
             if value is None:
-                unknown.append((at, operand.group))
+                if name not in place.absent:
+                    unknown.append((at, operand.group))
                 continue
             group = operand.group
             if value.kind not in mapping:
@@ -522,10 +526,12 @@ class Problem:
             if known is not None:
                 bound[attribute.name] = known
         kinds = tuple((value.kind, value.form) if value is not None else None for value in given)
-        key = (id(function), kinds, tuple(sorted((n, a.SerializeToString()) for n, a in bound.items())))
+        arguments = zip_longest(function.input, node.input[: len(function.input)], fillvalue="")
+        absent = frozenset(formal for formal, name in arguments if not name or name in place.absent)
+        key = (id(function), kinds, absent, tuple(sorted((n, a.SerializeToString()) for n, a in bound.items())))
         inner = self._shared.get(key) if self._counted > _MOST_NODES else None
         if inner is None:
-            inner = self._instance(function, given, bound)
+            inner = self._instance(function, given, bound, absent)
             self._shared[key] = inner
         place.calls[index] = inner
         for at, (value, formal) in enumerate(zip(given, function.input, strict=False)):
@@ -538,10 +544,15 @@ class Problem:
                 self._add(place, name, value.kind, value.form, inner.output_reads[at], index)
 
     def _instance(
-        self, function: FunctionProto, given: list[Value | None], bound: Mapping[str, AttributeProto]
+        self,
+        function: FunctionProto,
+        given: list[Value | None],
+        bound: Mapping[str, AttributeProto],
+        absent: frozenset[str],
     ) -> Place:
         self._counted += len(function.node)
         inner = Place(function, opsets(function), None, bound)
+        inner.absent = absent
         for formal, value in zip(function.input, given, strict=False):
             if value is not None:
                 variable = self.variable(value.kind, Owner(inner, -1)) if self.moves(value.kind) else FREE

@@ -44,6 +44,7 @@ class Staying:
         assumed: what was taken for granted of a variable, for it to become narrow.
         pulling: the nodes that become narrow for their own sake, by the identity of the body and their index.
         lost: how many numbers of constants become 0, by the name of the constant.
+        unmatched: the options of a user that name no node.
     """
 
     def __init__(self, problem: Problem, folder: str | None):
@@ -52,6 +53,7 @@ class Staying:
         self.assumed: dict[int, frozenset[str]] = {}
         self.pulling: set[tuple[int, int]] = set()
         self.lost: dict[str, int] = {}
+        self.unmatched: tuple[str, ...] = ()
         self._folder = folder
         self._scope: Scope | None = None
         self._held: dict[int, Numbers | None] = {}
@@ -83,6 +85,13 @@ class Staying:
         before = self._kept_before()
         if not (wanted.keep or wanted.only or wanted.held or before or wanted.seen):
             return
+        nodes = [node for place in self.problem.places for node in place.nodes]
+        self.unmatched = tuple(
+            f"{option} {pattern}"
+            for option, patterns in (("--keep", wanted.keep), ("--only", wanted.only))
+            for pattern in patterns
+            if not any(matches((pattern,), node) for node in nodes)
+        )
         choices = wanted.seen.choices if wanted.seen is not None else {}
         for place in self.problem.places:
             for index, node in enumerate(place.nodes):

@@ -1,30 +1,117 @@
 """A model as it was before its element types were changed, by what it is now.
 
 Values get the types that they have in the source, and casts that have nothing to change then are gone. That asks for no
-reason why a value has a type, so that it tells whether anything else was changed.
+reason why a value has a type, so that it tells whether anything else was changed. Constants are compared one by one.
 """
 
 from __future__ import annotations
 
-from opshift.passes.model.messages import ModelProto, copy_model
+from collections.abc import Iterator, Mapping
+
+from opshift.passes.changes import TypesReport
+from opshift.passes.model import tensors
+from opshift.passes.model.messages import FunctionProto, ModelProto, TensorProto, copy_model, default_domain
+from opshift.passes.types import constants
 from opshift.passes.types.casting import Casting
-from opshift.passes.types.problem import Problem
+from opshift.passes.types.problem import Place, Problem, Value
 from opshift.passes.types.wanted import NARROW, Types
 
+Key = tuple[tuple[object, ...], str]
+"""Where a value is, by names of the source: its function or the main graph, then the nodes around it; and its name."""
 
-def restored(model: ModelProto, source: ModelProto, wanted: Types) -> ModelProto:
-    """A copy with the types that values have in the source, and with the source's constants."""
-    before = Problem(source, wanted)
-    changed = set(wanted.mapping.values())
-    own = {value.name for value in before.values() if value.kind in changed}
-    copy = copy_model(model)
-    problem = Problem(copy, Types({new: old for old, new in wanted.mapping.items()}, NARROW))
+
+class Undoing:
+    """A model beside the source that it was made of.
+
+    Args:
+        model: the model as it is now; `folder` is where its external data lie.
+        source: the model as it was, with its folder.
+        wanted: the types that were asked for.
+        report: what was said of it, which tells the names that values and functions had.
+    """
+
+    def __init__(
+        self,
+        model: ModelProto,
+        folder: str | None,
+        source: ModelProto,
+        source_folder: str | None,
+        wanted: Types,
+        report: TypesReport,
+    ):
+        self._copy = copy_model(model)
+        self._folders = folder, source_folder
+        self._report = report
+        self._problem = Problem(self._copy, Types({new: old for old, new in wanted.mapping.items()}, NARROW))
+        before, changed = Problem(source, wanted), set(wanted.mapping.values())
+        keys = _keys(before, {})
+        self._keys = _keys(self._problem, report.origins)
+        self._constants = {keys[id(value)]: held for value, held in _constants(before)}
+        self._own = {keys[id(value)] for value in before.values() if value.kind in changed}
+        """The values that had one of the new types before."""
+
+    def changed_constant(self) -> str:
+        """The first constant that is not its source, each number rounded once; empty where all are."""
+        folder, before_folder = self._folders
+        for value, held in _constants(self._problem):
+            before = self._constants.get(self._keys[id(value)])
+            if before is None:
+                return value.name
+            limit = self._report.replaced.get(value.name)
+            if not constants.is_same(held, before, folder, before_folder, limit):
+                return value.name
+        return ""
+
+    def restored(self) -> ModelProto:
+        """The model with the types that values have in the source, and with the source's constants, in its folder."""
+        for value, held in _constants(self._problem):
+            before = self._constants.get(self._keys[id(value)])
+            if before is not None and before.data_type == held.data_type and value.maker < 0:
+                name = held.name
+                held.CopyFrom(before)
+                held.name = name
+        for value in self._problem.values():
+            if self._keys[id(value)] in self._own:
+                self._problem.stay(value.variable, "it has this type in the source")
+        narrow = [False] + [not reason for reason in self._problem.reasons[1:]]
+        Casting(self._problem, {}, narrow, None, original=self._original).write()
+        return self._copy
+
+    def _original(self, value: Value) -> TensorProto | None:
+        before = self._constants.get(self._keys[id(value)])
+        if before is None:
+            return None
+        copy = TensorProto()
+        copy.CopyFrom(before)
+        return copy
+
+
+def _constants(problem: Problem) -> Iterator[tuple[Value, TensorProto]]:
+    """All constants, and those with which ConstantOfShape fills its output."""
     for value in problem.values():
-        if value.name in own:
-            problem.stay(value.variable, "it has this type in the source")
-    Casting(problem, {}, [False] + [not reason for reason in problem.reasons[1:]], None).write()
-    held = {tensor.name: tensor for tensor in source.graph.initializer}
-    for tensor in copy.graph.initializer:
-        if tensor.name in held:
-            tensor.CopyFrom(held[tensor.name])
-    return copy
+        if value.tensor is not None:
+            yield value, value.tensor
+        elif value.maker >= 0:
+            node = value.place.nodes[value.maker]
+            if node.op_type == "ConstantOfShape" and not default_domain(node.domain):
+                held = value.place.value_of(node, "value")
+                yield value, held if held is not None else tensors.tensor([0.0], TensorProto.FLOAT)
+
+
+def _keys(problem: Problem, origins: Mapping[str, str]) -> dict[int, Key]:
+    """The key of each value, by its identity."""
+    paths: dict[int, tuple[object, ...]] = {}
+    keys: dict[int, Key] = {}
+    for place in problem.places:  # outer ones first
+        path = paths.setdefault(id(place), _root(place, origins))
+        for (index, attribute, at), inner in place.inner.items():
+            first = next(filter(None, place.nodes[index].output), "")
+            paths[id(inner)] = (*path, origins.get(first, first), attribute, at)
+        for value in place.values.values():
+            keys[id(value)] = path, origins.get(value.name, value.name)
+    return keys
+
+
+def _root(place: Place, origins: Mapping[str, str]) -> tuple[object, ...]:
+    body = place.body
+    return (origins.get(body.name, body.name),) if isinstance(body, FunctionProto) else ()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from opshift.passes.model.messages import NodeProto
+from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.records import dataclass, field
 from opshift.passes.spelling import hint
 from opshift.passes.types.formats import FORMATS, INTEGERS, NAMES, SOURCES, is_narrower
@@ -188,6 +188,19 @@ def _budget(held: float | str) -> float:
     if not number > 0:
         raise ValueError(f"--budget must be a number above 0, such as 0.01, not {held!r}")
     return number
+
+
+def check_names(wanted: Types, model: ModelProto) -> None:
+    """Raise `ValueError` for an input or an output that is named and that the model does not have."""
+    outputs = [value.name for value in model.graph.output]
+    inputs = [value.name for value in model.graph.input]
+    for option, what, named, known in (
+        ("--budget", "output", wanted.budgets, outputs),
+        ("--interface", "input or output", wanted.at, [*inputs, *outputs]),
+    ):
+        for name in filter(None, named):
+            if name not in known:
+                raise ValueError(f"{option}: the model has no {what} {name!r}{hint(name, known)}")
 
 
 def matches(patterns: Iterable[str], node: NodeProto) -> str:

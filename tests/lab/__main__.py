@@ -27,6 +27,7 @@ LABS = {
         "neighbours": Lab("tests.passes.fusion.neighbours", "Fold operators that stand between two neighbours"),
         "random": Lab("tests.random", "Take random models through every verb; each finding becomes a script"),
         "random-networks": Lab("tests.random.openvino", "Read random networks of OpenVINO: [seconds] [seed] [recipe]"),
+        "types": Lab("tests.lab.types", "Convert small hard models and corpora to half precision, and judge them"),
         "fuzz": Lab("tests.opshift.fuzz", "Read damaged files"),
         "fuzz-structure": Lab("tests.opshift.fuzz_structure", "Take models that no exporter writes through every verb"),
     },

@@ -170,3 +170,7 @@ def _by_shell(model: ModelProto, options: argparse.Namespace) -> ModelProto:
         if code:
             raise RuntimeError(f"exit {code}: {told.getvalue()}")
         return onnx.load(target)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

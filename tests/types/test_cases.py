@@ -10,31 +10,22 @@ from tests.types import cases as _cases  # noqa: F401  adds them
 from tests.types import judge
 from tests.types.case import CASES
 
-# Cases that opshift does not get right yet, with the reason; once right they fail here until they are taken out.
-FLOAT16: dict[str, str] = {
-    "function_with_a_body": "the weights of a branch stay float32 where the If stands in a function",
-    "function_argument_left_out": "an argument that a call leaves out is cast",
-}
-BFLOAT16 = {name: why for name, why in FLOAT16.items() if name != "optional_that_is_empty"}
-
 NEWEST = 22  # the last opset that the oldest dependencies know is below
 
 
-def marked(failing, bfloat16=False):
+def marked(*, bfloat16=False):
     for name, case in CASES.items():
         marks = [pytest.mark.newest] if case.opset >= NEWEST or bfloat16 else []
-        if name in failing:
-            marks.append(pytest.mark.xfail(reason=failing[name], strict=True))
         yield pytest.param(case, id=name, marks=marks)
 
 
-@pytest.mark.parametrize("case", list(marked(FLOAT16)))
+@pytest.mark.parametrize("case", list(marked()))
 def test_float16(case):
     converted = opshift.convert_version(case.model, types="float16")
     assert judge.judge(case, converted).wrong == ()
 
 
-@pytest.mark.parametrize("case", list(marked(BFLOAT16, bfloat16=True)))
+@pytest.mark.parametrize("case", list(marked(bfloat16=True)))
 def test_bfloat16_at_opset_22(case):
     converted = opshift.convert_version(case.model, max(case.opset, 22), types="bfloat16")
     assert judge.judge(case, converted, judge.BFLOAT16).wrong == ()

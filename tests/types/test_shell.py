@@ -10,11 +10,6 @@ from tests.types import judge
 from tests.types.case import CASES, normal
 
 
-def wrong(why):
-    """What fails today; it fails here once it is right."""
-    return pytest.mark.xfail(reason=why, strict=True)
-
-
 @pytest.fixture
 def convert(tmp_path, capsys):
     """Convert a case, and return the exit code, what was written, and what was said."""
@@ -29,9 +24,6 @@ def convert(tmp_path, capsys):
     return run
 
 
-CONSTANTS = "constants of nodes Constant are not put back before the proof"
-
-
 @pytest.mark.parametrize("interface", ["keep", "narrow"])
 @pytest.mark.parametrize(
     "name",
@@ -39,7 +31,7 @@ CONSTANTS = "constants of nodes Constant are not put back before the proof"
         "cast_there",
         "layer_norm_variance",
         "loop_state",
-        pytest.param("weights_in_constant_nodes", marks=wrong(CONSTANTS)),
+        "weights_in_constant_nodes",
     ],
 )
 def test_a_right_result_is_written(name, interface, convert):
@@ -64,7 +56,6 @@ def test_a_narrow_interface_that_no_budget_allows_is_not_passed_over(convert):
         ["--interface", "input:nope=float16"],
     ],
 )
-@wrong("what names nothing in the model is passed over")
 def test_a_name_that_is_not_there_is_told(options, convert):
     _, _, said = convert("cast_there", "--types", "float16", *options)
     assert "nope" in said.lower()
@@ -106,7 +97,6 @@ def test_what_stays_wide_is_said_and_kept_a_second_time(tmp_path, capsys):
     assert onnx.load(twice) == onnx.load(once)
 
 
-@wrong("a weight in another file is said not to be its source, rounded once")
 @pytest.mark.parametrize("options", [[], ["--external-data", "copy"], ["--external-data", "all"]])
 def test_large_weights_in_other_files(options, tmp_path):
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2,256] x) => (float[2,256] y) { h = MatMul(x, w) y = Relu(h) }'
