@@ -40,7 +40,9 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     if held.replaced and held.types == "int32":
         lines.append(f"{several(len(held.replaced), 'open Slice end')} became the largest or smallest int32")
     else:
-        lines += [f'clipped in "{name}": numbers beyond the range became {by:.6g}' for name, by in held.replaced.items()]
+        lines += [
+            f'clipped in "{name}": numbers beyond the range became {by:.6g}' for name, by in held.replaced.items()
+        ]
     lines += [f"assumed: {each}" for each in held.assumed]
     if held.lost:
         count = sum(held.lost.values())

@@ -108,9 +108,7 @@ def verify(
     return found
 
 
-def _of_integers(
-    source: Side, after: Side, narrowed: Narrowed, found: Verification, wanted: Asked
-) -> Verification:
+def _of_integers(source: Side, after: Side, narrowed: Narrowed, found: Verification, wanted: Asked) -> Verification:
     """Prove that nodes compute the same at the ends of their ranges, and run both models."""
     from opshift.passes.types.door import probes
     from opshift.verification.ends import compare_runs, run_ends
