@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 from opshift.passes import progress
@@ -16,7 +17,7 @@ from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import FORMATS, Range, Seen, Types, as_floats, change, rounded, simulated
+from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, rounded, simulated
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
@@ -36,8 +37,12 @@ _GOAL = 0.8
 """The noise that is left, as a part of what is allowed: that of parts adds up in squares."""
 _FAR = 1e8
 """Noise beyond which it does not matter how much there is."""
-_MOST_RUNS = 60
-"""Forms of a model that are run at most, to find what has to keep its type."""
+_LITTLE = 0.05
+"""The share of a model that may keep its type without a look for a smaller one that would do."""
+_MOST_RUNS, _TRIES = 60, 12
+"""Forms of a model that are run at most to see what moves the outputs; and the parts that are then given back."""
+_ENOUGH = 1 << 26
+"""Numbers that are looked at, beyond which no more inputs are drawn."""
 _CHOICES = 0.01
 """The share of decisions that may fall otherwise when what is decided on is rounded."""
 _OTHER_INPUTS = 7919
@@ -51,45 +56,72 @@ _CHOOSING = frozenset(
     ]
 )
 _STEPPING = ("QuantizeLinear", "Round", "Floor", "Ceil")
-"""The operators that round to steps, which are as far apart as numbers of bfloat16: outputs tell what that costs."""
+"""The operators that round to steps. A number that falls to the next step is noise: outputs tell what it costs."""
+_COUNTED = frozenset([*MOVING, "Add", "Sub", "Mul", "Div", "Clip", "Min", "Max", "Sum", "Neg", "Abs"])
+"""The operators through which integers stay numbers, until they are floats again."""
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far an output moves by other element types.
+    """How far an output moves by other element types, in all runs.
 
     Attributes:
         output: its name.
-        error: the root mean square of the difference, over that of the output; of integers the share that differs.
-        allowed: how large that may be.
+        allowed: how large the error may be.
         largest: the largest difference of an element.
-        decibels: the ratio of signal to noise.
-        first: the share of rows in which the same element is the largest; None where there are no rows.
+        same: the rows in which the same element is the largest.
+        rows: how many rows there are.
         why: what cannot be compared.
+        noise: the squares of differences, added up; of integers, how many differ.
+        signal: the squares of the output; of integers, how many there are.
     """
 
     output: str
-    error: float
     allowed: float
+    noise: float = 0.0
+    signal: float = 0.0
     largest: float = 0.0
-    decibels: float = math.inf
-    first: float | None = None
+    same: int = 0
+    rows: int = 0
+    counted: bool = False
     why: str = ""
+
+    @property
+    def error(self) -> float:
+        """The root mean square of the difference, over that of the output; of integers the share that differs."""
+        if not self.noise or self.why:
+            return math.inf if self.why else 0.0
+        share = self.noise / self.signal if self.signal else math.inf
+        return share if self.counted else math.sqrt(share)
+
+    @property
+    def decibels(self) -> float:
+        """The ratio of signal to noise."""
+        if self.counted or not self.noise:
+            return math.inf
+        return 10 * math.log10(self.signal / self.noise) if self.signal and not self.why else -math.inf
+
+    @property
+    def first(self) -> float | None:
+        """The share of rows in which the same element is the largest; None where there are no rows."""
+        return self.same / self.rows if self.rows else None
 
     @property
     def holds(self) -> bool:
         """Whether it moves as far as it may at most."""
         return self.error <= self.allowed
 
-    def worse(self, other: Deviation) -> Deviation:
-        """The larger of what was seen in two runs."""
-        worst = self if self.error >= other.error or math.isnan(self.error) else other
-        firsts = [each.first for each in (self, other) if each.first is not None]
+    def joined(self, other: Deviation) -> Deviation:
+        """What was seen in two runs."""
         return replace(
-            worst,
+            self,
+            noise=self.noise + other.noise,
+            signal=self.signal + other.signal,
             largest=max(self.largest, other.largest),
-            decibels=min(self.decibels, other.decibels),
-            first=min(firsts) if firsts else None,
+            same=self.same + other.same,
+            rows=self.rows + other.rows,
+            counted=self.counted or other.counted,
+            why=self.why or other.why,
         )
 
 
@@ -133,14 +165,13 @@ def measure(side: Side, types: Types, wanted: Asked) -> Measured:
 
 def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
     isolation.end_after(_SECONDS)
-    names = _watched(side.model)
-    session = _open(side, names)
     quietly = replace(wanted, save=None)
     progress.tell("see the ranges of values")
-    seen, feeds = _look(side, session, names, types, quietly)
-    types = replace(types, seen=seen)
-    others = feeds if wanted.sets else _feeds(side, replace(quietly, seed=wanted.seed + _OTHER_INPUTS)) or feeds
-    return _Settling(side, types, others).settle()
+    looked = _look(side, types, quietly)
+    types = replace(types, seen=looked.seen)
+    others = replace(quietly, seed=wanted.seed + _OTHER_INPUTS)
+    runs = looked.runs if wanted.sets else _runs(side, others, len(looked.runs)) or looked.runs
+    return _Settling(side, types, runs, looked.steps).settle()
 
 
 def compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
@@ -155,7 +186,7 @@ def compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
 
 def _compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
     isolation.end_after(_SECONDS)
-    settling = _Settling(before, types, _feeds(before, wanted))
+    settling = _Settling(before, types, _runs(before, wanted))
     return Measured(types, settling.moved(after, types), 1)
 
 
@@ -184,31 +215,86 @@ def _watched(model: ModelProto) -> list[str]:
 # --- ranges and choices ----------------------------------------------------------------------------------------------
 
 
-def _look(
-    side: Side, session: Any, names: Sequence[str], types: Types, wanted: Asked
-) -> tuple[Seen, list[dict[str, Any]]]:
+Run = tuple[dict[str, Any], list[Any]]
+"""Inputs, and the outputs of the source for them."""
+
+
+class _Looked(NamedTuple):
+    """What was seen of a model, what it ran on, and the nodes that round to other steps where numbers are rounded."""
+
+    seen: Seen
+    runs: list[Run]
+    steps: dict[str, str]
+
+
+def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
     """See the ranges of all values, and the choices that fall otherwise once what is chosen from is rounded."""
+    names = _watched(side.model)
+    session = _open(side, names)
     ranges: dict[str, Range] = {}
     choices: dict[str, str] = {}
-    feeds: list[dict[str, Any]] = []
+    steps: dict[str, str] = {}
+    runs: list[Run] = []
     results = [value.name for value in side.model.graph.output]
     target = next(iter(types.mapping.values()))
-    choosing = [node for node in _choosing(side.model) if target != T.BFLOAT16 or node.op_type not in _STEPPING]
-    for fed in feeding.running(side, session.run, wanted):
-        feeds.append(fed.given)
+    readers = _readers(side.model)
+    count, held = 0, list[Any]()
+
+    def run(given: Mapping[str, Any]) -> list[Any]:
+        """All values are seen in the run that tells whether the inputs fit."""
+        nonlocal held
+        try:
+            outputs = session.values(given, [*results, *names])
+            held = outputs[len(results) :]
+        except EngineError:
+            held, outputs = [], session.run(given)
+        return list(outputs[: len(results)])
+
+    for fed in feeding.running(side, run, wanted):
+        runs.append((fed.given, fed.outputs))
         values: dict[str, Any] = {**fed.given, **dict(zip(results, fed.outputs, strict=True))}
-        with suppress(EngineError):
-            held = session.values(fed.given, list(names)) if names else []
-            values |= dict(zip(names, held, strict=True))
+        values |= dict(zip(names, held, strict=False))
         for name, value in values.items():
             found = range_of(value, target)
             if found is not None:
                 ranges[name] = widest(ranges[name], found) if name in ranges else found
-        for node in choosing:
-            why = _falls(side.model, node, values, target)
-            if why and node.output[0] not in choices:
-                choices[node.output[0]] = why
-    return Seen(ranges, bool(wanted.sets), choices), feeds
+                count += value.size
+        for node in _choosing(side.model):
+            kind = steps if _is_step(node, readers) else choices
+            why = "" if node.output[0] in kind else _falls(side.model, node, values, target)
+            if why:
+                kind[node.output[0]] = why
+        if count > _ENOUGH and not wanted.sets:
+            break
+    return _Looked(Seen(ranges, bool(wanted.sets), choices), runs, steps)
+
+
+def _readers(model: ModelProto) -> dict[str, list[NodeProto]]:
+    """The nodes of the main graph that read each value."""
+    readers: dict[str, list[NodeProto]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    return readers
+
+
+def _is_step(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> bool:
+    """Whether what a node decides stays a number: it is no index, and no truth value."""
+    if node.op_type in _STEPPING:
+        return True
+    if node.op_type != "Cast":
+        return False
+    pending, seen = [node.output[0]], set[str]()
+    for name in pending:
+        for reader in readers.get(name, ()):
+            if reader.op_type in ("Cast", "DequantizeLinear") and not _to_integer(reader):
+                continue
+            if reader.op_type not in _COUNTED or (reader.op_type in MOVING and reader.input[0] != name):
+                return False
+            if reader.output[0] not in seen and len(seen) < 64:
+                seen.add(reader.output[0])
+                pending.append(reader.output[0])
+    return True
 
 
 def range_of(value: Any, target: int) -> Range | None:
@@ -217,13 +303,11 @@ def range_of(value: Any, target: int) -> Range | None:
 
     if getattr(getattr(value, "dtype", None), "kind", "") != "f" or not value.size:
         return None
-    size = np.abs(value)
-    most, finite = float(size.max()), True
+    most, finite = max(float(value.max()), -float(value.min())), True
     if not math.isfinite(most):
         finite = False
         value = np.where(np.isfinite(value), value, 0)
-        size = np.abs(value)
-        most = float(size.max())
+        most = max(float(value.max()), -float(value.min()))
     some = value.reshape(-1)[:: max(value.size // _SAMPLE, 1)]
     whole = most > FORMATS[target].integers and bool(np.array_equal(some, np.rint(some)))
     whole = whole and bool(np.array_equal(value, np.rint(value)))
@@ -312,55 +396,113 @@ def _share(before: Any, after: Any) -> float:
 
 
 class _Part(NamedTuple):
-    """Nodes by their first outputs, and the noise that they make alone: the square of what they move outputs by."""
+    """Nodes by their first outputs, the noise that they make alone, and how large a share of the model they are.
+
+    Noise is the square of what they move outputs by, as a share of what is allowed.
+    """
 
     names: list[str]
     noise: float
+    share: float
 
 
 class _Settling:
     """Finds what has to keep its type for the outputs of a model to stay where they are."""
 
-    def __init__(self, side: Side, types: Types, feeds: list[dict[str, Any]]):
+    def __init__(self, side: Side, types: Types, runs: list[Run], steps: Mapping[str, str] | None = None):
+        """`steps` are the nodes whose steps fall otherwise, by their first outputs, with what is to be said of them."""
         self._side = side
         self._types = types
-        self._feeds = feeds
-        self._session = side.open()
-        self._expected = [self._session.run(given) for given in feeds]
+        self._given = runs
+        self._steps = steps or {}
         self._names = [value.name for value in side.model.graph.output]
         self.runs = 0
 
     def settle(self) -> Measured:
         """Measure, and let the parts that move the outputs most keep their types until these hold."""
         found = self._deviations(self._types)
-        if all(each.holds for each in found):
+        if self._steps and _noise(found) > 1:
+            seen = self._types.seen
+            assert seen is not None, "steps are seen in runs"
+            types = replace(self._types, seen=replace(seen, choices={**seen.choices, **self._steps}))
+            steady = self._deviations(types)
+            if _noise(steady) < _noise(found) / 2:
+                self._types, found = types, steady
+        noise = _noise(found)
+        if noise <= 1:
             return Measured(self._types, found, self.runs)
-        made = self._outputs()
-        parts = [_Part(names, self._alone(names, made)) for names in _divided(made, _PARTS)]
-        noise = max(each.error / each.allowed for each in found) ** 2
-        held: dict[str, str] = {}
-        while parts and self.runs < _MOST_RUNS:
-            whole = sum(min(part.noise, _FAR) for part in parts)
-            excess = min(noise, _FAR) - _GOAL
-            worst = max(parts, key=lambda part: min(part.noise, _FAR) / len(part.names))
-            parts.remove(worst)
-            share = min(worst.noise, _FAR) / whole if whole else 0.0
-            if len(worst.names) > 2 and share * noise > 1.5 * excess and self.runs + _PIECES < _MOST_RUNS:
-                parts += [_Part(names, self._alone(names, made)) for names in _divided(worst.names, _PIECES)]
-                continue
-            moved = math.sqrt(worst.noise)
-            held |= {name: f"alone, it moves an output by {_shown(moved)}" for name in worst.names}
-            noise -= share * noise
-            left = sum(min(part.noise, _FAR) for part in parts)
-            if noise > _GOAL and left > _GOAL:
-                continue
+        return self._kept(self._refined(noise, self._largest(found)))
+
+    def _kept(self, parts: list[_Part]) -> Measured:
+        """Keep as many parts as it takes for the outputs to hold, those first that make most noise for their size."""
+        parts.sort(key=lambda part: part.noise / max(part.share, 1e-9), reverse=True)
+
+        def tried(kept: Sequence[_Part]) -> Measured:
+            held = {
+                name: f"alone, it moves an output by {_shown(math.sqrt(part.noise))}"
+                for part in kept
+                for name in part.names
+            }
             types = replace(self._types, held=held)
-            found = self._deviations(types)
-            if all(each.holds for each in found):
-                return Measured(types, found, self.runs)
-            noise = max(each.error / each.allowed for each in found) ** 2
-        types = replace(self._types, held=held)
-        return Measured(types, self._deviations(types), self.runs)
+            return Measured(types, self._deviations(types))
+
+        few, many, best = 0, len(parts), tried(parts)
+        while many - few > 1 and best.holds:
+            middle = (few + many) // 2
+            found = tried(parts[:middle])
+            if found.holds:
+                many, best = middle, found
+            else:
+                few = middle
+        kept = parts[:many]
+        pending = list(kept)
+        for _ in range(_TRIES if best.holds else 0):
+            if not pending:
+                break
+            part = max(pending, key=lambda part: part.share)
+            pending.remove(part)
+            kept.remove(part)
+            found = tried(kept)
+            if found.holds:
+                best = found
+                continue
+            halves = _divided(part.names, 2) if len(part.names) > 1 else [part.names]
+            pieces = [_Part(names, part.noise, part.share / len(halves)) for names in halves]
+            kept += pieces
+            pending += pieces if len(pieces) > 1 else []
+        return replace(best, runs=self.runs)
+
+    def _largest(self, found: Sequence[Deviation]) -> list[Run]:
+        """The run in which the output that moves furthest is the largest."""
+        import numpy as np
+
+        worst = max(range(len(found)), key=lambda at: found[at].error / found[at].allowed)
+
+        def size(run: Run) -> float:
+            value = run[1][worst]
+            return float(np.square(value, dtype=np.float64).sum()) if getattr(value, "dtype", "") == np.float32 else 0.0
+
+        return [max(self._given, key=size)]
+
+    def _refined(self, noise: float, runs: list[Run]) -> list[_Part]:
+        """Parts of the model that are as small as they have to be for little to keep its type."""
+        made = self._outputs()
+        shares = _shares(self._side.model, made)
+
+        def divided(names: Sequence[str], count: int) -> list[_Part]:
+            pieces = _divided(names, count)
+            return [_Part(each, self._alone(each, made, runs), sum(shares[name] for name in each)) for each in pieces]
+
+        parts = divided(made, _PARTS)
+        while self.runs + _PIECES <= _MOST_RUNS:
+            chosen = _chosen(parts, noise)
+            larger = [part for part in chosen if len(part.names) > 1]
+            if sum(part.share for part in chosen) <= _LITTLE or not larger:
+                break
+            worst = max(larger, key=lambda part: part.share)
+            parts.remove(worst)
+            parts += divided(worst.names, _PIECES)
+        return parts
 
     def _outputs(self) -> list[str]:
         """The first outputs of the nodes that change, in the order of the model."""
@@ -373,32 +515,64 @@ class _Settling:
                 firsts.append(first)
         return firsts
 
-    def _alone(self, part: Sequence[str], made: Sequence[str]) -> float:
-        """The square of how far outputs move where only a part changes, as a share of what is allowed."""
+    def _alone(self, part: Sequence[str], made: Sequence[str], runs: list[Run]) -> float:
+        """The noise where only a part changes."""
         changing = set(part)
         others = {name: "another part is measured" for name in made if name not in changing}
         progress.tell("see what moves the outputs", self.runs, _MOST_RUNS)
-        found = self._deviations(replace(self._types, held=others))
-        return max((each.error / each.allowed for each in found), default=0.0) ** 2
+        return min(_noise(self._deviations(replace(self._types, held=others), runs)), _FAR)
 
-    def _deviations(self, types: Types) -> tuple[Deviation, ...]:
+    def _deviations(self, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
         self.runs += 1
         result = change(self._side.model, types, self._side.folder)
         if result.model is None or result.model is self._side.model:
-            return tuple(Deviation(name, 0.0, types.budget(name)) for name in self._names)
-        return self.moved(Side(simulated(result.model, self._side.folder), self._side.folder), types)
+            return tuple(Deviation(name, types.budget(name)) for name in self._names)
+        return self.moved(Side(simulated(result.model, self._side.folder), self._side.folder), types, runs)
 
-    def moved(self, after: Side, types: Types) -> tuple[Deviation, ...]:
+    def moved(self, after: Side, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
         """How far the outputs of another model are from those of this one."""
         session = after.open()
         kinds = {value.name: value.type.tensor_type.elem_type for value in after.model.graph.input}
         found: dict[str, Deviation] = {}
-        for given, expected in zip(self._feeds, self._expected, strict=True):
+        for given, expected in self._given if runs is None else runs:
             actual = session.run(_fed(given, kinds))
             for name, one, other in zip(self._names, expected, actual, strict=True):
                 seen = deviation(name, one, other, types.budget(name))
-                found[name] = found[name].worse(seen) if name in found else seen
+                found[name] = found[name].joined(seen) if name in found else seen
         return tuple(found.values())
+
+
+def _noise(found: Sequence[Deviation]) -> float:
+    """The square of how far the output moves that moves furthest, as a share of what is allowed."""
+    return max((each.error / each.allowed for each in found), default=0.0) ** 2
+
+
+def _chosen(parts: Sequence[_Part], noise: float) -> list[_Part]:
+    """The parts that are likely to have to keep their types, if noise adds up, `noise` being that of all."""
+    left = sum(part.noise for part in parts)
+    allowed = left * _GOAL / min(noise, _FAR)
+    chosen: list[_Part] = []
+    for part in sorted(parts, key=lambda part: part.noise / max(part.share, 1e-9), reverse=True):
+        if left > allowed:
+            chosen.append(part)
+            left -= part.noise
+    return chosen
+
+
+def _shares(model: ModelProto, made: Sequence[str]) -> dict[str, float]:
+    """How large a share of a model each node is, by its first output: of the weights and of the nodes alike."""
+    sizes = {tensor.name: tensors.size(tensor) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        held = tensors.of_constant(node) if node.op_type == "Constant" else None
+        if held is not None:
+            sizes[node.output[0]] = tensors.size(held)
+    weights = dict.fromkeys(made, 0)
+    for node in model.graph.node:
+        first = next(filter(None, node.output), "")
+        if first in weights:
+            weights[first] = sum(sizes.get(name, 0) for name in node.input)
+    whole = sum(weights.values()) or 1
+    return {name: (count / whole + 1 / len(weights)) / 2 for name, count in weights.items()}
 
 
 def _shown(share: float) -> str:
@@ -411,10 +585,11 @@ def _divided(names: Sequence[str], count: int) -> list[list[str]]:
     return [list(names[start : start + size]) for start in range(0, len(names), size)]
 
 
-def _feeds(side: Side, wanted: Asked) -> list[dict[str, Any]]:
+def _runs(side: Side, wanted: Asked, most: int | None = None) -> list[Run]:
+    """Inputs with the outputs of the source for them."""
     with suppress(EngineError):
         session = side.open()
-        return [fed.given for fed in feeding.running(side, session.run, wanted)]
+        return [(fed.given, fed.outputs) for fed in islice(feeding.running(side, session.run, wanted), most)]
     return []
 
 
@@ -436,28 +611,27 @@ def deviation(name: str, expected: Any, actual: Any, allowed: float) -> Deviatio
     import numpy as np
 
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        found = [deviation(name, one, other, allowed) for one, other in zip(expected, actual, strict=True)]
-        worst = Deviation(name, 0.0, allowed)
-        for each in found:
-            worst = worst.worse(each)
-        return worst
+        found = Deviation(name, allowed)
+        for one, other in zip(expected, actual, strict=True):
+            found = found.joined(deviation(name, one, other, allowed))
+        return found
     if getattr(expected, "shape", None) != getattr(actual, "shape", ()):
-        return Deviation(name, math.inf, allowed, math.inf, -math.inf, why="it has another shape")
+        return Deviation(name, allowed, why="it has another shape")
     if expected.dtype.kind != "f":
-        share = float(np.mean(expected != actual)) if expected.size else 0.0
-        return Deviation(name, share, allowed, share)
+        differ = int(np.count_nonzero(expected != actual))
+        return Deviation(name, allowed, differ, expected.size, differ / max(expected.size, 1), counted=True)
     one, other = expected.astype(np.float64), actual.astype(np.float64)
     alike = (one == other) | (np.isnan(one) & np.isnan(other))
     if not np.isfinite(other[~alike]).all():
-        return Deviation(name, math.inf, allowed, math.inf, -math.inf, why="numbers became infinite or NaN")
+        return Deviation(name, allowed, largest=math.inf, why="numbers became infinite or NaN")
     gap = np.subtract(one, other, out=np.zeros_like(one), where=~alike)
-    gap = np.where(np.isfinite(gap), gap, np.inf)
-    finite = one[np.isfinite(one)]
-    signal = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
-    noise = float(np.sqrt(np.mean(gap**2))) if gap.size else 0.0
-    error = noise / signal if signal else (0.0 if not noise else math.inf)
-    first = None
+    if not np.isfinite(gap).all():
+        return Deviation(name, allowed, largest=math.inf, why="numbers that were infinite or NaN became finite")
+    same = rows = 0
     if one.ndim and one.shape[-1] > 1 and one.size:
-        first = float(np.mean(one.argmax(-1) == other.argmax(-1)))
-    decibels = math.inf if not error else -20 * math.log10(error) if math.isfinite(error) else -math.inf
-    return Deviation(name, error, allowed, float(np.abs(gap).max(initial=0.0)), decibels, first)
+        first = one.argmax(-1) == other.argmax(-1)
+        same, rows = int(np.count_nonzero(first)), int(first.size)
+    finite = one[np.isfinite(one)]
+    return Deviation(
+        name, allowed, float(np.sum(gap**2)), float(np.sum(finite**2)), float(np.abs(gap).max(initial=0)), same, rows
+    )

@@ -196,7 +196,8 @@ class Casting:
     def _initializer(self, value: Value) -> TensorProto:
         """The tensor of a value in the body that is written, which may be a copy of the one that was read."""
         body = self._bodies.get(id(value.place), value.place.body)
-        assert isinstance(body, GraphProto) and value.tensor is not None, "functions have no initializers"
+        assert isinstance(body, GraphProto), "functions have no initializers"
+        assert value.tensor is not None, "it is a constant"
         if body is value.place.body:
             return value.tensor
         return next(tensor for tensor in body.initializer if tensor.name == value.name)

@@ -6,6 +6,7 @@ from opshift.passes.types.changing import change
 from opshift.passes.types.describing import WideIntegers, describe_int64
 from opshift.passes.types.ends import probes
 from opshift.passes.types.formats import FORMATS, as_floats, rounded
+from opshift.passes.types.masks import MOVING
 from opshift.passes.types.simulating import simulated
 from opshift.passes.types.undoing import Undoing
 from opshift.passes.types.wanted import KEEP, Range, Seen, Types, check_names, types
@@ -13,6 +14,7 @@ from opshift.passes.types.wanted import KEEP, Range, Seen, Types, check_names, t
 __all__ = [
     "FORMATS",
     "KEEP",
+    "MOVING",
     "Carriers",
     "Range",
     "Seen",

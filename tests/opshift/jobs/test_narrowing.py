@@ -23,7 +23,7 @@ def proved(source, result, held):
     def prove(after):
         return verify_apart(Side(source), after, grade="close", promise=True)
 
-    return verify(Side(source), result, held, prove, DRAWN)
+    return verify(Side(source), Side(result.model), result.types, held, prove, DRAWN)
 
 
 @pytest.fixture
