@@ -161,6 +161,7 @@ def test_a_search_for_the_nearest_opset_is_told():
     assert f"try opset {found.nearest}" in heard
 
 
+@pytest.mark.long
 def test_a_large_graph_tells_how_far_it_is():
     names = [f"v{index}" for index in range(12_001)]
     nodes = [onnx.helper.make_node("Softmax", [one], [two]) for one, two in pairwise(names)]
