@@ -9,7 +9,7 @@ from opshift.passes.types.ends import probes
 from opshift.passes.types.formats import FORMATS, as_floats, rounded
 from opshift.passes.types.simulating import simulated
 from opshift.passes.types.undoing import restored
-from opshift.passes.types.wanted import KEEP, Range, Seen, Types, types
+from opshift.passes.types.wanted import KEEP, Range, Seen, Types, types, types_of_target
 
 __all__ = [
     "FORMATS",
@@ -30,4 +30,5 @@ __all__ = [
     "rounded",
     "simulated",
     "types",
+    "types_of_target",
 ]

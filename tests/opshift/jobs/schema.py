@@ -154,7 +154,17 @@ class _Definitions:
         flags = dict.fromkeys(("static_shapes", "functions", "folds_sizes", "folded"), _FLAG)
         names = dict.fromkeys(("missing", "vendors", "lacks_types"), _list(_TEXT))
         numbers = dict.fromkeys(("opset", "ir_version", "ml_opset"), number)
-        return _object({"name": _TEXT, **numbers, "source": _TEXT, **names, **flags, "limits": _list(_object(limit))})
+        return _object(
+            {
+                "name": _TEXT,
+                **numbers,
+                "source": _TEXT,
+                **names,
+                "casts": _map(_TEXT),
+                **flags,
+                "limits": _list(_object(limit)),
+            }
+        )
 
 
 def _object(keys: Mapping[str, Schema]) -> Schema:
