@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from opshift.jobs.sharing import Shared
     from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.door import Backend
+    from opshift.passes.types.door import Convertible
 
 
 _SHOWN = 12  # inputs or outputs
@@ -148,10 +149,9 @@ def _describe_model(
         rows += [(f"{label} {name}", kind) for name, kind in shown]
         rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
     rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
-    if (wide := held.int64) is not None:
-        rows.append(("int64", f"{several(wide.nodes, 'node')}; {wide.narrow} could have int32 (--types int64=int32)"))
-        reasons = list(wide.stays.items())[: None if verbose else _SHOWN]
-        rows += [("int64 stays", f"{count}: {why}") for why, count in reasons]
+    rows.append(("nodes by type", ", ".join(f"{kind} {count}" for kind, count in held.types.items())))
+    rows += _narrower("int64", "int32", "int64=int32", held.int64, verbose=verbose)
+    rows += _narrower("float", "float16", "float16", held.float16, verbose=verbose)
     for name, trees in held.trees.items():
         depth = "of unknown depth" if trees.depth is None else f"at most {several(trees.depth, 'comparison')} deep"
         leaves, features = f"{trees.leaves} leaves", several(trees.features, "feature")
@@ -166,6 +166,15 @@ def _describe_model(
             count, fate = str(found.ops[name]), of.get(name)
             rows.append((f"  {name.rpartition('::')[2]}", f"{count}, {fate}" if fate is not None else count))
     return rows
+
+
+def _narrower(kind: str, other: str, option: str, of: Convertible | None, *, verbose: bool) -> list[tuple[str, str]]:
+    """List the rows of `inspect` about a type that may become narrower."""
+    if of is None:
+        return []
+    rows = [(kind, f"{several(of.nodes, 'node')}; {of.narrow} could have {other} (--types {option})")]
+    reasons = list(of.stays.items())[: None if verbose else _SHOWN]
+    return rows + [(f"{kind} stays", f"{count}: {why}") for why, count in reasons]
 
 
 def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, NoReturn
@@ -60,27 +60,45 @@ _ELSEWHERE = (
     ),
     (
         "types",
+        "half precision is asked for by --types: opshift convert IN OUT --types bfloat16",
+        "--bfloat16 --bf16 --to-bf16",
+        "--types bfloat16",
+    ),
+    (
+        "types",
         "element types are asked for by --types: opshift convert IN OUT --types float16",
-        "--dtype --precision --bfloat16 --bf16 --data-type",
-        None,
+        "--dtype --precision --data-type --low-precision-type",
+        "--types {}",
+    ),
+    (
+        "types",
+        "int32 in the place of int64 is asked for by --types: opshift convert IN OUT --types int64=int32",
+        "--int32 --int64-to-int32 --to-int32",
+        "--types int64=int32",
     ),
     (
         "keep",
         "inputs and outputs keep their types without it: opshift convert IN OUT --types float16",
-        "--keep-io-types",
+        "--keep-io-types --io-types",
         "",
+    ),
+    (
+        "keep",
+        "numbers that do not fit stay as they are without it: opshift convert IN OUT --types float16",
+        "--min-positive-val --max-finite-val --data-max --init-max",
+        " {}",
     ),
     (
         "keep",
         "operators keep their types by --keep: opshift convert IN OUT --types float16 --keep op:NAME",
         "--op-block-list --op-types-to-exclude --op-types-block-list",
-        None,
+        "--keep op:{}",
     ),
     (
         "keep",
         "nodes keep their types by --keep: opshift convert IN OUT --types float16 --keep node:NAME",
         "--node-block-list --nodes-to-exclude --exclude-nodes",
-        None,
+        "--keep node:{}",
     ),
     (
         "inputs",
@@ -91,7 +109,8 @@ _ELSEWHERE = (
 )
 """What an option of other tools is here, for parsers that know one by that name, and what to type in its place.
 
-It is empty for an option that goes, and None where the value means something else.
+It is empty for an option that goes, and None where the value means something else. With {} it stands once for each
+value; with a blank before, the values go, too.
 """
 
 
@@ -145,10 +164,10 @@ class Parser(argparse.ArgumentParser):
             raise Misuse(f"unexpected argument {first!r}", self)
         name = first.partition("=")[0]
         known = {action.dest for action in self._actions}
-        for needed, told, options, instead in _ELSEWHERE:
-            if needed in known and name.replace("_", "-") in options.split():
-                line = "" if instead is None else _instead(typed, name, instead)
-                raise Misuse(f"unknown argument {name!r}: {told}{line}", self)
+        if found := _elsewhere(name, known):
+            told, instead = found
+            line = "" if instead is None else _instead(typed, known)
+            raise Misuse(f"unknown argument {name!r}: {told}{line}", self)
         others = [verb for verb, parser in verbs.items() if name in parser._option_string_actions]
         if others:
             raise Misuse(f"{name} is an option of {', '.join(others)}, not of {self.prog.rpartition(' ')[2]}", self)
@@ -156,20 +175,40 @@ class Parser(argparse.ArgumentParser):
         raise Misuse(f"unknown argument {name!r}{hint(name.lstrip('-'), own, '--{}'.format)}", self)
 
 
-def _instead(typed: Sequence[str], name: str, option: str) -> str:
-    """The line to type, with another option in the place of the one that is not known."""
+def _elsewhere(name: str, known: Container[str]) -> tuple[str, str | None] | None:
+    """What an option of other tools is here, and what to type in its place; None for others."""
+    for needed, told, options, instead in _ELSEWHERE:
+        if needed in known and name.replace("_", "-") in options.split():
+            return told, instead
+    return None
+
+
+def _instead(typed: Sequence[str], known: Container[str]) -> str:
+    """The line to type, with our options in the place of those of other tools."""
     if not typed:
         return ""
     import shlex
 
-    words = []
-    for word in typed:
-        own, equals, value = word.partition("=")
-        if own != name:
+    words: list[str] = []
+    rest, of_types = list(typed), False
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        found = _elsewhere(name, known) if name.startswith("-") else None
+        instead = found[1] if found is not None else None
+        of_types |= found is not None and "--types" in found[0]
+        if instead is None:
             words.append(word)
-            continue
-        words += option.split()
-        words += [value] if equals else []
+        elif "{}" not in instead:
+            words += [*instead.split(), *([value] if equals else [])]
+        else:
+            values = [value] if equals else []
+            while not equals and rest and not rest[0].startswith("-") and not rest[0].endswith(MODELS):
+                values.append(rest.pop(0))
+            for each in filter(None, ",".join(values).split(",")):
+                words += instead.format(each).split() if not instead.startswith(" ") else []
+    if of_types and "--types" not in words:
+        words += ["--types", "float16"]
     return f"\ntype: opshift {shlex.join(words)}"
 
 

@@ -4,7 +4,7 @@ from opshift.passes.types.carriers import Carriers, read_carriers
 from opshift.passes.types.carrying import carry_types
 from opshift.passes.types.changing import change
 from opshift.passes.types.constants import is_same
-from opshift.passes.types.describing import WideIntegers, describe_int64
+from opshift.passes.types.describing import Convertible, count_types, describe
 from opshift.passes.types.ends import probes
 from opshift.passes.types.formats import FORMATS, as_floats, rounded
 from opshift.passes.types.simulating import simulated
@@ -15,14 +15,15 @@ __all__ = [
     "FORMATS",
     "KEEP",
     "Carriers",
+    "Convertible",
     "Range",
     "Seen",
     "Types",
-    "WideIntegers",
     "as_floats",
     "carry_types",
     "change",
-    "describe_int64",
+    "count_types",
+    "describe",
     "is_same",
     "probes",
     "read_carriers",

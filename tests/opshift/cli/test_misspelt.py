@@ -102,6 +102,14 @@ MISSPELT = [
     ("optimize in.onnx --model-check-inputs x:1,3", "use --input-shape\n"),
     ("convert in.onnx -o out.onnx --opset 13", "type: opshift convert in.onnx out.onnx --opset 13\n"),
     (
+        "convert in.onnx out.onnx --float16 --keep-io-types --op_block_list Softmax Pow",
+        "type: opshift convert in.onnx out.onnx --types float16 --keep op:Softmax --keep op:Pow\n",
+    ),
+    ("convert --nodes_to_exclude=a,b in.onnx", "convert --keep node:a --keep node:b in.onnx --types float16\n"),
+    ("convert in.onnx --dtype bf16 --data_max 500", "type: opshift convert in.onnx --types bf16\n"),
+    ("convert in.onnx --calibration_data a.npz", "type: opshift convert in.onnx --inputs a.npz --types float16\n"),
+    ("convert in.onnx --int64-to-int32", "type: opshift convert in.onnx --types int64=int32\n"),
+    (
         "convert in.onnx --opset 13 --overwrite",
         "'--overwrite': outputs are overwritten anyway",
     ),

@@ -18,7 +18,7 @@ from opshift.passes.backends.backend import Limit
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
 from opshift.passes.operators.shared.classical.described import Trees
-from opshift.passes.types.describing import WideIntegers
+from opshift.passes.types.describing import Convertible
 
 from opshift.jobs import documents
 from opshift.jobs.contents import Contents
@@ -41,7 +41,7 @@ _LATER = {
     "TakenBack": TakenBack,
     "Tried": Tried,
     "Verification": Verification,
-    "WideIntegers": WideIntegers,
+    "Convertible": Convertible,
 }
 """Types that the modules that name them import where they need them alone."""
 Schema = dict[str, Any]

@@ -117,6 +117,23 @@ def test_sizes_that_are_given_bound_what_is_computed_of_them():
     assert free.graph.node == source.graph.node
 
 
+def test_inspect_says_what_would_become_narrow_and_what_stays(here: Path, capsys: pytest.CaptureFixture[str]):
+    body = "s = Shape(x) r = Reshape(x, s) a = Add(r, tiny) b = Sqrt(a) c = MatMul(b, w) k = ArgMax(c) y = Add(k, k)"
+    constants = "float tiny = {1e-12}, float[2, 2] w = {1, 2, 3, 4}"
+    onnx.save(model(body, 17, inputs="float[N, 2] x", outputs="int64[1, 2] y", constants=constants), "in.onnx")
+    assert main(["inspect", "in.onnx"]) == 0
+    told = capsys.readouterr().out
+    assert "nodes by type: float 6, int64 4" in told
+    assert "int64: 4 nodes; 1 could have int32 (--types int64=int32)" in told
+    assert "int64 stays: 3: the operator takes no other type" in told
+    assert "float: 6 nodes; 3 could have float16 (--types float16)" in told
+    assert "float stays: 2: 1e-12, which keeps it from 0, would become 0 in float16" in told
+    assert main(["inspect", "in.onnx", "--format", "json"]) == 0
+    held = json.loads(capsys.readouterr().out)["contents"]
+    assert held["types"] == {"float": 6, "int64": 4}
+    assert (held["float16"]["nodes"], held["float16"]["narrow"]) == (6, 3)
+
+
 def test_sizes_may_be_fixed_at_once(here: Path):
     """The sizes that are to be fixed are none of the model that is measured."""
     onnx.save(model("y = Relu(x)", 17, inputs="float[N] x", outputs="float[N] y"), "in.onnx")
