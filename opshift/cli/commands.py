@@ -565,6 +565,10 @@ def ledger(options: argparse.Namespace) -> int:
         from opshift.catalog import definitions
 
         document(definitions.as_markdown())
+    elif options.types:
+        from opshift.catalog import widths
+
+        document(widths.as_markdown())
     else:
         for row in table.rows():
             print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")
