@@ -25,93 +25,6 @@ class Misuse(ValueError):
 
 COMMAND = "COMMAND"
 MODELS = (".onnx", ".xml")
-_ELSEWHERE = (
-    ("help", "use `opshift --version`", "--version -V", None),
-    ("paths", "write the output after the model, without an option", "-o --out --output --output-path", ""),
-    ("paths", "write the model without an option", "-i --input --input-model --input-path -m --model", ""),
-    ("paths", "outputs are overwritten anyway", "-f --force -y --yes --overwrite", ""),
-    ("opset", "use --opset", "--opset-version --target-opset --target-version --to", "--opset"),
-    ("rtol", "use --rtol and --atol", "--tolerance --tol --eps", "--rtol"),
-    ("format", "use --format json", "--json -j", "--format json"),
-    ("rebatch", "use --fix-shape or --rebatch", "-b --batch --batch-size", "--rebatch"),
-    (
-        "fix_shape",
-        "use --fix-shape",
-        "--shape --input-shapes --overwrite-input-shape --override-input-shape",
-        "--fix-shape",
-    ),
-    ("input_shape", "use --input-shape", "--model-check-inputs --test-input-shape", None),
-    ("optimize", "use --optimize", "--simplify", "--optimize"),
-    ("paths", "models are only optimized if you ask for it", "--skip-optimization --skip-fuse-bn --no-optimize", ""),
-    ("no_verify", "use --no-verify", "--skip-verify --no-check --skip-check", "--no-verify"),
-    ("fix_shape", "use --set", "--constant-input --fix-input", "--set"),
-    ("add_output", "use --add-output", "--outputs --mark", "--add-output"),
-    (
-        "external_data",
-        "use --external-data all",
-        "--save-as-external-data",
-        "--external-data all",
-    ),
-    (
-        "types",
-        "half precision is asked for by --types: opshift convert IN OUT --types float16",
-        "--float16 --fp16 --half --to-fp16 --convert-fp16",
-        "--types float16",
-    ),
-    (
-        "types",
-        "half precision is asked for by --types: opshift convert IN OUT --types bfloat16",
-        "--bfloat16 --bf16 --to-bf16",
-        "--types bfloat16",
-    ),
-    (
-        "types",
-        "element types are asked for by --types: opshift convert IN OUT --types float16",
-        "--dtype --precision --data-type --low-precision-type",
-        "--types {}",
-    ),
-    (
-        "types",
-        "int32 in the place of int64 is asked for by --types: opshift convert IN OUT --types int64=int32",
-        "--int32 --int64-to-int32 --to-int32",
-        "--types int64=int32",
-    ),
-    (
-        "keep",
-        "inputs and outputs keep their types without it: opshift convert IN OUT --types float16",
-        "--keep-io-types --io-types",
-        "",
-    ),
-    (
-        "keep",
-        "numbers that do not fit stay as they are without it: opshift convert IN OUT --types float16",
-        "--min-positive-val --max-finite-val --data-max --init-max",
-        " {}",
-    ),
-    (
-        "keep",
-        "operators keep their types by --keep: opshift convert IN OUT --types float16 --keep op:NAME",
-        "--op-block-list --op-types-to-exclude --op-types-block-list",
-        "--keep op:{}",
-    ),
-    (
-        "keep",
-        "nodes keep their types by --keep: opshift convert IN OUT --types float16 --keep node:NAME",
-        "--node-block-list --nodes-to-exclude --exclude-nodes",
-        "--keep node:{}",
-    ),
-    (
-        "inputs",
-        "real inputs are given by --inputs: opshift convert IN OUT --types float16 --inputs FILE.npz",
-        "--calibration-data --calibration-data-path --calib",
-        "--inputs",
-    ),
-)
-"""What an option of other tools is here, for parsers that know one by that name, and what to type in its place.
-
-It is empty for an option that goes, and None where the value means something else. With {} it stands once for each
-value; with a blank before, the values go, too.
-"""
 
 
 @cache
@@ -162,54 +75,17 @@ class Parser(argparse.ArgumentParser):
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
         if not first.startswith("-"):
             raise Misuse(f"unexpected argument {first!r}", self)
+        from opshift.cli import elsewhere
+
         name = first.partition("=")[0]
-        known = {action.dest for action in self._actions}
-        if found := _elsewhere(name, known):
-            told, instead = found
-            line = "" if instead is None else _instead(typed, known)
-            raise Misuse(f"unknown argument {name!r}: {told}{line}", self)
+        if told := elsewhere.answer(self, name, typed):
+            why, line = told
+            raise Misuse(f"unknown argument {name!r}: {why}{elsewhere.spell(line) if line else ''}", self)
         others = [verb for verb, parser in verbs.items() if name in parser._option_string_actions]
         if others:
             raise Misuse(f"{name} is an option of {', '.join(others)}, not of {self.prog.rpartition(' ')[2]}", self)
         own = [option[2:] for option in self._option_string_actions if option.startswith("--")]
         raise Misuse(f"unknown argument {name!r}{hint(name.lstrip('-'), own, '--{}'.format)}", self)
-
-
-def _elsewhere(name: str, known: Container[str]) -> tuple[str, str | None] | None:
-    """What an option of other tools is here, and what to type in its place; None for others."""
-    for needed, told, options, instead in _ELSEWHERE:
-        if needed in known and name.replace("_", "-") in options.split():
-            return told, instead
-    return None
-
-
-def _instead(typed: Sequence[str], known: Container[str]) -> str:
-    """The line to type, with our options in the place of those of other tools."""
-    if not typed:
-        return ""
-    import shlex
-
-    words: list[str] = []
-    rest, of_types = list(typed), False
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.partition("=")
-        found = _elsewhere(name, known) if name.startswith("-") else None
-        instead = found[1] if found is not None else None
-        of_types |= found is not None and "--types" in found[0]
-        if instead is None:
-            words.append(word)
-        elif "{}" not in instead:
-            words += [*instead.split(), *([value] if equals else [])]
-        else:
-            values = [value] if equals else []
-            while not equals and rest and not rest[0].startswith("-") and not rest[0].endswith(MODELS):
-                values.append(rest.pop(0))
-            for each in filter(None, ",".join(values).split(",")):
-                words += instead.format(each).split() if not instead.startswith(" ") else []
-    if of_types and "--types" not in words:
-        words += ["--types", "float16"]
-    return f"\ntype: opshift {shlex.join(words)}"
 
 
 class Version(argparse.Action):
