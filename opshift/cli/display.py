@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
@@ -123,7 +121,7 @@ def inspection(
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
     _tabulate(_describe_model(found, held, of, read, verbose=verbose), console)
     if not reach:
-        say("opsets and targets that work: --reach tries all of them, --opset N one", console)
+        say("opsets that work: --reach tries all of them, --opset N one", console)
         return
     blocked = [opset for opset, result in reach.items() if result.refusals]
     say(f"opsets that work: {_ranges([opset for opset in reach if opset not in blocked])}", console)
@@ -187,7 +185,7 @@ def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tup
         names = [f"{op} ({count} of {count_runtimes()} lack it)" for op, count in held.rare.items()]
         rows.append(("few runtimes have", join_names(names, most)))
     if read is None:
-        return rows
+        return [*rows, ("read by", "--reach looks it up")]
     names = [f"{versions[0]} and newer" if len(versions) > 1 else versions[0] for versions in read.reads.values()]
     rows.append(("read by", ", ".join(names) or "no known target"))
     blocked = sorted(read.blocked.items(), key=lambda item: item[1])
@@ -338,20 +336,6 @@ def _table(*headers: str, shown: bool = True) -> Table:
     from rich.table import Column, Table
 
     return Table(*(Column(header, overflow="fold") for header in headers), show_header=shown)
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on the standard error stream for what takes long, told the step's name, place and count; None in a pipe."""
-    console = terminal(sys.stderr)
-    if console is None:
-        yield None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("read the model", total=None)
-        yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

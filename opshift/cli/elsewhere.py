@@ -157,7 +157,7 @@ def _rewrite(parser: argparse.ArgumentParser, typed: Sequence[str]) -> list[str]
             continue
         if other.instead is None:
             return None
-        of_types |= "--types" in other.said
+        of_types |= "--types" in other.said and "--types" in parser._option_string_actions
         single = other.instead in ("FIRST", "LAST")
         values = [value] if equals else list(_take_values(rest, single=single))
         if "--keep" in other.instead:

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, NoReturn
