@@ -120,11 +120,13 @@ def _definitions(options: argparse.Namespace) -> None:
 
 
 def _backends(options: argparse.Namespace) -> None:
-    from benchmarks import backends
-    from opshift.cli.display import progress
+    from opshift.passes.progress import tell
 
-    with progress() as advance:
-        rows = [row for backend in options.backend or BACKENDS for row in backends.measure(backend, advance)]
+    from benchmarks import backends
+    from opshift.cli.working import working
+
+    with working(options):
+        rows = [row for backend in options.backend or BACKENDS for row in backends.measure(backend, tell)]
     print(backends.document(rows), end="")
 
 
@@ -150,24 +152,28 @@ def _deployed(options: argparse.Namespace) -> None:
 
 
 def _vendors(options: argparse.Namespace) -> None:
-    from benchmarks import vendors
-    from opshift.cli.display import progress
+    from opshift.passes.progress import tell
 
-    with progress() as advance:
-        models = list(vendors.saved(advance))
+    from benchmarks import vendors
+    from opshift.cli.working import working
+
+    with working(options):
+        models = list(vendors.saved(tell))
         names = options.backend or list(vendors.BACKENDS)
-        measured = [row for name in names for row in vendors.measure(name, models, advance)]
+        measured = [row for name in names for row in vendors.measure(name, models, tell)]
     print(vendors.as_markdown(measured), end="")
 
 
 def _optimizers(options: argparse.Namespace) -> None:
+    from opshift.passes.progress import tell
+
     from benchmarks import optimizers
-    from opshift.cli.display import progress
+    from opshift.cli.working import working
 
     name, folder = options.name, options.models
     found = list(optimizers.of_folder(folder, name) if folder else optimizers.committed(name))
-    with progress() as advance:
-        rows = list(optimizers.measure(found, options.runs, options.limit, advance))
+    with working(options):
+        rows = list(optimizers.measure(found, options.runs, options.limit, tell))
     if options.markdown:
         print(optimizers.as_markdown(rows, options.runs), end="")
     else:
@@ -175,12 +181,14 @@ def _optimizers(options: argparse.Namespace) -> None:
 
 
 def _types(options: argparse.Namespace) -> None:
+    from opshift.passes.progress import tell
+
     from benchmarks import types
-    from opshift.cli.display import progress
+    from opshift.cli.working import working
 
     chosen = list(types.subjects(options.models, options.name))
-    with progress() as advance:
-        rows = types.measure(chosen, types.pythons_of(options.peer), options.kind, options.rows, advance)
+    with working(options):
+        rows = types.measure(chosen, types.pythons_of(options.peer), options.kind, options.rows, tell)
     if not options.markdown:
         _say(f"{row.contender} | {row.model} | {row.kind} | {'; '.join(row.wrong)}" for row in rows if row.wrong)
     print(types.as_markdown(rows), end="")

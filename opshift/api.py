@@ -30,7 +30,7 @@ from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
-from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked, checked
+from opshift.verification.feeding.asked import DRAWN, Asked, Engines, Inputs, Ranges, asked, checked
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
 from opshift.verification.verdict import Verification, escape, html_table, several
@@ -119,6 +119,8 @@ def convert_version(
     only: Iterable[str] | str | None = None,
     budget: float | Mapping[str, float] | None = None,
     inputs: Inputs | None = None,
+    input_shape: Sizes | None = None,
+    val_range: Ranges | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Convert a model to another opset, up or down; a drop-in for `onnx.version_converter.convert_version`.
@@ -154,13 +156,15 @@ def convert_version(
             `["float8e4m3fn=float", "int4=int8"]`; roundings are written out. It can be asked for alone. With `types`,
             also `"narrow"`, for inputs and outputs to change with the rest, or `"input:x=float16"`.
         types: other element types, `"float16"` or `"bfloat16"` for float32, `"float32"` for back again,
-            `"float64=float32"`. The model is run, to see which values fit in, and how far outputs move. It can be asked
-            for alone.
+            `"float64=float32"`, `"int64=int32"`, or `"target"` for what a named target needs. The model is run, to see
+            which values fit in, and how far outputs move. It can be asked for alone.
         keep: patterns of nodes that keep their types, such as `"op:Softmax"`, `"node:*head*"`, `"value:y"`.
         only: patterns of nodes whose types may change, and no others'.
         budget: how far an output may move by other types, or outputs by name: the root mean square of the difference
             over that of the output; 0.01 without it, 0.04 for bfloat16.
         inputs: what to run the model on for that, as for `verify`; without it, inputs are drawn.
+        input_shape: the sizes to run it at; integers that are sizes are at most these.
+        val_range: the least and the largest number of inputs, as for `verify`; integers are narrowed by these.
         progress: is called with what is done next, its place and the count, both 0 where nobody knows; what it raises
             ends this. The logger `opshift` tells the same.
 
@@ -193,7 +197,7 @@ def convert_version(
         only=only,
         budget=budget,
     )
-    return _reached(model, goal, progress, inputs)
+    return _reached(model, goal, progress, asked(inputs, input_shape, val_range))
 
 
 @rewriting
@@ -651,13 +655,13 @@ def _besides(
     return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate, ends=ends)
 
 
-def _reached(model: Model, goal: Goal, progress: Heard | None, inputs: Inputs | None = None) -> Model:
+def _reached(model: Model, goal: Goal, progress: Heard | None, given: Asked = DRAWN) -> Model:
     with heard(progress), lent(model) as (proto, folder, back):
         proto = goal.put_in_order(proto)
         if goal.types is not None:
             from opshift.jobs.narrowing import narrow  # which runs the model
 
-            result, _ = narrow(goal, lambda each, allowance: each.run(proto, folder, allowance), folder, asked(inputs))
+            result, _ = narrow(goal, proto, lambda each, allowed: each.run(proto, folder, allowed), folder, given)
         else:
             result = goal.run(proto, folder)
         if result.model is None:

@@ -138,6 +138,10 @@ class Goal:
         if self.types is not None:
             from opshift.passes.stages.change_types import ChangeTypes
 
+            if self.types.of_integers and self.types.target:  # which reads no sizes that are computed
+                from opshift.passes.stages.follow import Follow
+
+                retyped.append(Follow(self.fixed))
             retyped.append(ChangeTypes(self.types))
             if not self.types.narrows:  # an older opset may lack the narrower types
                 stages += retyped
@@ -221,6 +225,9 @@ class Goal:
             InvalidModel: the model is not valid.
             ValueError: an operator to replace or to fold is not known, or the model's opset does not have it.
         """
+        types = self.types.found_in(source) if self.types is not None else None
+        if types is not self.types:
+            return replace(self, types=types).run(source, folder, allowance)
         allowance = allowance or Allowance()
         given, source = source, self.put_in_order(source)
         try:
@@ -428,8 +435,18 @@ def with_types(
                 raise ValueError(f"--{name} needs --types")
         return goal
     from opshift.passes.types.door import types as wanted
+    from opshift.passes.types.door import types_of_target
 
-    return replace(goal, types=wanted(types, own, keep, only, budget))
+    backend = goal.reader
+    if types == "target":
+        if backend is None:
+            raise ValueError("--types target needs --target")
+        lacking = [each for each in ("bfloat16", "float16") if backend.types and f"tensor({each})" not in backend.types]
+        return replace(goal, types=types_of_target(backend.name, backend.casts, lacking, own, keep, only, budget))
+    asked = wanted(types, own, keep, only, budget)
+    if goal.backend is not None and asked.of_integers and "int64" in goal.backend.casts:
+        asked = replace(asked, target=goal.backend.name)
+    return replace(goal, types=asked)
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

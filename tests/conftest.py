@@ -19,7 +19,7 @@ gc.disable()  # while tests are collected, none of which is garbage
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--whole", action="store_true", help="every combination of parameters, not each pair of values")
+    parser.addoption("--whole", action="store_true", help="every combination of parameters, and what is long")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,10 +35,13 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Leave out what shows no pair of values that others do not."""
+    """Leave out what is long, unless it is asked for by name, and what shows no pair of values that others do not."""
     yield  # what is asked for by name or mark is known then
     if not pairs.whole:
-        items[:], left_out = pairs.split(items)
+        is_named = config.option.keyword or any("::" in place for place in config.args)
+        long = [item for item in items if not is_named and item.get_closest_marker("long")]
+        items[:], left_out = pairs.split([item for item in items if item not in long])
+        left_out += long
         config.hook.pytest_deselected(items=left_out)
     if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
         items[:] = order.long_first(items, int(workers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from opshift.jobs import outcome as outcome_
 from opshift.jobs.exit_codes import DIFFERENT, DONE, REFUSED, code_of, fault
 from opshift.jobs.outcome import FileFacts, Outcome
 from opshift.jobs.rewrite import Manner, rewrite
-from opshift.passes import goals, process
+from opshift.passes import goals, process, progress
 from opshift.passes import targets as resolving
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert as engine
@@ -67,7 +67,9 @@ def _fixing(options: argparse.Namespace) -> bool:
     return bool(fixing or named or options.zipmap or options.map or options.types or options.interface)
 
 
-_TRIED_UNASKED = 200  # nodes: a model of more takes seconds
+_TRIED_UNASKED, _READ_UNASKED = 200, 2_000
+"""Nodes of the largest model that `inspect` takes to each opset, and looks up for each target, without being asked."""
+
 _SAME = "give --target or --opset, not both"
 
 
@@ -279,14 +281,15 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
     jobs = batch.arrange(options.paths, options.out_dir, goal, manner)
     console = _console()
     plain = console is None and options.format == "text" and not options.quiet
-    with nullcontext() if options.quiet else display.progress() as advance:
+    with working(options) as clear:
 
         def tell(result: batch.FileResult, place: int) -> None:
             if plain:
+                clear()
                 display.say(display.line(result))
-            if advance is not None:
-                advance(os.path.basename(result.source), place, len(jobs))
+            progress.tell("convert models", place, len(jobs))
 
+        progress.tell("convert models", 0, len(jobs))
         results = batch.run(jobs, options.jobs, options.backend, tell)
     if options.format == "json":
         print(
@@ -311,12 +314,12 @@ def verify(options: argparse.Namespace) -> int:
 
     if options.evidence and os.path.exists(options.evidence):
         return _replay(options)
-    before, after = (_side(path) for path in (options.before, options.after))
-    for side in (before, after):
-        engine.check_model(side.model)
-    wanted = checked(_read_inputs(options), before.model)
     outputs.look(options.report, _file(options.save_inputs))
     with working(options):
+        before, after = (_side(path) for path in (options.before, options.after))
+        for side in (before, after):
+            engine.check_model(side.model)
+        wanted = checked(_read_inputs(options), before.model)
         found = compare_models(before, after, wanted, exact=options.exact)
     if options.evidence:
         from opshift.jobs import evidence
@@ -343,11 +346,11 @@ def diff(options: argparse.Namespace) -> int:
     """`opshift diff`."""
     from opshift.jobs.difference import difference
 
-    one, other = (_side(path) for path in (options.before, options.after))
-    for side in (one, other):
-        engine.check_model(side.model)
     outputs.look(options.report)
     with working(options):
+        one, other = (_side(path) for path in (options.before, options.after))
+        for side in (one, other):
+            engine.check_model(side.model)
         found = difference(one, other, (options.before, options.after))
     if options.report:
         from opshift.cli import report
@@ -374,7 +377,8 @@ def _replay(options: argparse.Namespace) -> int:
     if why:
         raise ValueError(why)
     how = held["how"]
-    before, after = (_side(path) for path in (options.before, options.after))
+    with working(options):
+        before, after = (_side(path) for path in (options.before, options.after))
     wanted = checked(
         Asked(
             shapes={name: tuple(shape) for name, shape in how["shapes"].items()},
@@ -431,6 +435,7 @@ def _on_weights(options: argparse.Namespace) -> int:
 
 
 def _side(path: str) -> Side:
+    progress.tell(f"read {os.path.basename(path)}")
     return Side(model_file.read(path), _folder(path), path if formats.is_foreign(path) else None)
 
 
@@ -458,9 +463,6 @@ def inspect(options: argparse.Namespace) -> int:
 
 @process.ours()
 def _inspect(options: argparse.Namespace) -> int:
-    from opshift.jobs.contents import contents
-    from opshift.jobs.fates import fates
-
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
     everywhere = options.target == "all"
@@ -469,23 +471,33 @@ def _inspect(options: argparse.Namespace) -> int:
     sizes = fixed(options.fix_shape, options.set)
     if sizes and not (everywhere or backend is not None or targets):
         raise ValueError("--fix-shape and --set are of no effect here without --target or --opset")
-    source = model_file.read(options.model)
-    engine.check_model(source)
-    size, folder = os.path.getsize(options.model), _folder(options.model)
-    found = outcome_.facts(source, size)
+    with working(options):
+        source = _side(options.model).model
+        engine.check_model(source)
+    found = outcome_.facts(source, os.path.getsize(options.model))
     if everywhere:
         return _everywhere(options, source, found, sizes)
     if backend is not None or targets:
         return _prospect(options, source, found, Goal(targets, backend=backend, fixed=sizes))
-    held, of = contents(source, size, folder), fates(source, folder)
-    tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
-    read = None
-    with working(options):
-        reach = {opset: engine.convert_model(source, {"": opset}, folder=folder) for opset in tried}
-        if tried:
-            from opshift.jobs.readers import readers
+    return _describe(options, source, found)
 
-            read = readers(source, folder)
+
+def _describe(options: argparse.Namespace, source: ModelProto, found: FileFacts) -> int:
+    """Run `opshift inspect`: show what a model consists of, who reads it, and which opsets it can reach."""
+    from opshift.jobs.contents import contents
+    from opshift.jobs.fates import fates
+    from opshift.jobs.readers import readers
+
+    folder = _folder(options.model)
+    tried = range(1, schemas.latest() + 1) if options.reach or found.nodes <= _TRIED_UNASKED else ()
+    reach = dict[int, Result]()
+    with working(options):
+        progress.tell("look at operators and weights")
+        held, of = contents(source, os.path.getsize(options.model), folder), fates(source, folder)
+        for opset in tried:
+            progress.tell("try each opset", opset, len(tried))
+            reach[opset] = engine.convert_model(source, {"": opset}, folder=folder)
+        read = readers(source, folder) if options.reach or found.nodes <= _READ_UNASKED else None
     if options.format == "json":
         print(documents.render_document(options.command, documents.of_inspection(found, held, of, reach, read)))
     else:
@@ -498,11 +510,11 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts,
     from opshift.jobs.advice import advice
 
     folder = _folder(options.model)
-    result = goal.run(source, folder)
-    tries = (
-        advice(source, goal, result, goal.find_nearest_opset(source, result, folder), folder) if result.refusals else ()
-    )
-    prospect = replace(_thought(source, goal, result, folder), tries=tries)
+    with working(options):
+        result = goal.run(source, folder)
+        nearest = goal.find_nearest_opset(source, result, folder)
+        tries = advice(source, goal, result, nearest, folder) if result.refusals else ()
+        prospect = replace(_thought(source, goal, result, folder), tries=tries)
     if options.format == "json":
         print(documents.render_document(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
@@ -534,11 +546,12 @@ def _everywhere(options: argparse.Namespace, source: ModelProto, found: FileFact
     from opshift.passes.backends.door import newest
 
     folder, prospects = _folder(options.model), []
-    with process.ours():
-        for backend in newest():
-            if backend.measured:
-                goal = Goal(backend=backend, fixed=held)
-                prospects.append(_thought(source, goal, goal.run(source, folder), folder))
+    measured = [backend for backend in newest() if backend.measured]
+    with working(options):
+        for place, backend in enumerate(measured, 1):
+            progress.tell(f"convert for {backend.name}", place, len(measured))
+            goal = Goal(backend=backend, fixed=held)
+            prospects.append(_thought(source, goal, goal.run(source, folder), folder))
     if options.format == "json":
         everywhere = {prospect.target: documents.as_facts(prospect) for prospect in prospects}
         print(documents.render_document(options.command, {**asdict(found), "targets": everywhere}))
@@ -565,6 +578,10 @@ def ledger(options: argparse.Namespace) -> int:
         from opshift.catalog import definitions
 
         document(definitions.as_markdown())
+    elif options.types:
+        from opshift.catalog import widths
+
+        document(widths.as_markdown())
     else:
         for row in table.rows():
             print(f"{row.op} {row.older or 'new'} -> {row.newer}: {f'up {row.up}; ' if row.up else ''}down {row.down}")
@@ -597,11 +614,11 @@ def probe(options: argparse.Namespace) -> int:
     from opshift.probing import probe as prober
 
     outputs.look(options.output)
-    with display.progress() as advance:
+    with working(options):
         models = Path(options.models) if options.models else None
         keep = Path(options.keep) if options.keep else None
         where = options.python, options.adapter, keep
-        text = prober.probe(options.backend, options.op, advance, models, *where, quick=options.quick)
+        text = prober.probe(options.backend, options.op, progress.tell, models, *where, quick=options.quick)
     if options.output:
         with writing(options.output):
             Path(options.output).write_text(text, encoding="utf-8", newline="\n")

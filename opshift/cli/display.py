@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, TextIO
 
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from opshift.jobs.sharing import Shared
     from opshift.jobs.yielding import TakenBack
     from opshift.passes.backends.door import Backend
+    from opshift.passes.types.door import Convertible
 
 
 _SHOWN = 12  # inputs or outputs
@@ -122,7 +121,7 @@ def inspection(
     """What a model consists of, and what stands in the way of each opset: the nearest of each range, or all."""
     _tabulate(_describe_model(found, held, of, read, verbose=verbose), console)
     if not reach:
-        say("opsets and targets that work: --reach tries all of them, --opset N one", console)
+        say("opsets that work: --reach tries all of them, --opset N one", console)
         return
     blocked = [opset for opset, result in reach.items() if result.refusals]
     say(f"opsets that work: {_ranges([opset for opset in reach if opset not in blocked])}", console)
@@ -148,10 +147,9 @@ def _describe_model(
         rows += [(f"{label} {name}", kind) for name, kind in shown]
         rows += [(f"{label}s", f"and {len(values) - len(shown)} more")] if len(shown) < len(values) else []
     rows += [(f"{kind} weights", f"{one.tensors}, {_bytes(one.bytes)}") for kind, one in held.weights.items()]
-    if (wide := held.int64) is not None:
-        rows.append(("int64", f"{several(wide.nodes, 'node')}; {wide.narrow} could have int32 (--types int64=int32)"))
-        reasons = list(wide.stays.items())[: None if verbose else _SHOWN]
-        rows += [("int64 stays", f"{count}: {why}") for why, count in reasons]
+    rows.append(("nodes by type", ", ".join(f"{kind} {count}" for kind, count in held.types.items())))
+    rows += _narrower("int64", "int32", "int64=int32", held.int64, verbose=verbose)
+    rows += _narrower("float", "float16", "float16", held.float16, verbose=verbose)
     for name, trees in held.trees.items():
         depth = "of unknown depth" if trees.depth is None else f"at most {several(trees.depth, 'comparison')} deep"
         leaves, features = f"{trees.leaves} leaves", several(trees.features, "feature")
@@ -168,6 +166,15 @@ def _describe_model(
     return rows
 
 
+def _narrower(kind: str, other: str, option: str, of: Convertible | None, *, verbose: bool) -> list[tuple[str, str]]:
+    """List the rows of `inspect` about a type that may become narrower."""
+    if of is None:
+        return []
+    rows = [(kind, f"{several(of.nodes, 'node')}; {of.narrow} could have {other} (--types {option})")]
+    reasons = list(of.stays.items())[: None if verbose else _SHOWN]
+    return rows + [(f"{kind} stays", f"{count}: {why}") for why, count in reasons]
+
+
 def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tuple[str, str]]:
     """List the rows of `inspect` about targets that support the model."""
     from opshift.jobs.readers import count_runtimes
@@ -178,7 +185,7 @@ def _readers(held: Contents, read: Readers | None, *, verbose: bool) -> list[tup
         names = [f"{op} ({count} of {count_runtimes()} lack it)" for op, count in held.rare.items()]
         rows.append(("few runtimes have", join_names(names, most)))
     if read is None:
-        return rows
+        return [*rows, ("read by", "--reach looks it up")]
     names = [f"{versions[0]} and newer" if len(versions) > 1 else versions[0] for versions in read.reads.values()]
     rows.append(("read by", ", ".join(names) or "no known target"))
     blocked = sorted(read.blocked.items(), key=lambda item: item[1])
@@ -329,20 +336,6 @@ def _table(*headers: str, shown: bool = True) -> Table:
     from rich.table import Column, Table
 
     return Table(*(Column(header, overflow="fold") for header in headers), show_header=shown)
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on the standard error stream for what takes long, told the step's name, place and count; None in a pipe."""
-    console = terminal(sys.stderr)
-    if console is None:
-        yield None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("read the model", total=None)
-        yield lambda name, place, count: bar.update(task, description=name, completed=place, total=count)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -148,8 +148,9 @@ def add_types(parser: Holder) -> None:
     """Element types, and what keeps its own."""
     parser.add_argument(
         "--types",
-        metavar="TYPE|TYPE=TYPE,...",
-        help="change element types: float16 or bfloat16 (of float32), float32 (back again), float64=float32",
+        metavar="TYPE|TYPE=TYPE,...|target",
+        help="change element types: float16 or bfloat16 (of float32), float32 (back again), float64=float32, "
+        "int64=int32; target: what --target needs, such as int32 where it reads no int64",
     )
     parser.add_argument(
         "--interface",

@@ -286,6 +286,7 @@ def _ledger(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--markdown", action="store_true", help="print the whole table, as in docs/support.md")
     parser.add_argument("--definitions", action="store_true", help="print docs/definitions.md")
+    parser.add_argument("--types", action="store_true", help="print docs/wide.md: which operators take which types")
 
 
 def _targets(parser: argparse.ArgumentParser) -> None:

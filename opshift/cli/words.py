@@ -25,74 +25,6 @@ class Misuse(ValueError):
 
 COMMAND = "COMMAND"
 MODELS = (".onnx", ".xml")
-_ELSEWHERE = (
-    ("help", "use `opshift --version`", "--version -V", None),
-    ("paths", "write the output after the model, without an option", "-o --out --output --output-path", ""),
-    ("paths", "write the model without an option", "-i --input --input-model --input-path -m --model", ""),
-    ("paths", "outputs are overwritten anyway", "-f --force -y --yes --overwrite", ""),
-    ("opset", "use --opset", "--opset-version --target-opset --target-version --to", "--opset"),
-    ("rtol", "use --rtol and --atol", "--tolerance --tol --eps", "--rtol"),
-    ("format", "use --format json", "--json -j", "--format json"),
-    ("rebatch", "use --fix-shape or --rebatch", "-b --batch --batch-size", "--rebatch"),
-    (
-        "fix_shape",
-        "use --fix-shape",
-        "--shape --input-shapes --overwrite-input-shape --override-input-shape",
-        "--fix-shape",
-    ),
-    ("input_shape", "use --input-shape", "--model-check-inputs --test-input-shape", None),
-    ("optimize", "use --optimize", "--simplify", "--optimize"),
-    ("paths", "models are only optimized if you ask for it", "--skip-optimization --skip-fuse-bn --no-optimize", ""),
-    ("no_verify", "use --no-verify", "--skip-verify --no-check --skip-check", "--no-verify"),
-    ("fix_shape", "use --set", "--constant-input --fix-input", "--set"),
-    ("add_output", "use --add-output", "--outputs --mark", "--add-output"),
-    (
-        "external_data",
-        "use --external-data all",
-        "--save-as-external-data",
-        "--external-data all",
-    ),
-    (
-        "types",
-        "half precision is asked for by --types: opshift convert IN OUT --types float16",
-        "--float16 --fp16 --half --to-fp16 --convert-fp16",
-        "--types float16",
-    ),
-    (
-        "types",
-        "element types are asked for by --types: opshift convert IN OUT --types float16",
-        "--dtype --precision --bfloat16 --bf16 --data-type",
-        None,
-    ),
-    (
-        "keep",
-        "inputs and outputs keep their types without it: opshift convert IN OUT --types float16",
-        "--keep-io-types",
-        "",
-    ),
-    (
-        "keep",
-        "operators keep their types by --keep: opshift convert IN OUT --types float16 --keep op:NAME",
-        "--op-block-list --op-types-to-exclude --op-types-block-list",
-        None,
-    ),
-    (
-        "keep",
-        "nodes keep their types by --keep: opshift convert IN OUT --types float16 --keep node:NAME",
-        "--node-block-list --nodes-to-exclude --exclude-nodes",
-        None,
-    ),
-    (
-        "inputs",
-        "real inputs are given by --inputs: opshift convert IN OUT --types float16 --inputs FILE.npz",
-        "--calibration-data --calibration-data-path --calib",
-        "--inputs",
-    ),
-)
-"""What an option of other tools is here, for parsers that know one by that name, and what to type in its place.
-
-It is empty for an option that goes, and None where the value means something else.
-"""
 
 
 @cache
@@ -143,34 +75,17 @@ class Parser(argparse.ArgumentParser):
         first = next((each for each in arguments if each.startswith("-")), arguments[0])
         if not first.startswith("-"):
             raise Misuse(f"unexpected argument {first!r}", self)
+        from opshift.cli import elsewhere
+
         name = first.partition("=")[0]
-        known = {action.dest for action in self._actions}
-        for needed, told, options, instead in _ELSEWHERE:
-            if needed in known and name.replace("_", "-") in options.split():
-                line = "" if instead is None else _instead(typed, name, instead)
-                raise Misuse(f"unknown argument {name!r}: {told}{line}", self)
+        if told := elsewhere.answer(self, name, typed):
+            why, line = told
+            raise Misuse(f"unknown argument {name!r}: {why}{elsewhere.spell(line) if line else ''}", self)
         others = [verb for verb, parser in verbs.items() if name in parser._option_string_actions]
         if others:
             raise Misuse(f"{name} is an option of {', '.join(others)}, not of {self.prog.rpartition(' ')[2]}", self)
         own = [option[2:] for option in self._option_string_actions if option.startswith("--")]
         raise Misuse(f"unknown argument {name!r}{hint(name.lstrip('-'), own, '--{}'.format)}", self)
-
-
-def _instead(typed: Sequence[str], name: str, option: str) -> str:
-    """The line to type, with another option in the place of the one that is not known."""
-    if not typed:
-        return ""
-    import shlex
-
-    words = []
-    for word in typed:
-        own, equals, value = word.partition("=")
-        if own != name:
-            words.append(word)
-            continue
-        words += option.split()
-        words += [value] if equals else []
-    return f"\ntype: opshift {shlex.join(words)}"
 
 
 class Version(argparse.Action):

@@ -1,27 +1,29 @@
-"""What is told while a command works: a bar on a terminal once it takes a while, or lines of the log with `-v`."""
+"""Progress of a command: one line on a terminal, or lines of the log with `-v`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from time import perf_counter
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TextIO
 
-from opshift.cli.display import terminal
 from opshift.cli.printing import printable
 from opshift.passes import progress
 
-_SOON = 0.5  # seconds after which a bar is drawn
-
 
 @contextmanager
-def working(options: argparse.Namespace) -> Iterator[None]:
-    """Tell what is done meanwhile, on the standard error stream."""
+def working(options: argparse.Namespace) -> Iterator[Callable[[], None]]:
+    """Show progress on the standard error stream; yields what clears the line, for who prints meanwhile."""
     verbose, quiet = (getattr(options, name, False) for name in ("verbose", "quiet"))
-    with _log() if verbose else nullcontext() if quiet else _draw_bar():
-        yield
+    line = _Line(sys.stderr)
+    shown = progress.heard(line.show) if line.is_possible and not (verbose or quiet) else nullcontext()
+    with _log() if verbose else shown:
+        try:
+            yield line.clear
+        finally:
+            line.clear()
 
 
 @contextmanager
@@ -41,40 +43,27 @@ def _log() -> Iterator[None]:
         logger.setLevel(level)
 
 
-@contextmanager
-def _draw_bar() -> Iterator[None]:
-    """A bar, if the stream is a terminal."""
-    console = terminal(sys.stderr)
-    if console is None:
-        yield
-        return
-    bar = _Bar(console)
-    try:
-        with progress.heard(bar.advance):
-            yield
-    finally:
-        bar.stop()
+class _Line:
+    """A line that each step overwrites. Without a thread: a copy of the process would wait for what that holds."""
 
+    def __init__(self, stream: TextIO):
+        self._stream, self._length = stream, 0
+        self.is_possible = stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
-class _Bar:
-    """Drawn where something is told, so that no thread is there when a process is copied."""
+    def show(self, what: str, place: int, count: int) -> None:
+        width = 80
+        with suppress(OSError, ValueError, AttributeError):
+            width = os.get_terminal_size(self._stream.fileno()).columns or width
+        line = printable(f"{what} ({place} of {count})" if count else f"{what} ...")[: width - 1]
+        self._write(f"\r{line.ljust(self._length)}")
+        self._length = len(line)
 
-    def __init__(self, console: Any):
-        self._console, self._began = console, perf_counter()
-        self._bar: Any = None
+    def clear(self) -> None:
+        if self._length:
+            self._write(f"\r{' ' * self._length}\r")
+            self._length = 0
 
-    def advance(self, what: str, place: int, count: int) -> None:
-        if perf_counter() - self._began < _SOON:
-            return
-        if self._bar is None:
-            from rich.progress import Progress
-
-            self._bar = Progress(console=self._console, transient=True, auto_refresh=False)
-            self._bar.start()
-            self._task = self._bar.add_task("", total=None)
-        self._bar.update(self._task, description=printable(what), completed=place, total=count or None)
-        self._bar.refresh()
-
-    def stop(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # a terminal that is gone does not end the work
+            self._stream.write(text)
+            self._stream.flush()

@@ -408,7 +408,8 @@ def _on_cluster(jobs: Sequence[BatchJob]) -> Placed:
 def _take_result(future: Any) -> FileResult:
     """Fetch a result, and let it go at once: Dask does the work again where a worker that still holds it dies."""
     try:
-        return future.result()
+        result: FileResult = future.result()
+        return result
     finally:
         future.release()
 

@@ -18,7 +18,7 @@ from opshift.passes.model.types import ELEMENTS, dims_of, elem_type_of, has_shap
 
 if TYPE_CHECKING:
     from opshift.passes.operators.shared.classical.described import Trees
-    from opshift.passes.types.door import WideIntegers
+    from opshift.passes.types.door import Convertible
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ class Contents:
         files: the size in bytes of each file with external data, by location; None for one that is not there.
         size: bytes of all files together, as far as they are there.
         trees: what each tree ensemble consists of, by the name of its node.
+        types: how many nodes read or make each element type, the most frequent first.
         int64: what reads int64, and why it would stay; None where nothing does.
+        float16: what reads float32, and why it would stay with `--types float16`, as far as the model tells.
         rare: the operators that many runtimes lack, and how many do.
     """
 
@@ -52,7 +54,9 @@ class Contents:
     files: dict[str, int | None]
     size: int
     trees: dict[str, Trees]
-    int64: WideIntegers | None
+    types: dict[str, int]
+    int64: Convertible | None
+    float16: Convertible | None
     rare: dict[str, int]
 
 
@@ -79,16 +83,16 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
         places,
         size + sum(filter(None, places.values())),
         _trees(model),
-        _int64(model, folder),
+        *_types(model, folder),
         rare_operators(model),
     )
 
 
-def _int64(model: ModelProto, folder: str) -> WideIntegers | None:
-    """What reads int64; of training graphs nobody asks."""
-    from opshift.passes.types.door import describe_int64
+def _types(model: ModelProto, folder: str) -> tuple[dict[str, int], Convertible | None, Convertible | None]:
+    """Tell which types nodes have, and which could be narrower; training graphs are left out."""
+    from opshift.passes.types.door import count_types, describe
 
-    return describe_int64(model, folder)
+    return count_types(model), describe(model, "int64=int32", folder), describe(model, "float16", folder)
 
 
 def _trees(model: ModelProto) -> dict[str, Trees]:

@@ -101,6 +101,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
         "missing": [op for _, op in missing],
         "vendors": sorted(f"{domain}::{op}" for domain, op in backend.vendors),
         "lacks_types": sorted(set(ELEMENT_TYPES) - backend.types) if backend.types else [],
+        "casts": dict(backend.casts),
         "static_shapes": backend.static_shapes,
         "functions": backend.functions,
         "folds_sizes": backend.folds_sizes,

@@ -8,10 +8,12 @@ from opshift.jobs.measuring import Deviation, Measured, compare, measure
 from opshift.passes.changes import Allowance, Result, TypesReport
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal
+from opshift.passes.inputs.wanted import Wanted
+from opshift.passes.inputs.writing import write_into_copy
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.types.door import KEEP, Types, Undoing, check_names
-from opshift.verification.feeding.asked import Asked, checked
+from opshift.verification.feeding.asked import Asked, checked, remaining
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
 
@@ -40,22 +42,36 @@ class Narrowed:
 
 
 def narrow(
-    goal: Goal, attempt: Callable[[Goal, Allowance | None], Result], folder: str | None, wanted: Asked
+    goal: Goal,
+    source: ModelProto,
+    attempt: Callable[[Goal, Allowance | None], Result],
+    folder: str | None,
+    wanted: Asked,
 ) -> tuple[Result, Narrowed | None]:
     """Do all else that is asked, see what values are, and change types where outputs hold."""
-    assert goal.types is not None, "types are asked for"
+    types = goal.types.found_in(source) if goal.types is not None else None
+    if types is not None and not types.narrows:  # which goes first: what is reached then may lack narrower types
+        return attempt(replace(goal, types=types), None), Narrowed(source, types)
     base = attempt(replace(goal, types=None), None)
-    if base.model is None:
+    if base.model is None or types is None:
         return base, None
-    check_names(goal.types, base.model)
-    if goal.types.of_integers or not goal.types.narrows:
-        types = replace(goal.types, given=wanted.ranges)
+    check_names(types, base.model)
+    wanted = remaining(wanted, base.model)
+    if types.of_integers:
+        types = replace(types, given=wanted.ranges, bounds=_at_bounds(base.model, wanted))
         return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
-    measured = measure(Side(base.model, folder), goal.types, checked(wanted, base.model))
+    measured = measure(Side(base.model, folder), types, checked(wanted, base.model))
     result = attempt(replace(goal, types=measured.types), None)
     if result.model is not None and (refusal := _too_little(result, measured)):
         return replace(result, model=None, refusals=(refusal,)), None
     return result, Narrowed(base.model, measured.types, measured)
+
+
+def _at_bounds(model: ModelProto, wanted: Asked) -> ModelProto | None:
+    """A copy with the sizes of `--input-shape`, which are the largest that inputs have."""
+    if not (wanted.shapes or wanted.sizes):
+        return None
+    return write_into_copy(model, Wanted(wanted.shapes, wanted.sizes))
 
 
 def _too_little(result: Result, measured: Measured) -> Refusal | None:

@@ -94,7 +94,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         if manner.trying is None and goal.types is not None and manner.verify and not manner.dry_run:
             from opshift.jobs.narrowing import narrow  # as below
 
-            (result, narrowed), tried = narrow(goal, job.made, folder, manner.wanted), None
+            (result, narrowed), tried = narrow(goal, source, job.made, folder, manner.wanted), None
             job = replace(job, narrowed=narrowed)
             goal = replace(goal, types=narrowed.types) if narrowed is not None else goal
         elif manner.trying is None:

@@ -49,6 +49,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
     """
     if least < 1:
         raise ValueError(f"--threshold must be 1 or more, not {least}")
+    progress.tell(f"read {Path(path).name}")
     model = model_file.read(path)
     convert.check_model(model)
     with process.ours():
@@ -72,6 +73,7 @@ def fill_file(path: str, output: Path) -> Shared:
         InvalidModel: the model cannot be read, or has all its weights.
         CannotWrite: the output cannot be written.
     """
+    progress.tell(f"read {Path(path).name}")
     model = read(path)
     with scratch() as folder:
         made, count = stripping.fill(model, Path(folder))

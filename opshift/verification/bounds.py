@@ -15,6 +15,7 @@ float64, or how far it moves when its inputs move by u. It excuses as much of th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -385,6 +386,12 @@ def is_float(value: Any) -> TypeGuard[Array]:
     if dtype is None or dtype.kind not in "fcV":
         return False
     return bool(dtype.kind != "V" or dtype.name == "bfloat16" or dtype.name.startswith("float8"))
+
+
+def is_all_nan(values: Iterable[Any]) -> bool:
+    """Whether there are floats, and all of them are NaN."""
+    floats = [value for value in values if is_float(value) and value.size]
+    return bool(floats) and all(bool(np.isnan(value.astype(np.complex128)).all()) for value in floats)
 
 
 def move_by_rounding(value: Any, seed: int) -> Any:

@@ -114,7 +114,7 @@ def _with_regions(
         whole.is_different, whole.why = True, whole.why or whole.empty
     elif whole.empty:
         remarks.append(whole.empty)
-    if whole.is_different and not failures and whole.part <= FLIPS and all(one.status == EQUAL for one in findings):
+    if whole.is_different and not failures and 0 < whole.part <= FLIPS and all(one.status == EQUAL for one in findings):
         # every changed part is the same: rounding in front of a decision moved some elements to its other side
         remarks.append(f'{whole.part:.2%} of "{whole.tensor}" fell otherwise by rounding: {whole.why}')
         whole.is_different = not _decides(before)
@@ -125,7 +125,7 @@ def _with_regions(
         found = _told(whole, DIFFERENT, findings, remarks)
         return _placed(found, (failures and first) or failures or first, prover, before, after, wanted)
     uncovered = [found for found in findings if found.status == UNCOVERED]
-    open_parts = [found for found in uncovered if not whole.engine or not found.is_reached]
+    open_parts = [found for found in uncovered if not whole.engine or whole.nan or not found.is_reached]
     if open_parts:
         one = open_parts[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"

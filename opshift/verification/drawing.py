@@ -31,6 +31,7 @@ _ON_LINES = "values around thresholds"
 ORDINARY, FAR, SPECIAL = "ordinary", "far", "special"
 WHOLE_TABLES = "whole tables"
 """A table is read as far as it goes: how far a user's lengths reach, no run can show."""
+ROWS = "different rows"
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,10 @@ def draw(
             low, high = (int(end) for end in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
         return rng.integers(low, high, value.shape, endpoint=True).astype(value.dtype)
 
-    for label, feeds in _places_in_tables(parts, base, weights, free):
+    for label, feeds in _places_in_tables(parts, base, weights, free, watch):
         yield Draw(label, feeds)
     yield from _leaves_of_trees(parts, base, floats, batched, rng)
+    yield from _overlapping_boxes(parts[0], base, floats, rng)
     if not (floats or whole or truths or indices):
         return
     with np.errstate(all="ignore"):
@@ -129,35 +131,113 @@ def draw(
                 "large numbers", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
             )
             for turn in range(2):
-                yield Draw("infinities, NaN and denormals", varied(partial(_special, turn=turn)), SPECIAL)
+                yield Draw(
+                    "infinities, NaN and denormals", varied(lambda v, turn=turn: _shuffled(_special(v, turn))), SPECIAL
+                )
         if whole:
             yield Draw("the ends of integer types", varied(normal, lambda v: _ends(v, rng)), FAR)
 
 
+@dataclass(frozen=True)
+class _Lookup:
+    """A node that reads rows of a table, or keys.
+
+    Attributes:
+        free: the inputs that the index is computed from.
+        size: how many rows there are.
+        rows: the rows; none where there is no table, as for OneHot.
+        keys: integers that the node knows, in place of rows.
+        offset: what is added to an input before it becomes an index.
+    """
+
+    free: tuple[str, ...]
+    size: int = 0
+    rows: Array | None = None
+    keys: tuple[int, ...] = ()
+    offset: int = 0
+
+    def differing(self, others: Sequence[_Lookup]) -> Sequence[int]:
+        """The rows that another table has otherwise; all where there is no other of that size."""
+        shape = np.shape(self.rows)
+        alike = [other.rows for other in others if shape and np.shape(other.rows) == shape]
+        if not alike:
+            return self.keys or range(self.size)
+        return sorted({int(row) for rows in alike for row in np.flatnonzero((rows != self.rows).any(1))})
+
+
+_KEYS = ("keys_int64s", "cats_int64s", "int64_vocabulary")
+
+
 def _places_in_tables(
-    parts: Sequence[ModelProto], base: Feeds, weights: Sequence[Feeds], free: Sequence[str]
+    parts: Sequence[ModelProto], base: Feeds, weights: Sequence[Feeds], free: Sequence[str], watch: Watch
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Draw indices of the table rows that differ between the parts, the ends, and negative ones."""
     for node in parts[0].graph.node:
-        if node.op_type not in ("ArrayFeatureExtractor", "Gather", "Slice") or len(node.input) < 2:
-            continue
-        table = weights[0].get(node.input[0], base.get(node.input[0]))
-        index = node.input[-1] if node.op_type != "Slice" else [*node.input, ""][2]
-        if table is None or index not in free or not table.ndim or not base[index].size:
-            continue
-        last = -1 if node.op_type == "ArrayFeatureExtractor" else 0
-        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), last)
-        size = table.shape[axis]
-        if node.op_type == "Slice":
-            yield WHOLE_TABLES, {**base, index: np.full_like(base[index], size)}
-            continue
-        others = [other for other in weights[1].values() if other.shape == table.shape and other.dtype == table.dtype]
-        rows = sorted({int(row) for other in others for row in _differing_rows(table, other, axis)})
-        for start in range(0, min(len(rows), 8 * base[index].size), base[index].size):
-            yield "different rows", {**base, index: _filled(base[index], rows[start:])}
-        if size:
-            yield "rows at both ends", {**base, index: _filled(base[index], [0, size - 1])}
-            yield "rows counted from the end", {**base, index: _filled(base[index], [-1, -size])}
+        if node.op_type == "Slice" and node.input[2] in free and base[node.input[2]].size:
+            table = weights[0].get(node.input[0], base.get(node.input[0]))
+            if table is not None and table.ndim:
+                axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+                yield WHOLE_TABLES, {**base, node.input[2]: np.full_like(base[node.input[2]], table.shape[axis])}
+    lookups = [list(_lookups(part, base, weights[which], free, watch, which)) for which, part in enumerate(parts)]
+    for lookup in lookups[0]:
+        for name in lookup.free if lookup.size else ():
+            for label, ends in (("at both ends", [0, lookup.size - 1]), ("counted from the end", [-1, -lookup.size])):
+                yield f"rows {label}", {**base, name: _filled(base[name], [row - lookup.offset for row in ends])}
+    for lookup, others in [*((one, lookups[1]) for one in lookups[0]), *((one, lookups[0]) for one in lookups[1])]:
+        rows = [row - lookup.offset for row in lookup.differing(others)]
+        for name in lookup.free:
+            for value in (base[name], _as_long(base[name], rows)):
+                for start in range(0, min(len(rows), 8 * value.size), value.size):
+                    yield ROWS, {**base, name: _filled(value, rows[start : start + value.size])}
+
+
+def _lookups(
+    part: ModelProto, base: Feeds, weights: Feeds, free: Sequence[str], watch: Watch, which: int
+) -> Iterator[_Lookup]:
+    """Find the nodes of a part that look something up by a number that can be chosen."""
+    origins = {name: {name} for name in free if base[name].size and _kind(base[name]) in "iuf"}
+    found = []
+    for node in part.graph.node:
+        reached = set().union(*(origins.get(name, ()) for name in node.input))
+        for name in node.output if node.op_type not in ("Shape", "Size") else ():
+            origins[name] = reached
+        place = {"ArrayFeatureExtractor": 1, "Gather": 1, "GatherND": 1, "OneHot": 0}.get(node.op_type)
+        place = 0 if any(attribute.name in _KEYS for attribute in node.attribute) else place
+        if place is not None and origins.get(node.input[place]):
+            found.append((node, node.input[place]))
+    held = {tensor.name: tensors.array(tensor) for tensor in part.graph.initializer} | dict(weights)
+    names = [node.input[1 if node.op_type == "OneHot" else 0] for node, _ in found]
+    unknown = [name for name in (*names, *(index for _, index in found)) if name not in held and name not in base]
+    with suppress(RuntimeError):
+        held |= watch(which, list(dict.fromkeys(unknown)), base) if unknown else {}
+    held = {**base, **held}
+    for (node, index), table in zip(found, names, strict=True):
+        reached, value, offset = tuple(sorted(origins[index])), held.get(table), 0
+        keys = [list(attribute.ints) for attribute in node.attribute if attribute.name in _KEYS]
+        if len(reached) == 1 and index in held and held[index].size == base[reached[0]].size:
+            apart = np.unique(held[index].reshape(-1) - base[reached[0]].reshape(-1))
+            offset = int(apart[0]) if len(apart) == 1 else 0
+        if keys:
+            yield _Lookup(reached, keys=(*keys[0], max(keys[0], default=0) + 1))
+        elif node.op_type == "OneHot" and getattr(value, "size", 0) == 1:
+            yield _Lookup(reached, int(value.item()), offset=offset)
+        elif getattr(value, "ndim", 0) and node.op_type != "OneHot":
+            last = -1 if node.op_type == "ArrayFeatureExtractor" else 0
+            axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), last)
+            rows = np.moveaxis(value, axis, 0).reshape(value.shape[axis], -1)
+            yield _Lookup(reached, len(rows), rows, offset=offset)
+
+
+_LONG = 4096
+"""Rows that are read at a time, where an index may be as long as that."""
+
+
+def _as_long(value: Array, rows: Sequence[int]) -> Array:
+    """Make an index of as many elements, along its largest axis."""
+    shape = [1] * value.ndim
+    if shape:
+        shape[int(np.argmax(value.shape))] = max(1, min(len(rows), _LONG))
+    return np.zeros(shape, value.dtype)
 
 
 def _leaves_of_trees(
@@ -179,13 +259,26 @@ def _leaves_of_trees(
             yield Draw("rows for each leaf", {**base, name: fed}, remark="" if start or not missing else remark)
 
 
+def _overlapping_boxes(
+    part: ModelProto, base: Feeds, floats: Sequence[str], rng: np.random.Generator
+) -> Iterator[Draw]:
+    """Draw boxes that overlap more or less, some of which NonMaxSuppression drops, and their scores."""
+    for node in part.graph.node:
+        if node.op_type == "NonMaxSuppression" and node.input[0] in floats and node.input[1] in floats:
+            boxes, scores = (base[name] for name in node.input[:2])
+            for count in (_BOXES, boxes.shape[1]):
+                corners = rng.random((len(boxes), count, 2))
+                drawn = np.concatenate([corners, corners + 0.1 + 0.4 * rng.random(corners.shape)], axis=2)
+                rates = rng.random((*scores.shape[:2], count))
+                names = zip(node.input[:2], (drawn, rates), strict=True)
+                yield Draw("boxes that overlap", {**base, **{n: v.astype(base[n].dtype) for n, v in names}})
+
+
+_BOXES = 128
+
+
 def _filled(value: Array, numbers: Sequence[int]) -> Array:
     return np.resize(np.array(numbers), value.shape).astype(value.dtype)
-
-
-def _differing_rows(table: Array, other: Array, axis: int) -> Array:
-    rest = tuple(k for k in range(table.ndim) if k != axis % table.ndim)
-    return np.flatnonzero((table != other).any(axis=rest))
 
 
 def _kind(value: Any) -> str:

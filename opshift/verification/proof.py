@@ -22,10 +22,11 @@ from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, field, replace
 from opshift.verification import inner, random_operators
-from opshift.verification.bounds import SAME, Closeness, Runs, is_float, judge, move_by_rounding
+from opshift.verification.bounds import SAME, Closeness, Runs, is_all_nan, is_float, judge, move_by_rounding
 from opshift.verification.compare import identical
-from opshift.verification.drawing import ORDINARY, SPECIAL, WHOLE_TABLES, Draw, draw
+from opshift.verification.drawing import ORDINARY, ROWS, SPECIAL, WHOLE_TABLES, Draw, draw
 from opshift.verification.engines import ENGINES, EngineError, OnnxRuntime, Reference, Session, time_limit
+from opshift.verification.feeding import responding
 from opshift.verification.float64 import BLIND, open_wide, widen_feeds
 from opshift.verification.labels import count_ties, find_scores
 from opshift.verification.parts import Pair, make_pair, type_of, with_outputs
@@ -53,6 +54,7 @@ _SLOW = 2.0
 """Seconds for one run of both parts, from which on they are run no oftener than there is time."""
 _PATIENCE = 20.0
 """Seconds that a part has in onnx.reference, which is slow."""
+_NAN = "its results were NaN in each run"
 _WIDENED = 64
 """Steps by which a region is widened at most."""
 
@@ -329,7 +331,8 @@ class Prover:
             kind.failures += doubts
             return
         region = kind.pair.region
-        wider = self._widened(region) if failure[0] != WHOLE_TABLES else None
+        is_length = failure[0] == ROWS and self._varying.isdisjoint(region.inputs)
+        wider = self._widened(region) if failure[0] != WHOLE_TABLES and not is_length else None
         if wider is not None and self._runs:
             again = _Kind(make_pair(*self._bodies, wider))
             for _, _, values in self._captured([(again.pair, again)], self._runs[0]):
@@ -340,6 +343,9 @@ class Prover:
                         kind.failures += untaken
                         return
                     self.widened.append(kind.pair.region.outputs[0])
+                    return
+                if there is None and again.why == _NAN:
+                    kind.why, kind.runs = _NAN, 0
                     return
                 if there is not None:
                     region, failure = wider, there
@@ -395,6 +401,11 @@ class Prover:
             if name in given and bounds is not None and hasattr(feeds[f"~x{k}"], "clip"):
                 feeds[f"~x{k}"] = feeds[f"~x{k}"].clip(*bounds).astype(feeds[f"~x{k}"].dtype)
         return replace(drawn, feeds=feeds)
+
+    @cached_property
+    def _varying(self) -> set[str]:
+        """List values that depend on elements of inputs, not on sizes alone, in the first model."""
+        return responding.hanging(self._bodies[0].side.model)
 
     def _unvarying(self) -> set[str]:
         """List values that depend on constants only, in either model."""
@@ -453,6 +464,8 @@ class Prover:
         node = pieces.nodes[pieces.makers[name]]
         while node.op_type in _MOVING and node.input[0] in pieces.makers:
             node = pieces.nodes[pieces.makers[node.input[0]]]
+        if node.op_type in _MOVING and node.input[0] in self._bodies[0].pieces.given and not self._manner.ranges:
+            return list(ends) == [name]  # another may be moved from the same input
         ops = _ANY_CLASSICAL if default_domain(node.domain) == "ai.onnx.ml" else _ANY
         if self._manner.ranges or (node.domain and ops is _ANY) or node.op_type not in ops:
             return False
@@ -489,7 +502,7 @@ class Prover:
     def _judged(
         self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str = ORDINARY
     ) -> Closeness | None:
-        """Run both sides on values, and compare; None if the first side does not run on them."""
+        """Run both sides on values, and compare; None if the first side does not run on them, or yields only NaN."""
         started = process_time()
         try:
             return self._compared(pair, kind, values, wide=wide, label=label, how=how)
@@ -513,6 +526,9 @@ class Prover:
                 kind.why = kind.why or str(error)
                 return None
             return Closeness(f"the second model fails: {error}", is_same=False) if how == ORDINARY else None
+        if is_all_nan(expected) and is_all_nan(actual):
+            kind.why = kind.why or _NAN
+            return None
         kind.runs += 1
         if _draws_numbers(pair):
             return self._judge_samples(pair, kind, feeds)
@@ -697,8 +713,13 @@ _ANY = frozenset(
 """Operators whose results may be any number."""
 _ANY_CLASSICAL = frozenset(["Imputer", "Scaler"])
 """The same of ai.onnx.ml."""
-_MOVING = frozenset(["Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"])
-"""Operators that only move elements: one of a Shape is a size, and no free number; one of a table may be any."""
+_MOVING = frozenset(
+    (
+        *("Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+        *("GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin"),
+    )
+)
+"""Operators that move or choose elements: one of a Shape is a size, and no free number; one of a table may be any."""
 
 
 def _open_part(model: ModelProto) -> Session:

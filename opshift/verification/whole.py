@@ -60,6 +60,7 @@ class WholeRun:
         cast: inputs and outputs of another precision in one of the models.
         part: of the elements of an output that differs, the largest.
         empty: how outputs differ at sizes of 0.
+        nan: outputs that were NaN in each run.
         remarks: what was seen and does not decide.
         seconds: that it took.
         first: the engine that ran the first model.
@@ -78,6 +79,7 @@ class WholeRun:
     cast: tuple[str, ...] = ()
     part: float = 0.0
     empty: str = ""
+    nan: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     seconds: float = 0.0
     first: Any = OnnxRuntime
@@ -181,9 +183,13 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
                 found.is_different, found.tensor, found.why = True, name, report.why
         if found.is_different:
             return found
-    if expected and all(map(_is_nothing, expected)):
+    if expected and all(map(bounds.is_all_nan, expected)):
         found.engine, found.why = "", "all outputs were NaN in each run"
         return found
+    found.nan = [
+        name for k, name in enumerate(names) if expected and all(bounds.is_all_nan([run[k]]) for run in expected)
+    ]
+    found.remarks += [f'output "{name}" was NaN in each run, so its values were not tested' for name in found.nan]
     found.remarks += [
         f'{count} of the labels in "{name}" differ, where two scores tie within rounding'
         for name, count in judge.ties.items()
@@ -230,9 +236,10 @@ def _try_small_sizes(
     for size in (2, 1, 0):
         given = {name: _cut_down(value, fixed.get(name, ()), size) for name, value in found.feeds[0].items()}
         with suppress(isolation.Ended):
-            name, why = isolation.call(_compare_once, first, second, given, judge)
+            name, why, part = isolation.call(_compare_once, first, second, given, judge)
             if why and size:
                 found.is_different, found.tensor, found.why = True, name, f"{why}, at sizes of {size}"
+                found.part = part
             elif why and name and "shape" not in why:  # which sizes of 0 have is nobody's promise
                 found.empty = f'"{name}" differs at sizes of 0: {why}'
         if found.is_different:
@@ -246,22 +253,28 @@ def _cut_down(value: Any, fixed: Sequence[bool], size: int) -> Any:
     return value[tuple(slice(None) if is_fixed else slice(size) for is_fixed in fixed)]
 
 
-def _compare_once(first: Session, second: Session, given: Mapping[str, Any], judge: OutputJudge) -> tuple[str, str]:
-    """Run both models, and describe the first output that differs; nothing if the first model fails."""
+def _compare_once(
+    first: Session, second: Session, given: Mapping[str, Any], judge: OutputJudge
+) -> tuple[str, str, float]:
+    """Run both models; returns the first output that differs, how, and the part of its elements that do.
+
+    Nothing differs if the first model fails, or yields nothing.
+    """
     isolation.end_after(math.ceil(_PATIENCE))
     try:
         expected = first.run(given)
     except EngineError:
-        return "", ""
+        return "", "", 0.0
     try:
         actual = second.run(given)
     except EngineError as error:
-        return "", f"the second model fails: {error}"
+        is_empty = all(getattr(value, "size", 1) == 0 for value in expected)
+        return "", "" if is_empty else f"the second model fails: {error}", 0.0
     for name, a, b in zip(judge.names, expected, actual, strict=True):
         report = judge.output(name, given, a, b, expected)
         if report.why:
-            return name, report.why
-    return "", ""
+            return name, report.why, report.part
+    return "", "", 0.0
 
 
 class OutputJudge:
@@ -366,14 +379,6 @@ def _is_blind(before: Side, after: Side) -> bool:
         for side in (before, after)
     )
     return Reference in (before.engine, after.engine) and old != new
-
-
-def _is_nothing(values: Sequence[Any]) -> bool:
-    """Whether all float outputs of a run are NaN."""
-    import numpy as np
-
-    floats = [value for value in values if bounds.is_float(value) and value.size]
-    return bool(floats) and all(bool(np.isnan(value.astype(np.complex128)).all()) for value in floats)
 
 
 def _as_computed(value: Any) -> Any:

@@ -87,6 +87,7 @@ class Backend:
         oldest: the operators of which it lacks old versions, each with the oldest one that it has.
         vendors: the operators that it has beside ONNX's, as far as the source tells.
         types: the types that values may have; empty for all.
+        casts: the types of whose values it keeps another one, without a word: `int64` in `int32`.
         static_shapes: whether every dimension of every input must be a number.
         functions: whether it is known to read model-local functions.
         folds_sizes: whether what is computed from sizes and constants alone counts as a constant.
@@ -106,6 +107,7 @@ class Backend:
     oldest: Mapping[Op, int] = field(default_factory=dict)
     vendors: frozenset[Op] = frozenset()
     types: frozenset[str] = frozenset()
+    casts: Mapping[str, str] = field(default_factory=dict)
     static_shapes: bool = False
     functions: bool = False
     folds_sizes: bool = False

@@ -33,7 +33,7 @@ else:
 _FILE = {"name", "title", "source", "base", "versions", "limits"}
 _LISTS = ("supports", "adds", "lacks", "since", "vendors")
 _FACTS = ("static_shapes", "functions", "folds_sizes", "folded")
-_VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "measured", *_FACTS, *_LISTS}
+_VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "casts", "measured", *_FACTS, *_LISTS}
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
     "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "why",
@@ -79,6 +79,9 @@ def find(name: str) -> Backend:
         releases.setdefault(stem, []).append(version)
     if name in releases:
         return known[f"{name}-{releases[name][-1]}"]
+    if name not in known and (stem := name.rpartition("-")[0]) in releases:
+        within = [each for each in releases[stem] if f"{stem}-{each}".startswith(f"{name}.")]
+        name = f"{stem}-{within[-1]}" if within else name  # tensorrt-11
     if name not in known:
         raise ValueError(f"unknown target {name!r}{_nearest(name, releases)}")
     return known[name]
@@ -154,7 +157,7 @@ def _based(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
     state: dict[str, Any] = {"opset": base.opset, "ir": base.ir_version, "ml": base.ml_opset, "lacks": dict(base.lacks)}
     state["since"] = dict(base.oldest)
     state |= {fact: getattr(base, fact) for fact in _FACTS}
-    state |= {"vendors": dict.fromkeys(base.vendors, 1), "measured": base.measured}
+    state |= {"vendors": dict.fromkeys(base.vendors, 1), "measured": base.measured, "casts": base.casts}
     state |= {"types": sorted(base.types)} if base.types else {}
     state |= {"supports": dict.fromkeys(base.supports, 1)} if base.supports is not None else {}
     return state, base.limits
@@ -201,6 +204,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
         state["since"],
         frozenset(state["vendors"]),
         types - missing if types - missing != set(ELEMENT_TYPES) else frozenset(),
+        _casts(state.get("casts", {})),
         **{fact: bool(state.get(fact, False)) for fact in _FACTS},
         limits=limits,
         measured=state["measured"],
@@ -233,6 +237,12 @@ def _limit(row: Mapping[str, Any]) -> Limit:
         row.get("why", ""),
         row.get("source", ""),
     )
+
+
+def _casts(rows: Mapping[str, str]) -> Mapping[str, str]:
+    """Parse what is kept in another type: `{ int64 = "int32" }`."""
+    _types((*rows, *rows.values()))
+    return dict(rows)
 
 
 def _measured(rows: Mapping[str, str]) -> dict[Op, MeasuredCall]:

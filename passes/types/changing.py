@@ -45,6 +45,8 @@ def change(source: ModelProto, wanted: Types, folder: str | None = None) -> Resu
     narrow = solve(problem, _sizes(staying), staying.pulling)
     if refusal := _lacked(problem):
         return Result(None, (), (refusal,))
+    if wanted.target and isinstance(staying, Fitting) and (refused := tuple(staying.refused(narrow, wanted.target))):
+        return Result(None, (), refused)
     kept = tuple(_kept(problem, narrow))
     casting = Casting(problem, staying.limits, narrow, folder)
     written = casting.write()

@@ -1,4 +1,4 @@
-"""What reads int64 in a model, and why it would stay."""
+"""What element types nodes have, and which of them other types could take the place of."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections import Counter
 from collections.abc import Mapping
 
 from opshift.passes.model.messages import ModelProto, TensorProto
+from opshift.passes.model.types import element_name
 from opshift.passes.records import dataclass
 from opshift.passes.types.fitting import Fitting
-from opshift.passes.types.problem import Problem
+from opshift.passes.types.problem import FREE, Problem
 from opshift.passes.types.solving import solve
+from opshift.passes.types.staying import Staying
 from opshift.passes.types.wanted import types
 
 T = TensorProto
 
 
 @dataclass(frozen=True)
-class WideIntegers:
-    """What there is of int64 in a model.
+class Convertible:
+    """What there is of an element type in a model, and what becomes of it if another type is asked for.
 
     Attributes:
         nodes: how many nodes read or make it.
-        narrow: how many of these could have int32.
+        narrow: how many of these could have the other type.
         stays: how many others keep it, by the reason.
     """
 
@@ -34,27 +36,48 @@ class WideIntegers:
 BY_SCHEMA = "the operator takes no other type"
 
 
-def describe_int64(model: ModelProto, folder: str | None) -> WideIntegers | None:
-    """Tell what reads int64; None where nothing does. The model is not changed."""
-    problem = Problem(model, types("int64=int32"))
-    if not any(value.kind == T.INT64 for value in problem.values()):
+def count_types(model: ModelProto) -> dict[str, int]:
+    """How many nodes read or make each element type, by its name; the most frequent first."""
+    found: Counter[int] = Counter()
+    for place in Problem(model, types("float16")).places:
+        for node in place.nodes:
+            if node.op_type == "Constant":
+                continue
+            values = (place.find(name) for name in (*node.input, *node.output) if name)
+            found.update({value.kind for value in values if value is not None and value.kind})
+    return {element_name(kind): count for kind, count in found.most_common()}
+
+
+def describe(model: ModelProto, asked: str, folder: str | None) -> Convertible | None:
+    """Tell what would become of a type, without a run; None where nothing has it. The model is not changed.
+
+    `asked` is as for `--types`: `float16`, `int64=int32`.
+    """
+    problem = Problem(model, types(asked))
+    if not any(problem.moves(value.kind) for value in problem.values()):
         return None
-    fitting = Fitting(problem, folder, {})
-    fitting.find()
-    narrow = solve(problem, lambda value: 1, fitting.pulling)
+    staying = Fitting(problem, folder, {}) if problem.wanted.of_integers else Staying(problem, folder)
+    staying.find()
+    narrow = solve(problem, lambda value: 1, staying.pulling)
     nodes = changed = 0
     stays: Counter[str] = Counter()
     for place in problem.places:
         for index, node in enumerate(place.nodes):
-            values = [place.find(name) for name in (*node.input, *node.output) if name]
-            if node.op_type == "Constant" or not any(v is not None and v.kind == T.INT64 for v in values):
+            read = [(place.find(name), place.reads[index][at]) for at, name in enumerate(node.input) if name]
+            made = [(place.find(name), None) for name in node.output if name]
+            held = [
+                value.variable if variable is None else variable
+                for value, variable in (*read, *made)
+                if value is not None and problem.moves(value.kind)
+            ]
+            if node.op_type == "Constant" or not held:
                 continue
             nodes += 1
-            own = [variable for variable in place.groups[index].values() if variable > 0]
-            if any(narrow[variable] for variable in own):
-                changed += 1
+            own = [variable for variable in held if variable > 0]
+            if any(narrow[variable] for variable in own) or all(variable == FREE for variable in held):
+                changed += 1  # or it takes both, as Shape does
                 continue
             why = next((problem.reasons[variable] for variable in own if problem.reasons[variable]), "")
-            why = re.sub('"[^"]*"', "a value", why)
+            why = re.sub("a channel of .* would", "a channel of a weight would", re.sub('"[^"]*"', "a value", why))
             stays[why or ("casts around it would cost more than it saves" if own else BY_SCHEMA)] += 1
-    return WideIntegers(nodes, changed, dict(stays.most_common()))
+    return Convertible(nodes, changed, dict(stays.most_common()))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 
+from opshift.passes.analysis import scope as scopes
+from opshift.passes.errors import Refusal, reason
 from opshift.passes.model import tensors
 from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.model.traversal import results
@@ -38,7 +40,9 @@ class Fitting(Staying):
         self._keep_operands()
         open_ends = self._open_ends()
         self._narrow_constants(open_ends)
-        ranges = self.ranges = Ranges(self.problem, self.sizes, self._folder, self._given, open_ends)
+        bounds = self.problem.wanted.bounds
+        bound = scopes.open_main_graph(bounds, self._folder).shape if bounds is not None else None
+        ranges = self.ranges = Ranges(self.problem, self.sizes, self._folder, self._given, open_ends, bound)
         for value in list(self.problem.values()):
             if not self.problem.moves(value.kind):
                 continue
@@ -63,8 +67,25 @@ class Fitting(Staying):
             read, made = [name for name in node.input if name], [name for name in node.output if name]
             if all(name in sizes for name in read) and all(name in to_sizes for name in made):
                 self.node(place, index, SIZES_ALONE)
-            elif node.op_type in ARITHMETIC and not default_domain(node.domain):
+            elif self.problem.wanted.target or (node.op_type in ARITHMETIC and not default_domain(node.domain)):
                 self.pulling.add((id(place), index))
+
+    def refused(self, narrow: Sequence[bool], target: str) -> Iterator[Refusal]:
+        """Name the nodes that still compute with int64, or read sizes that are computed, which the target does not."""
+        for place in self.problem.places:
+            sizes = _only_of_sizes(place)
+            for index, node in enumerate(place.nodes):
+                variables = [each for each in place.groups[index].values() if each > 0 and not narrow[each]]
+                why = next((self.problem.reasons[each] for each in variables if self.problem.reasons[each]), "")
+                for at in _SIZES.get(node.op_type, ()) if not default_domain(node.domain) else ():
+                    value = place.find(node.input[at]) if at < len(node.input) and node.input[at] else None
+                    if value is not None and value.kind == T.INT64 and value.tensor is None and value.name in sizes:
+                        why = why or f'"{value.name}" is a size that is computed'
+                if why:
+                    fix = "--fix-shape" if why == SIZES_ALONE or why.endswith("computed") else ""
+                    first = node.name or next(filter(None, node.output), "")
+                    said = reason(f"{why}; {target} keeps int64 in int32", fix=fix)
+                    yield Refusal(first, node.op_type, default_domain(node.domain), 0, False, said)
 
     def _keep_operands(self) -> None:
         """Read as int64 what has to be, though the schema does not say so."""

@@ -6,7 +6,7 @@ Where nothing tells it, a range is assumed, and what was assumed is kept beside 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from math import inf, isfinite, trunc
+from math import inf, isfinite, prod, trunc
 from typing import NamedTuple
 
 from opshift.passes.model import tensors
@@ -22,6 +22,7 @@ MOST = 2**31 - 1
 ASSUMED = 2**20
 """How large numbers are taken to be at most that nothing bounds."""
 SIZES = "sizes and their products are below 2^31"
+BOUNDED = "sizes are at most those of --input-shape"
 
 
 class Interval(NamedTuple):
@@ -76,6 +77,7 @@ class Ranges:
         folder: where external data lie.
         given: what the user says of inputs, by name; an empty name is for all others.
         open_ends: values that hold ends of Slice alone, by identity: those beyond int32 mean what its ends mean.
+        bound: tells the largest sizes of a value of the main graph; None where nothing bounds sizes.
     """
 
     def __init__(
@@ -85,12 +87,14 @@ class Ranges:
         folder: str | None,
         given: Mapping[str, tuple[float, float]],
         open_ends: Container[int] = (),
+        bound: Callable[[str], Sequence[int | str | None] | None] | None = None,
     ):
         self._problem = problem
         self._shape = shape
         self._folder = folder
         self._given = given
         self._open_ends = open_ends
+        self._bound = bound
         self._known: dict[tuple[int, str], Known] = {}
         for value in problem.main.values.values():
             if value.maker < 0 and value.tensor is None:
@@ -236,29 +240,39 @@ class Ranges:
             return read[0] if read else None
         return None
 
+    def _largest(self, place: Place, value: Value | None) -> tuple[list[int], frozenset[str]] | None:
+        """The sizes of a value, or the largest that it has, and what was assumed to know them."""
+        shape = self._sizes(place, value)
+        sizes = [size for size in shape or () if isinstance(size, int)]
+        if shape is not None and len(sizes) == len(shape):
+            return sizes, frozenset()
+        if self._bound is None or value is None or value.place is not self._problem.main:
+            return None
+        shape = self._bound(value.name)
+        sizes = [size for size in shape or () if isinstance(size, int)]
+        return (sizes, frozenset([BOUNDED])) if shape is not None and len(sizes) == len(shape) else None
+
     def _counted(self, place: Place, node: NodeProto) -> Interval:
         """Sizes, or indices below them: known ones as they are."""
-        shape = self._sizes(place, place.find(node.input[0]))
-        if shape is None or not all(isinstance(size, int) for size in shape):
+        largest = self._largest(place, place.find(node.input[0]))
+        if largest is None:
             return SIZED
-        sizes = [size for size in shape if isinstance(size, int)]
+        sizes, basis = largest
         if node.op_type == "Shape":
             held = sizes[slice(place.value_of(node, "start", 0), place.value_of(node, "end"))]
-            return Interval(min(held, default=0), max(held, default=0))
-        count = 1
-        for size in sizes:
-            count *= size
-        return Interval(count, count) if node.op_type == "Size" else Interval(0, max(sizes, default=1))
+            return Interval(0 if basis else min(held, default=0), max(held, default=0), basis)
+        count = prod(sizes)
+        if node.op_type == "Size":
+            return Interval(0 if basis else count, count, basis)
+        return Interval(0, max(sizes, default=1), basis)
 
     def count(self, place: Place, node: NodeProto) -> Interval:
         """How many elements are added up at most."""
-        shape = self._sizes(place, place.find(node.input[0]))
-        if shape is None or not all(isinstance(size, int) for size in shape):
+        largest = self._largest(place, place.find(node.input[0]))
+        if largest is None:
             return Interval(1, MOST, frozenset([SIZES]))
-        count = 1
-        for size in shape:
-            count *= size if isinstance(size, int) else 1
-        return Interval(min(count, 1), count)
+        sizes, basis = largest
+        return Interval(0 if basis else min(prod(sizes), 1), prod(sizes), basis)
 
     def cast(self, place: Place, node: NodeProto) -> Known:
         """What a number that was cast lies between."""

@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from opshift.passes.model.messages import ModelProto, NodeProto
-from opshift.passes.records import dataclass, field
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
+from opshift.passes.model.named_types import named_types
+from opshift.passes.records import dataclass, field, replace
 from opshift.passes.spelling import hint
 from opshift.passes.types.formats import FORMATS, INTEGERS, NAMES, SOURCES, is_narrower
+
+T = TensorProto
 
 KEEP, NARROW = "keep", "narrow"
 """What becomes of the types of inputs and outputs: they stay, or change with the rest."""
@@ -59,6 +62,8 @@ class Types:
         given: the least and the largest number of inputs, by name; an empty name is for all others.
         seen: what was seen when the model ran; None where it was not run.
         held: nodes that keep their type because the outputs moved too far with them, by the name of their first output.
+        target: the target that keeps such values in the other type anyway: what cannot change is refused.
+        bounds: a copy of the model with the largest sizes that its inputs have; None where sizes are not bounded.
     """
 
     mapping: Mapping[int, int]
@@ -70,6 +75,8 @@ class Types:
     seen: Seen | None = None
     given: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
+    target: str = ""
+    bounds: ModelProto | None = None
 
     @property
     def narrows(self) -> bool:
@@ -86,6 +93,20 @@ class Types:
         """The types that are reached: `float16`."""
         return "-".join(dict.fromkeys(FORMATS[target].name for target in self.mapping.values()))
 
+    def found_in(self, model: ModelProto) -> Types | None:
+        """What a target asks for of a model: of the types that it keeps in others, those that the model has."""
+        if not self.target:
+            return self
+        named = {*named_types(model), T.INT64}  # sizes are int64, though no model names their type
+        mapping = {source: reached for source, reached in self.mapping.items() if source in named}
+        floats = {source: reached for source, reached in mapping.items() if source not in INTEGERS}
+        if floats and len(mapping) > len(floats):
+            pairs = [f"--types {FORMATS[a].name}={FORMATS[b].name}" for a, b in mapping.items()]
+            raise ValueError(f"{self.target} needs {' and '.join(pairs)}; use one command for each")
+        if len(mapping) == len(self.mapping):
+            return self
+        return replace(self, mapping=mapping) if mapping else None
+
     def budget(self, output: str) -> float:
         """How far an output may move."""
         own = self.budgets.get(output, self.budgets.get(""))
@@ -95,6 +116,23 @@ class Types:
 
 
 BUDGETS = {NAMES["bfloat16"]: 0.04}
+
+
+def types_of_target(
+    name: str,
+    casts: Mapping[str, str],
+    lacking: Iterable[str],
+    interface: str | Iterable[str] | None = None,
+    keep: str | Iterable[str] | None = None,
+    only: str | Iterable[str] | None = None,
+    budget: float | str | Iterable[str] | Mapping[str, float] | None = None,
+) -> Types:
+    """What a target needs: of the types that it keeps in others, and of those that it lacks, the others."""
+    pairs = {**{kind: "float" for kind in lacking if kind in ("bfloat16", "float16")}, **casts}
+    read = [types(f"{kind}={other}", interface, keep, only, budget) for kind, other in pairs.items()]
+    nothing = types("float16", interface, keep, only, budget)  # which finds mistakes in the other options
+    mapping = {kind: other for each in read for kind, other in each.mapping.items()}
+    return replace(nothing, mapping=mapping, target=name)
 
 
 def types(

@@ -104,6 +104,7 @@ def sample(published: list[Case]) -> list[Base]:
     return [base for base in found if base.case.release][:SIZE]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sweep", SWEEPS)
 def test_nothing_goes_wrong_in_a_sample(sample: list[Base], sweep: str):
     verdicts = sweeps.verdicts(sample, sweep)

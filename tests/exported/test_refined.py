@@ -96,6 +96,7 @@ def test_a_modernized_export_has_the_operators_that_the_exporter_writes_at_the_n
     assert not pairs.whole or {family: ops for family, ops in left.items() if ops} == LEFT
 
 
+@pytest.mark.long
 @pytest.mark.newest
 def test_modernized_exports_are_verified_on_inputs_at_random():
     """Of every third family, or of each with `--whole`, what one of its exporters wrote, which its name settles."""

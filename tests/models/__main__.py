@@ -2,12 +2,14 @@
 
 It follows OODTE (arXiv 2505.01892): each model goes through each verb, both forms run in onnxruntime as users run them,
 and outputs and first classes are compared. Crashes are counted. Inputs are those that the proof of opshift ran on.
+Rows are kept in a file, `--rows`, from which a run that was interrupted goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,6 @@ import onnxruntime
 import opshift
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
-SECONDS = 300
 VERBS: dict[str, Sequence[str]] = {
     "convert down": ("convert", "--opset", "{down}"),
     "convert up": ("convert", "--opset", "{up}"),
@@ -32,6 +33,8 @@ VERBS: dict[str, Sequence[str]] = {
     "inline": ("inline", "--portable"),
 }
 DOWN, UP = 5, 5  # opsets from a model's own
+ROUNDING = 1e-3
+"""The largest difference, as a part of the largest output, that counts as equal."""
 
 
 class Row(NamedTuple):
@@ -44,8 +47,8 @@ class Row(NamedTuple):
     gap: float = 0.0
 
 
-def rows(path: Path) -> Iterator[Row]:
-    """Each verb on one model."""
+def rows(path: Path, seconds: float) -> Iterator[Row]:
+    """Take one model through each verb."""
     opset = next((e.version for e in onnx.load(path, load_external_data=False).opset_import if not e.domain), 0)
     for verb, typed in VERBS.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -54,25 +57,26 @@ def rows(path: Path) -> Iterator[Row]:
                 verb,
                 [part.format(down=max(opset - DOWN, 7), up=min(opset + UP, 26)) for part in typed],
                 Path(folder),
+                seconds,
             )
 
 
-def _row(path: Path, verb: str, typed: Sequence[str], folder: Path) -> Row:
+def _row(path: Path, verb: str, typed: Sequence[str], folder: Path, seconds: float) -> Row:
     out, inputs = folder / "out.onnx", folder / "inputs.npz"
     command = [sys.executable, "-m", "opshift", typed[0], str(path), str(out), *typed[1:], "--save-inputs", str(inputs)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
-        return Row(path.name, verb, "crash", f"took more than {SECONDS} s")
+        return Row(path.name, verb, "too slow", f"took more than {seconds:.0f} s")
     lines = (done.stdout + done.stderr).strip().splitlines()
     if done.returncode == 3:
         return Row(path.name, verb, "refused", next((line for line in lines if "refused" in line), lines[-1]))
     if done.returncode:
         return Row(path.name, verb, "different" if done.returncode == 4 else "crash", lines[-1])
-    return _compared(path, verb, out, inputs)
+    return _compare(path, verb, out, inputs)
 
 
-def _compared(path: Path, verb: str, out: Path, inputs: Path) -> Row:
+def _compare(path: Path, verb: str, out: Path, inputs: Path) -> Row:
     """Run both forms in onnxruntime as users do, and compare outputs and first classes."""
     with np.load(inputs) as held:
         fed = {
@@ -91,20 +95,28 @@ def _compared(path: Path, verb: str, out: Path, inputs: Path) -> Row:
     gap = 0.0
     for a, b in zip(*runs, strict=True):
         if not isinstance(a, np.ndarray) or a.dtype.kind != "f":
+            if not _same(a, b):
+                return Row(path.name, verb, "different", "an output that is not float")
             continue
         if a.shape != b.shape:
             return Row(path.name, verb, "different", f"shape {list(b.shape)} instead of {list(a.shape)}")
+        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a.astype(np.float64) - b))
+        if a.size and not np.isfinite(apart).all():
+            return Row(path.name, verb, "different", "a number that is infinite or NaN in one form alone")
         if a.size:
-            gap = max(gap, float(np.nanmax(np.abs(a - b)) / max(np.nanmax(np.abs(a)), 1e-30)))
-        if a.ndim and a.shape[-1] > 1 and (a.argmax(-1) != b.argmax(-1)).any():
-            return Row(
-                path.name,
-                verb,
-                "other class",
-                f"{int((a.argmax(-1) != b.argmax(-1)).sum())} of {a.argmax(-1).size}",
-                gap,
-            )
+            gap = max(gap, float(apart.max() / max(np.abs(np.nan_to_num(a)).max(), 1e-30)))
+        if a.ndim and a.shape[-1] > 1 and (others := int((a.argmax(-1) != b.argmax(-1)).sum())):
+            return Row(path.name, verb, "other class", f"{others} of {a.argmax(-1).size}", gap)
+    if gap > ROUNDING:
+        return Row(path.name, verb, "different", f"by {gap:.0e} of the largest output", gap)
     return Row(path.name, verb, "equal", "", gap)
+
+
+def _same(a: object, b: object) -> bool:
+    """Compare integers, texts, and lists or maps of anything."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return np.array_equal(np.asarray(a), np.asarray(b))
 
 
 def page(found: Sequence[Row]) -> str:
@@ -143,25 +155,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--most", type=int, default=100, help="MB of a model that is taken")
+    parser.add_argument("--seconds", type=float, default=300, help="for one model and one verb")
+    parser.add_argument("--rows", type=Path, default=None, help="where to keep what is known, and to go on from")
     options = parser.parse_args()
     paths = sorted(
         {path.name: path for folder in options.folders for path in folder.rglob("*.onnx")}.values(),
         key=lambda path: path.stat().st_size,
     )
-    found: list[Row] = []
+    known = options.rows.read_text(encoding="utf-8").splitlines() if options.rows and options.rows.exists() else []
+    found = [Row(*json.loads(line)) for line in known]
     for path in paths:
-        if path.stat().st_size > options.most << 20:
+        if path.stat().st_size > options.most << 20 or any(row.model == path.name for row in found):
             continue
         started = time.perf_counter()
-        found += rows(path)
-        print(
-            path.name,
-            f"{time.perf_counter() - started:.0f} s",
-            *(f"{row.verb}: {row.word} {row.why}" for row in found[-len(VERBS) :]),
-            sep=" | ",
-            flush=True,
-        )
-        PAGE.write_text(page(found), encoding="utf-8")
+        found += (new := list(rows(path, options.seconds)))
+        if options.rows:
+            with options.rows.open("a", encoding="utf-8") as kept:
+                kept.writelines(json.dumps(row) + "\n" for row in new)
+        told = " | ".join(f"{row.verb}: {row.word} {row.why}" for row in new)
+        print(f"{path.name} | {time.perf_counter() - started:.0f} s | {told}", flush=True)
+    PAGE.write_text(page(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

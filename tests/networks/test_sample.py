@@ -12,6 +12,7 @@ def published():
     return list(corpus.published())
 
 
+@pytest.mark.long
 def test_published_cases_agree(published):
     tally = corpus.run(iter(published[::150]))
     assert not tally.counts["differs"], tally.lines

@@ -106,6 +106,7 @@ def test_an_input_of_no_type_is_told(tmp_path):
     assert not output.exists()
 
 
+@pytest.mark.long
 def test_bytes_that_a_fuzzer_chooses(tmp_path):
     command = [sys.executable, "-m", "tests.opshift.fuzz", "--runs", "400", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

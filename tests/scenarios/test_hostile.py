@@ -128,6 +128,7 @@ def attempt(model, target, folder, *options):
     return code, err.getvalue(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "target"), pairs.in_turn(BYTES, [9, 21]))
 def test_it_is_said_in_one_line(name, target, tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -157,6 +157,7 @@ class Maker:
         return {name: numbers.uniform(0.5, 3, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
+@pytest.mark.long
 @pytest.mark.newest
 @pytest.mark.parametrize("wanted", [Refinement(fold=True), Refinement(optimize=True), Refinement(True, optimize=True)])
 @settings(max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))

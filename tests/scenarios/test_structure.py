@@ -61,6 +61,7 @@ def test_an_overload_that_calls_itself_is_no_model():
         convert.attempt(source, {"": 18})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", [18, 12])
 def test_a_chain_of_ten_thousand_functions(target):
     """At opset 12 the IR version knows no functions: the chain is inlined."""

@@ -6,6 +6,7 @@ from opshift.jobs import exit_codes
 from tests.opshift import fuzz_structure
 
 
+@pytest.mark.long
 @pytest.mark.newest
 def test_what_no_exporter_writes_is_refused_or_computes_the_same(tmp_path):
     codes = fuzz_structure.run(tmp_path, 60)

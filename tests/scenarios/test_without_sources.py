@@ -60,6 +60,7 @@ def installed(tmp_path_factory):
     return site
 
 
+@pytest.mark.long
 def test_every_verb_does_the_same(installed, tmp_path, monkeypatch, capsys):
     folders = [tmp_path / "with", tmp_path / "without"]
     for folder in folders:

@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto
 
 import opshift
+from tests import pairs
 from tests.types import cases as _cases  # noqa: F401  adds them
 from tests.types import judge
 from tests.types.case import CASES
@@ -19,13 +20,13 @@ def marked(*, bfloat16=False):
         yield pytest.param(case, id=name, marks=marks)
 
 
-@pytest.mark.parametrize("case", list(marked()))
+@pytest.mark.parametrize("case", pairs.some([*marked()], 2))
 def test_float16(case):
     converted = opshift.convert_version(case.model, types="float16")
     assert judge.judge(case, converted).wrong == ()
 
 
-@pytest.mark.parametrize("case", list(marked(bfloat16=True)))
+@pytest.mark.parametrize("case", pairs.some([*marked(bfloat16=True)], 4))
 def test_bfloat16_at_opset_22(case):
     converted = opshift.convert_version(case.model, max(case.opset, 22), types="bfloat16")
     assert judge.judge(case, converted, judge.BFLOAT16).wrong == ()

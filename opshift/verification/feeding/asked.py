@@ -245,6 +245,23 @@ def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
     return checked(_fixed(wanted, resolved(fixed, model)) if fixed else wanted, model)
 
 
+def remaining(wanted: Asked, model: ModelProto) -> Asked:
+    """What still holds of a model in which sizes and inputs were fixed."""
+    given = required(model)
+    symbols = {symbol(dim) for kind in given.values() for dim in tensor(kind).shape.dim}
+    inputs = wanted.inputs
+    if isinstance(inputs, tuple):
+        inputs = tuple({name: value for name, value in held.items() if name in given} for held in inputs)
+    return replace(
+        wanted,
+        inputs=inputs,
+        shapes={name: shape for name, shape in wanted.shapes.items() if name in given},
+        sizes={name: size for name, size in wanted.sizes.items() if name in symbols},
+        values={name: value for name, value in wanted.values.items() if name in given},
+        ranges={name: ends for name, ends in wanted.ranges.items() if not name or name in given},
+    )
+
+
 def _fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
     """Add the fixed sizes and values of a model; raises `ValueError` if the user asked for others."""
     for name, size in (*of.shapes.items(), *of.sizes.items()):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST = 1 << 30  # elements of an input: more is hardly meant
 AXES = 32  # which every numpy has
-FALLBACKS = ("fitting", "ones", "zeros", "counting", "positive")
+FALLBACKS = ("fitting", "ones", "sizes", "zeros", "counting", "positive")
 _UNKNOWN = 8  # below which integers of no known meaning lie
 
 
@@ -165,12 +165,14 @@ class _Drawn:
 
         count, fallback, compared = math.prod(shape), self.choice.fallback, self.meanings.compared.get(self.name, ())
         turn = self.choice.turn % (len(compared) + 1)
-        if fallback in ("ones", "zeros", "counting"):
+        if fallback in ("ones", "sizes", "zeros", "counting"):
             meaning = fallback
         elif count == 1 and turn < len(compared) and meaning in ("", "mask"):
             return np.array(compared[turn])
         if meaning in ("axes", "counting"):
             return np.arange(count)
+        if meaning == "sizes":
+            return np.arange(2, 2 + count)
         if meaning in _CONSTANT:
             return np.full(count, _CONSTANT[meaning])
         if meaning == "turns":

@@ -244,9 +244,11 @@ def _try(problem: Problem, run: Run, choices: Iterable[Choice]) -> tuple[Fed | N
 
 
 def _has_no_number(values: Sequence[Any]) -> bool:
-    """Tell whether there are floats, and all of them are NaN or infinite."""
+    """Tell whether all floats are NaN or infinite, or all outputs are empty."""
     import numpy as np
 
+    if values and all(getattr(value, "size", 1) == 0 for value in values):
+        return True
     floats = [value for value in values if isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.size]
     return bool(floats) and not any(np.isfinite(value).any() for value in floats)
 

@@ -23,7 +23,7 @@ _MEANING = {
     ("Reshape", 1): "shape",
     ("Expand", 1): "ones",
     ("Tile", 1): "ones",
-    ("ConstantOfShape", 0): "counting",
+    ("ConstantOfShape", 0): "sizes",
     ("OneHot", 0): "index",
     ("OneHot", 1): "many",
     ("TopK", 1): "ones",

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.posix
 SLEEPING = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); time.sleep(60)"
 
 
+@pytest.mark.long
 def test_exit_codes_are_answers():
     assert run(["--version"]).status == "equal"
     assert run(["verify", "missing.onnx", "missing.onnx"]).status == "exit 5"

@@ -8,7 +8,9 @@ import pytest
 from opshift.passes import ConvertVersionPass, InlineFunctionsPass
 
 import opshift
+from opshift.cli import elsewhere
 from opshift.cli import main as cli
+from opshift.cli.parser import _parser, _verbs, parse_arguments
 from tests.support import model
 
 ROWS = {"inputs": "float[N,3] x", "outputs": "float[N,1] y"}
@@ -99,8 +101,35 @@ MISSPELT = [
     ),
     ("optimize in.onnx --input-shapes x:1,3", "type: opshift optimize in.onnx --fix-shape x:1,3\n"),
     ("optimize in.onnx out.onnx --skip-optimization", "type: opshift optimize in.onnx out.onnx\n"),
-    ("optimize in.onnx --model-check-inputs x:1,3", "use --input-shape\n"),
+    (
+        "optimize in.onnx --model-check-inputs x:1,3",
+        "use --input-shape\ntype: opshift optimize in.onnx --input-shape x:1,3\n",
+    ),
+    ("optimize in.onnx --model-check-inputs x:data.npy", "use --input-shape\nusage"),
+    (
+        "optimize in.onnx out.onnx --skip-fusion-patterns A B --overwrite-input-shape x:1,3 y:1 --model-check",
+        "type: opshift optimize in.onnx out.onnx --fix-shape x:1,3 --fix-shape y:1\n",
+    ),
+    ("convert -o out.onnx -i in.onnx --target_opset 13", "type: opshift convert in.onnx out.onnx --opset 13\n"),
+    (
+        "extract in.onnx out.onnx --input-names x --output-names y",
+        "type: opshift extract in.onnx out.onnx --from x --to y\n",
+    ),
+    (
+        "convert in.onnx --opset 13 --op_block_list Mul Add",
+        "--types float16 --keep op:NAME\ntype: opshift convert in.onnx --opset 13 --keep op:Mul --keep op:Add --types float16\n",
+    ),
+    ("convert in.onnx --dtype fp16", "type: opshift convert in.onnx --types fp16\n"),
+    ("convert in.onnx --ir_version 8", "use --ir-version\ntype: opshift convert in.onnx --ir-version 8\n"),
     ("convert in.onnx -o out.onnx --opset 13", "type: opshift convert in.onnx out.onnx --opset 13\n"),
+    (
+        "convert in.onnx out.onnx --float16 --keep-io-types --op_block_list Softmax Pow",
+        "type: opshift convert in.onnx out.onnx --types float16 --keep op:Softmax --keep op:Pow\n",
+    ),
+    ("convert --nodes_to_exclude=a,b in.onnx", "convert --keep node:a --keep node:b in.onnx --types float16\n"),
+    ("convert in.onnx --dtype bf16 --data_max 500", "type: opshift convert in.onnx --types bf16\n"),
+    ("convert in.onnx --calibration_data a.npz", "type: opshift convert in.onnx --inputs a.npz --types float16\n"),
+    ("convert in.onnx --int64-to-int32", "type: opshift convert in.onnx --types int64=int32\n"),
     (
         "convert in.onnx --opset 13 --overwrite",
         "'--overwrite': outputs are overwritten anyway",
@@ -139,6 +168,18 @@ def test_what_nobody_knows_is_a_usage_error_and_writes_nothing(here, capsys, typ
     assert said in captured.err
     assert not captured.out
     assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_options_of_other_tools_are_answered_by_lines_that_are_understood():
+    models = {"inspect": 1, "merge": 3}
+    moved = {o for other in elsewhere.OTHERS if other.instead in ("FIRST", "LAST") for o in other.options.split()}
+    for other in elsewhere.OTHERS:
+        for verb in ("convert", "optimize", "extract", "verify", "merge", "inspect"):
+            parser = _verbs(_parser(verb))[verb]
+            for option in other.options.split():
+                typed = [verb, *["a.onnx"] * (models.get(verb, 2) - (option in moved)), option, "1"]
+                if (told := elsewhere.answer(parser, option, typed)) and told[1]:
+                    parse_arguments(told[1])
 
 
 @pytest.mark.parametrize(

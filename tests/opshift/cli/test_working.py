@@ -2,8 +2,8 @@
 
 import logging
 import os
-import subprocess
 import sys
+from contextlib import suppress
 from itertools import pairwise
 
 import onnx
@@ -11,7 +11,6 @@ import pytest
 
 import opshift
 from opshift.cli import main as cli
-from opshift.cli import working
 from tests.support import model
 
 IO = {"inputs": "float[N,3] x", "outputs": "float[N,3] y"}
@@ -80,41 +79,65 @@ def test_users_hear_nothing_unless_they_ask(source, caplog):
     assert not caplog.records
 
 
-@pytest.mark.posix
-@pytest.mark.parametrize("soon", [0, 9])
-def test_a_terminal_gets_a_bar_once_it_takes_a_while(source, tmp_path, soon):
+@pytest.fixture
+def terminal():
+    """A terminal, and what it got."""
     import pty
 
     ours, theirs = pty.openpty()
-    code = f"from opshift.cli import main, working; working._SOON = {soon}; main.main({['verify', source, source]!r})"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stderr=theirs, stdout=-1, env={**os.environ, "TERM": "xterm"}
-    ) as made:
-        out, _ = made.communicate()
     os.set_blocking(ours, False)
-    os.close(theirs)
-    try:
-        said = os.read(ours, 1 << 16).decode()
-    except (BlockingIOError, OSError):
-        said = ""
+
+    def said():
+        got = b""
+        with suppress(BlockingIOError):
+            while more := os.read(ours, 1 << 16):
+                got += more
+        return got.decode()
+
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+        yield stream, said
     os.close(ours)
-    assert out.decode().startswith("equal")
-    assert ("run the second model" in said) is (soon == 0)
 
 
-def test_no_thread_is_there_when_a_bar_is_drawn(monkeypatch):
-    """A copy of the process would wait for what the thread holds."""
-    import threading
+VERBS = {
+    "convert IN OUT --opset 18": "run the second model (3 of 3)",
+    "convert IN --out-dir all --opset 18": "convert models (0 of 1)",
+    "optimize IN OUT": "read in.onnx ...",
+    "extract IN OUT --to a": "read in.onnx ...",
+    "merge IN IN OUT --connect y=x": "join ...",
+    "verify IN IN": "read in.onnx ...",
+    "diff IN IN": "read in.onnx ...",
+    "strip IN OUT": "read in.onnx ...",
+    "inspect IN": "try each opset (28 of 28)",
+    "inspect IN --target all": "convert for ",
+    "inspect IN --opset 18": "convert to opset 18 ...",
+}
 
-    from rich.console import Console
 
-    monkeypatch.setattr(working, "_SOON", 0)
-    before = threading.active_count()  # other tests of the process may have left some
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        bar = working._Bar(Console(file=nowhere))
-        bar.advance("a step", 1, 3)
-        assert threading.active_count() == before
-        bar.stop()
+@pytest.mark.posix
+@pytest.mark.parametrize("typed", VERBS)
+def test_a_terminal_gets_a_line_that_is_gone_afterwards(source, tmp_path, monkeypatch, terminal, typed):
+    stream, said = terminal
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    if "merge" in typed:
+        onnx.save(model("y = Sin(x)", 13, **{**IO, "outputs": "float[N,3] y"}), source)
+    assert cli.main(typed.replace("IN", source).replace("OUT", "out.onnx").split()) == 0
+    shown = said().split("\r")
+    assert any(line.startswith(VERBS[typed]) for line in shown), shown
+    assert not shown[-1]
+    assert not shown[-2].strip()
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("quietly", [["TERM", "dumb"], ["-q"]])
+def test_a_terminal_that_cannot_overwrite_gets_no_line(source, monkeypatch, terminal, quietly):
+    stream, said = terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", quietly[-1] if len(quietly) > 1 else "xterm")
+    assert cli.main(["verify", source, source, *([] if len(quietly) > 1 else quietly)]) == 0
+    assert said() == ""
 
 
 REWRITES = {
@@ -161,6 +184,7 @@ def test_a_search_for_the_nearest_opset_is_told():
     assert f"try opset {found.nearest}" in heard
 
 
+@pytest.mark.long
 def test_a_large_graph_tells_how_far_it_is():
     names = [f"v{index}" for index in range(12_001)]
     nodes = [onnx.helper.make_node("Softmax", [one], [two]) for one, two in pairwise(names)]

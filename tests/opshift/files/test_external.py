@@ -365,6 +365,7 @@ def copied(monkeypatch):
     return lengths
 
 
+@pytest.mark.long
 def test_a_file_of_more_than_2_gb_is_verified(here, copied):
     path = beyond(here / "in.onnx", 2)
     assert convert(path, None, "--in-place") == 0

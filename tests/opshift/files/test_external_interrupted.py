@@ -56,6 +56,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(here, tmp_path):
     assert count > 100, "the trace saw the lines"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_nothing_or_all(number, here):
     held = source()

@@ -230,6 +230,7 @@ def test_a_graph_or_a_tensor_in_two_parts_is_one(whole, tmp_path):
     assert read == ModelProto.FromString(path.read_bytes())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("large", [LARGE, 1 << 20])
 def test_every_truncation_is_noticed_or_still_a_message(large, tmp_path):
     data = everywhere(HELD["int64"]).SerializeToString()
@@ -373,6 +374,7 @@ def test_random_damage_is_judged_as_protobuf_does(kind, changes, end):
     check_like_protobuf(bytes(data[: len(data) - end % 3]), LARGE)
 
 
+@pytest.mark.long
 def test_random_messages_go_through_and_are_worth_it():
     """The strategy makes messages that protobuf reads, with tensors that are left in the file."""
     found = []

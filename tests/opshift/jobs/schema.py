@@ -18,7 +18,7 @@ from opshift.passes.backends.backend import Limit
 from opshift.passes.changes import Change
 from opshift.passes.errors import Refusal
 from opshift.passes.operators.shared.classical.described import Trees
-from opshift.passes.types.describing import WideIntegers
+from opshift.passes.types.describing import Convertible
 
 from opshift.jobs import documents
 from opshift.jobs.contents import Contents
@@ -41,7 +41,7 @@ _LATER = {
     "TakenBack": TakenBack,
     "Tried": Tried,
     "Verification": Verification,
-    "WideIntegers": WideIntegers,
+    "Convertible": Convertible,
 }
 """Types that the modules that name them import where they need them alone."""
 Schema = dict[str, Any]
@@ -154,7 +154,17 @@ class _Definitions:
         flags = dict.fromkeys(("static_shapes", "functions", "folds_sizes", "folded"), _FLAG)
         names = dict.fromkeys(("missing", "vendors", "lacks_types"), _list(_TEXT))
         numbers = dict.fromkeys(("opset", "ir_version", "ml_opset"), number)
-        return _object({"name": _TEXT, **numbers, "source": _TEXT, **names, **flags, "limits": _list(_object(limit))})
+        return _object(
+            {
+                "name": _TEXT,
+                **numbers,
+                "source": _TEXT,
+                **names,
+                "casts": _map(_TEXT),
+                **flags,
+                "limits": _list(_object(limit)),
+            }
+        )
 
 
 def _object(keys: Mapping[str, Schema]) -> Schema:

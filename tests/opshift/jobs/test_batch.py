@@ -307,6 +307,7 @@ def test_a_process_that_dies_is_one_failed_model(here, tmp_path, backend, reques
     assert not list(tmp_path.glob("opshift-*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("everywhere", [False, True], ids=["by a signal", "from a keyboard"])
 def test_an_interrupt_leaves_only_what_is_complete(here, tmp_path, everywhere):
     for number in range(200):

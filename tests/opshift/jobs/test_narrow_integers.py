@@ -54,3 +54,89 @@ def test_why_nothing_changes_is_told(here: Path, capsys: pytest.CaptureFixture[s
 def test_python_has_the_same_word(here: Path):
     result = opshift.convert_version(SOURCE, types="int64=int32", interface="narrow")
     assert result.graph.input[0].type.tensor_type.elem_type == T.INT32
+
+
+CHAIN = """
+    s = Shape(x) n = Gather(s, first) t = Concat<axis=0>(n, rest) r = Reshape(x, t)
+    a = Add(k, k) y = Gather(r, a)
+"""
+SIZED = model(
+    CHAIN,
+    17,
+    inputs="float[N, 2, 3] x, int64[1] k",
+    outputs="float[A, 6] y",
+    constants="int64[1] first = {0}, int64[1] rest = {-1}",
+)
+
+
+def test_a_target_that_reads_no_int64_gets_none_but_constants(here: Path, capsys: pytest.CaptureFixture[str]):
+    onnx.save(SIZED, "in.onnx")
+    line = ["convert", "in.onnx", "out.onnx", "--target", "tensorrt-8.6", "--types", "target"]
+    assert main(line) == 3
+    told = capsys.readouterr().out
+    assert 'Reshape "r": "t" is a size that is computed; tensorrt-8.6 keeps int64 in int32; try --fix-shape' in told
+    assert main([*line, "--fix-shape", "N=4", "--val-range", "k:[0,1]"]) == 0
+    made = onnx.load("out.onnx")
+    assert [node.op_type for node in made.graph.node] == ["Cast", "Reshape", "Add", "Gather"]
+
+
+def test_numbers_that_may_not_fit_are_refused_for_such_a_target():
+    source = model("y = Mul(x, x)", 17, inputs="int64[2] x", outputs="int64[2] y")
+    with pytest.raises(opshift.Refused, match=r"beyond int32; mnn-3\.6 keeps int64 in int32"):
+        opshift.convert_version(source, "mnn", types="target")
+    result = opshift.convert_version(source, "mnn", types="target", val_range="x:[0,9]")
+    assert [node.op_type for node in result.graph.node] == ["Cast", "Mul", "Cast"]
+
+
+@pytest.mark.parametrize("target", ["tensorrt-11", "onnxruntime", "tract"])
+def test_a_target_that_reads_int64_changes_nothing(target: str):
+    assert opshift.convert_version(SOURCE, target, types="target").graph.node == SOURCE.graph.node
+
+
+def test_a_target_that_casts_more_needs_two_commands():
+    source = model("y = Cast<to = 7>(x)", 17, inputs="double[2] x", outputs="int64[2] y")
+    with pytest.raises(ValueError, match="--types int64=int32 and --types float64=float32; use one command for each"):
+        opshift.convert_version(source, "tensorrt-8.6", types="target")
+    with pytest.raises(ValueError, match="--types target needs --target"):
+        opshift.convert_version(source, types="target")
+
+
+def test_types_that_the_target_lacks_become_wider():
+    source = model("y = Abs(x)", 22, inputs="bfloat16[2] x", outputs="bfloat16[2] y")
+    made = opshift.convert_version(source, "tract", types="target", interface="narrow")
+    assert made.graph.output[0].type.tensor_type.elem_type == T.FLOAT
+
+
+def test_sizes_that_are_given_bound_what_is_computed_of_them():
+    body = "s = Size(x) a = Mul(s, k) y = Cast<to=1>(a)"
+    source = model(body, 17, inputs="float[N, M] x, int64[1] k", outputs="float y")
+    asked = {"types": "int64=int32", "val_range": "k:[0,100]"}
+    free = opshift.convert_version(source, **asked)
+    bounded = opshift.convert_version(source, input_shape={"N": 10, "M": 20}, **asked)
+    assert [node.op_type for node in bounded.graph.node] == ["Cast", "Size", "Cast", "Mul", "Cast"]
+    assert free.graph.node == source.graph.node
+
+
+def test_inspect_says_what_would_become_narrow_and_what_stays(here: Path, capsys: pytest.CaptureFixture[str]):
+    body = "s = Shape(x) r = Reshape(x, s) a = Add(r, tiny) b = Sqrt(a) c = MatMul(b, w) k = ArgMax(c) y = Add(k, k)"
+    constants = "float tiny = {1e-12}, float[2, 2] w = {1, 2, 3, 4}"
+    onnx.save(model(body, 17, inputs="float[N, 2] x", outputs="int64[1, 2] y", constants=constants), "in.onnx")
+    assert main(["inspect", "in.onnx"]) == 0
+    told = capsys.readouterr().out
+    assert "nodes by type: float 6, int64 4" in told
+    assert "int64: 4 nodes; 1 could have int32 (--types int64=int32)" in told
+    assert "int64 stays: 3: the operator takes no other type" in told
+    assert "float: 6 nodes; 3 could have float16 (--types float16)" in told
+    assert "float stays: 2: 1e-12, which keeps it from 0, would become 0 in float16" in told
+    assert main(["inspect", "in.onnx", "--format", "json"]) == 0
+    held = json.loads(capsys.readouterr().out)["contents"]
+    assert held["types"] == {"float": 6, "int64": 4}
+    assert (held["float16"]["nodes"], held["float16"]["narrow"]) == (6, 3)
+
+
+def test_sizes_may_be_fixed_at_once(here: Path):
+    """The sizes that are to be fixed are none of the model that is measured."""
+    onnx.save(model("y = Relu(x)", 17, inputs="float[N] x", outputs="float[N] y"), "in.onnx")
+    assert main(["convert", "in.onnx", "out.onnx", "--types", "float16", "--fix-shape", "N=3"]) == 0
+    onnx.save(SOURCE, "in.onnx")
+    assert main(["convert", "in.onnx", "out.onnx", "--types", "int64=int32", "--fix-shape", "N=3"]) == 0

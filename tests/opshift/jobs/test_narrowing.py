@@ -16,7 +16,9 @@ from tests.support import model
 
 
 def narrowed(source, types="float16"):
-    return narrow(with_types(Goal(), types), lambda goal, allowance: goal.run(source, None, allowance), None, DRAWN)
+    return narrow(
+        with_types(Goal(), types), source, lambda goal, allowance: goal.run(source, None, allowance), None, DRAWN
+    )
 
 
 def proved(source, result, held):
@@ -61,6 +63,7 @@ def test_an_output_that_moves_too_far_differs(source):
     source.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(np.zeros(4, np.float32), "b"))
     result, held = narrow(
         with_types(Goal(), "float16", "narrow", budget="1e-9"),
+        source,
         lambda goal, allowance: goal.run(source, None, allowance),
         None,
         DRAWN,
@@ -71,6 +74,7 @@ def test_an_output_that_moves_too_far_differs(source):
 def test_less_than_half_of_the_weights_is_refused(source):
     result, _ = narrow(
         with_types(Goal(), "float16", budget="1e-9"),
+        source,
         lambda goal, allowance: goal.run(source, None, allowance),
         None,
         DRAWN,

@@ -62,6 +62,7 @@ def test_a_crash_ends_neither_the_worker_nor_what_comes_after(worker):
     assert worker.run(task("Relu(x)", np.maximum(X, 0))).agrees
 
 
+@pytest.mark.long
 def test_what_takes_too_long_is_ended():
     impatient = Worker(PICKY, timeout=2)
     try:

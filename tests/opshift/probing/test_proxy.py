@@ -41,6 +41,7 @@ def processes(mark):
     return [line for line in listed.splitlines() if mark in line and "ps -eo" not in line]
 
 
+@pytest.mark.long
 def test_it_says_its_release(npu):
     import onnxruntime
 
@@ -67,6 +68,7 @@ def test_the_one_line_that_says_why_is_found_between_a_hundred(npu):
     assert found == Yield([], "cannot lower 'Mish'", loaded=False)
 
 
+@pytest.mark.long
 def test_options_go_to_the_compiler():
     held = Proxy(NPU, sys.executable, 20, ["--no-fuse"])
     try:
@@ -75,6 +77,7 @@ def test_options_go_to_the_compiler():
         held.stop()
 
 
+@pytest.mark.long
 def test_what_dies_says_its_last_words_and_is_started_anew(npu):
     assert npu.run(task("y = Relu(x)", np.maximum(X, 0))).agrees
     died = npu.run(task("y = Celu(x)", X))
@@ -82,6 +85,7 @@ def test_what_dies_says_its_last_words_and_is_started_anew(npu):
     assert npu.run(task("y = Relu(x)", np.maximum(X, 0))).agrees
 
 
+@pytest.mark.long
 def test_what_hangs_is_ended_with_all_that_it_started():
     held = Proxy(NPU, sys.executable, 1.5)
     folder = held.path("").rstrip("/")
@@ -93,6 +97,7 @@ def test_what_hangs_is_ended_with_all_that_it_started():
     assert not os.path.exists(folder)
 
 
+@pytest.mark.long
 def test_nothing_stays_when_the_process_that_asks_is_killed():
     code = (
         "import os, signal, sys; from opshift.probing.proxy import Proxy; "

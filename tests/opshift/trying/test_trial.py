@@ -38,6 +38,7 @@ def ops():
     return [node.op_type for node in onnx.load("out.onnx").graph.node]
 
 
+@pytest.mark.long
 def test_what_the_compiler_refuses_is_expanded(here, capsys):
     code, out, _ = tried(capsys, "a = Abs(x) y = Mish(a)")
     assert code == 0, out
@@ -46,12 +47,14 @@ def test_what_the_compiler_refuses_is_expanded(here, capsys):
     assert "Mish" not in ops()
 
 
+@pytest.mark.long
 def test_a_compiler_that_dies_is_no_end(here, capsys):
     code, out, _ = tried(capsys, "y = Celu(x)")
     assert code == 0, out
     assert "ends at Celu with 2-D input: expanded, 1 node" in out
 
 
+@pytest.mark.long
 def test_where_the_compiler_dies_of_all_forms_the_model_is_refused(here, capsys):
     code, out, _ = tried(capsys, "y = Celu(x)", "--tries", "1")
     assert code == 3
@@ -59,6 +62,7 @@ def test_where_the_compiler_dies_of_all_forms_the_model_is_refused(here, capsys)
     assert not os.path.exists("out.onnx")
 
 
+@pytest.mark.long
 def test_what_it_computes_otherwise_is_never_called_running(here, capsys):
     code, out, _ = tried(capsys, "y = Gelu(x)", "--tries", "1")
     assert code == 4
@@ -89,6 +93,7 @@ def test_outputs_are_off_by_parts_of_their_largest_element(expected, actual, why
     assert off_by(np.array(expected), np.array(actual), 0.01) == why
 
 
+@pytest.mark.long
 def test_an_option_of_the_compiler_is_tried_first_and_told(here, capsys):
     code, out, _ = tried(capsys, "y = Elu(x)")
     assert code == 0, out

@@ -280,6 +280,7 @@ SPECIAL = [
     Row("what is added to denormals", DIFFERENT, "y = Reciprocal(x)", "a = Add(x, s) y = Reciprocal(a)", constants="float s = {1e-37}", grade="exact", ways=(CONVERT,)),
     Row("infinity times 0", DIFFERENT, "u = Add(x, v) a = Mul(u, w) y = Neg(a)", "u = Add(x, v) s = Shape(u) a = Expand(w, s) y = Neg(a)",
         constants="float[8] w = {0, 0, 0, 0, 0, 0, 0, 0}, float[8] v = {1, 2, 3, 4, 5, 6, 7, 8}", grade="exact", ways=(CONVERT,)),
+    Row("NaN in one of two", DIFFERENT, "y = Max(x, z)", "c = Greater(x, z) y = Where(c, x, z)", inputs="float[N,8] x, float[N,8] z", grade="exact", ways=(CONVERT,)),
     Row("no samples", DIFFERENT, "y = Identity(x)", "y = Reshape(x, s)", constants="int64[2] s = {0, -1}", grade="exact", ways=(VERIFY,)),
     Row("int64 by way of double", DIFFERENT, "y = Identity(x)", "f = Cast<to = 11>(x) y = Cast<to = 7>(f)", inputs="int64[N] x", outputs="int64[N] y", grade="exact"),
     Row("extremes that tell sizes", EQUAL, "a = Abs(s) y = ConstantOfShape(a) z = Neg(k)", "a = Abs(s) y = ConstantOfShape(a) n = Abs(k) m = Sign(k) p = Mul(n, m) z = Neg(p)", inputs="int64[2] s, int64[2] k", outputs="float[N,M] y, int64[2] z"),
@@ -459,6 +460,11 @@ RANDOM = [
 _TABLE = _drawn(1000, 8, seed=1)
 _ONE_ROW = _TABLE.copy()
 _ONE_ROW[771] += 1
+_IDS = {"inputs": "int64[N] x", "outputs": "float[N,8] y"}
+_POSITIONS = "s = Shape(x) z = Constant<value_int = 0>() o = Constant<value_int = 1>() n = Gather(s, z) p = Range(z, n, o) e = Gather(%s, p) y = Add(x, e)"
+_KEYED = "y = ai.onnx.ml.LabelEncoder<keys_int64s = [100, 20000], values_floats = [1.0, %s]>(x)"
+_BOXES = "y = NonMaxSuppression(b, s, k, i)"
+_SCORED = "m = ReduceMax<axes = [1], keepdims = 0>(x) g = Greater(m, t) y = NonZero(g)"
 _SCAN = "s, y = Scan<num_scan_inputs = 1, body = b (float[4] v, float[4] e) => (float[4] w, float[4] o) { w = %s(v, e) o = Identity(w) }>(z, x)"
 _TURNS = "y, t = Loop(n, , x) <body = b (int64 i, bool c, float[N,8] v) => (bool d, float[N,8] w, float[N,8] u) { d = Identity(c) w = %s(v) u = Sin(v) }>"
 _LOCAL = """<domain: "local", opset_import: ["" : 17]> F <alpha>(v) => (w) { e = LeakyRelu<alpha: float = @alpha>(v) w = Add(e, v) }
@@ -474,6 +480,18 @@ _TAP[:, :, 2, 2] *= -1
 
 PLACES = [
     Row("one row of an embedding", DIFFERENT, "y = Gather(table, x)", "y = Gather(table, x)", inputs="int64[N] x", outputs="float[N,8] y", tensors={"table": _TABLE}, others={"table": _ONE_ROW}),
+    Row("a row of a table that is transposed", DIFFERENT, "t = Transpose(w) y = Gather(t, x)", "y = Gather(table, x)", tensors={"w": _TABLE.T.copy(), "table": _ONE_ROW}, **_IDS),
+    Row("a table that is transposed", EQUAL, "t = Transpose(w) y = Gather(t, x)", "y = Gather(table, x)", tensors={"w": _TABLE.T.copy(), "table": _TABLE}, **_IDS),
+    Row("a row of a table that is computed", DIFFERENT, "d = Add(w, w) y = Gather(d, x)", "g = Gather(v, x) y = Add(g, g)", tensors={"w": _TABLE, "v": _ONE_ROW}, **_IDS),
+    Row("a row that is chosen by a product", DIFFERENT, "h = OneHot(x, d, v) y = MatMul(h, w)", "y = Gather(table, x)", tensors={"d": np.int64(1000), "v": np.array([0, 1], np.float32), "w": _TABLE, "table": _ONE_ROW}, **_IDS),
+    Row("a row of positions", DIFFERENT, _POSITIONS % "w", _POSITIONS % "v", tensors={"w": _TABLE, "v": _ONE_ROW}),
+    Row("OneHot of a negative index", DIFFERENT, "y = OneHot(x, d, v)", "z = Constant<value_ints = [0, 1, 2, 3]>() a = Constant<value_ints = [1]>() u = Unsqueeze(x, a) e = Equal(u, z) y = Cast<to = 1>(e)",
+        inputs="int64[N] x", outputs="float[N,4] y", tensors={"d": np.int64(4), "v": np.array([0, 1], np.float32)}),
+    Row("what a key stands for", DIFFERENT, _KEYED % "2.0", _KEYED % "2.5", inputs="int64[N] x", outputs="float[N] y", domains='"ai.onnx.ml" : 3'),
+    Row("how far boxes may overlap", DIFFERENT, _BOXES, _BOXES, inputs="float[1,N,4] b, float[1,2,N] s", outputs="int64[M,3] y", tensors={"k": np.array([99]), "i": np.float32([0.5])}, others={"i": np.float32([0.55])}),
+    Row("a line that scores meet", DIFFERENT, _SCORED, _SCORED, outputs="int64[1,M] y", tensors={"t": np.float32(0.25)}, others={"t": np.float32(0.2501)}),
+    Row("more of the largest than there are", DIFFERENT, "s = Shape(x) i = Constant<value_ints = [1]>() n = Gather(s, i) m = Min(n, k) v, y = TopK(x, m)", "v, y = TopK(x, k)",
+        inputs="float[N,M] x", outputs="int64[N,K] y", tensors={"k": np.array([3])}),
     Row("places counted from the end", DIFFERENT, "y = Gather(table, x)", "n = Abs(x) y = Gather(table, n)", inputs="int64[N] x", outputs="float[N,8] y", tensors={"table": _TABLE}),
     Row("an outer tap of a convolution", DIFFERENT, "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", tensors={"k": _KERNEL}, others={"k": _TAP}, **_IMAGE),
     Row("an outer tap deep down", DIFFERENT, "p = MaxPool<kernel_shape = [8, 8], strides = [8, 8]>(x) y = Conv<pads = [1, 1, 1, 1]>(p, k)", "p = MaxPool<kernel_shape = [8, 8], strides = [8, 8]>(x) y = Conv<pads = [1, 1, 1, 1]>(p, k)", tensors={"k": _KERNEL}, others={"k": _TAP}, **_IMAGE),
@@ -499,11 +517,17 @@ PLACES = [
 
 _UNKNOWN = {"domains": '"my" : 1', "inputs": "float[N,3] x", "outputs": "float[N,3] y"}
 
+_NAN = "s = Shape(x) n = Expand(nan, s)"
+_NUMBERS: dict[str, Any] = {"constants": "float two = {2}, float three = {3}", "tensors": {"nan": np.float32(np.nan)}}
+
 ENGINES = [
     Row("an operator that no engine knows, beside an equal change", EQUAL, "a = my.Thing(x) b = Relu(a) y = Neg(b)", "a = my.Thing(x) b = Max(a, zero) y = Neg(b)", constants="float zero = {0}", **_UNKNOWN),
     Row("a wrong change in front of an operator that no engine knows", DIFFERENT, "b = Relu(x) a = my.Thing(b) y = Neg(a)", "b = Abs(x) a = my.Thing(b) y = Neg(a)", **_UNKNOWN),
     Row("an operator that no engine knows and nothing else", EQUAL, "y = my.Thing(x)", "y = my.Thing(x)", **_UNKNOWN),
     Row("an operator that no engine knows, for another", UNVERIFIED, "y = my.Thing(x)", "y = my.Other(x)", **_UNKNOWN),
+    Row("NaN that constants make", UNVERIFIED, f"{_NAN} y = Mul(n, two)", f"{_NAN} y = Mul(n, three)", **_NUMBERS),
+    Row("NaN in one output", UNVERIFIED, f"{_NAN} y = Mul(n, two) z = Neg(x)", f"{_NAN} y = Mul(n, three) z = Neg(x)", outputs="float[N,8] y, float[N,8] z", **_NUMBERS),
+    Row("NaN that is replaced", EQUAL, f"{_NAN} p = Mul(n, two) b = IsNaN(p) y = Where(b, x, p)", f"{_NAN} p = Mul(n, three) b = IsNaN(p) y = Where(b, x, p)", **_NUMBERS),
     Row("values that are NaN in each run", DIFFERENT, "a = Add(x, nan) y = Mul(a, two)", "a = Add(x, nan) y = Mul(a, three)", constants="float two = {2}, float three = {3}", tensors={"nan": np.float32(np.nan)}),
 ]  # fmt: skip
 

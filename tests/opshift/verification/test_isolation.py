@@ -206,6 +206,7 @@ def deaf_at_last(seconds):
     deaf(seconds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("function", [deaf, deaf_further, deaf_at_last])
 def test_who_does_not_end_in_time_is_ended(function, call, monkeypatch):
     monkeypatch.setattr(isolation, "_GRACE", 0.1)
@@ -223,6 +224,7 @@ def talkative(seconds):
         progress.tell("it goes on")
 
 
+@pytest.mark.long
 def test_who_tells_of_progress_for_ever_is_ended(call, monkeypatch):
     monkeypatch.setattr(isolation, "_GRACE", 0.1)
     with pytest.raises(isolation.Ended) as ended:
@@ -422,6 +424,7 @@ def source(tmp_path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["__init__", "run"])
 def test_a_model_that_ends_the_engine_is_refused(where, source, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(engines.OnnxRuntime, where, lambda *_, **__: os.abort())

@@ -68,6 +68,7 @@ def test_a_feature_is_missing_in_some_rows():
     assert missing.sum(axis=1).max() == 1
 
 
+@pytest.mark.long
 def test_there_are_not_too_many_rows():
     trees = [deep("BRANCH_LEQ", 0.1 * k) for k in range(400)]
     rows = rows_of(trees)

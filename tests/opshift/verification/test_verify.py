@@ -31,6 +31,7 @@ def test_both_ways_tell_the_same():
     assert (apart.status, apart.outputs, apart.inputs) == (here.status, here.outputs, here.inputs)
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_a_model_that_ends_the_process_is_not_proved(monkeypatch):
     monkeypatch.setattr(OnnxRuntime, "run", lambda *_: os.kill(os.getpid(), signal.SIGSEGV))

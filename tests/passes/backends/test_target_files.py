@@ -116,6 +116,20 @@ def test_types_are_listed_or_excepted():
     assert one('[versions."1"]').types == frozenset()
 
 
+def test_what_is_kept_in_another_type_is_told():
+    held = parse(HEAD + '[versions."1"]\ncasts = { int64 = "int32" }\n[versions."2"]\ncasts = {}\n', "npu.toml")
+    assert [dict(backend.casts) for backend in held.values()] == [{"int64": "int32"}, {}]
+    with pytest.raises(ValueError, match="is not a type"):
+        one('[versions."1"]\ncasts = { long = "int32" }')
+
+
+def test_the_newest_of_the_versions_that_a_name_stands_for():
+    assert find("tensorrt-8").name == "tensorrt-8.6"
+    assert find("onnxruntime-1").name == find("onnxruntime").name
+    with pytest.raises(ValueError, match="versions of tensorrt: "):
+        find("tensorrt-7")
+
+
 def test_a_limit_holds_from_its_first_to_its_last_version():
     limits = 'limits = [{ ops = ["Clip"], constant = ["min"], first = "2", last = "3" }]\n'
     held = parse(HEAD + limits + "".join(f'[versions."{v}"]\n' for v in range(1, 5)), "npu.toml")

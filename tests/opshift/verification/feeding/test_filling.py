@@ -46,7 +46,7 @@ def test_what_has_no_type_is_not_drawn(elem_type):
 
 def test_what_integers_are_where_their_meaning_does_not_fit():
     kind = tensor_type(INT64, [3])
-    assert [drawn(kind, fallback=way).tolist() for way in filling.FALLBACKS[1:4]] == [[1, 1, 1], [0, 0, 0], [0, 1, 2]]
+    assert [drawn(kind, fallback=way).tolist() for way in filling.FALLBACKS[1:4]] == [[1, 1, 1], [2, 3, 4], [0, 0, 0]]
     assert set(drawn(tensor_type(INT64, [400])).tolist()) == set(range(-8, 8)), (
         "small, where nobody knows what they are"
     )
@@ -67,7 +67,7 @@ def test_what_integers_are_where_their_meaning_does_not_fit():
         ("y = Tile(x, r)", "float[3] x, int64[1] r", {"r": [1]}),
         ("y = Expand(x, r)", "float[3] x, int64[1] r", {"r": [1]}),
         ("y = Reshape(x, r)", "float[3] x, int64[2] r", {"r": [-1, 1]}),
-        ("y = ConstantOfShape(r)", "int64[3] r", {"r": [0, 1, 2]}),
+        ("y = ConstantOfShape(r)", "int64[3] r", {"r": [2, 3, 4]}),
         ("y = Trilu(x, k)", "float[3,3] x, int64 k", {"k": 1}),
         ("y = CumSum(x, a)", "float[3] x, int64 a", {"a": 0}),
         ("y = Squeeze(x, a)", "float[1,1] x, int64[2] a", {"a": [0, 1]}),
@@ -210,7 +210,7 @@ def test_a_shape_of_as_many_sizes():
     ("meaning", "expected"),
     [
         ("axes", [0, 1, 2]),
-        ("counting", [0, 1, 2]),
+        ("sizes", [2, 3, 4]),
         ("axis", [0, 0, 0]),
         ("zeros", [0, 0, 0]),
         ("ones", [1, 1, 1]),

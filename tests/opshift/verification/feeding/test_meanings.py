@@ -138,7 +138,7 @@ PLACES = {
     "ones": [("Expand", 1), ("Tile", 1), ("TopK", 1), ("Slice", 4), ("Pad", 1), ("Range", 2), ("Trilu", 1)],
     "many": [("OneHot", 1), ("Slice", 2), ("Range", 1)],
     "zeros": [("Slice", 1), ("Range", 0)],
-    "counting": [("ConstantOfShape", 0)],
+    "sizes": [("ConstantOfShape", 0)],
     "turns": [("Loop", 0)],
     "divisor": [("Div", 1), ("Mod", 1)],
 }  # fmt: skip

@@ -109,6 +109,7 @@ def test_shapes_known_at_run_time(case, kind, known, target):
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_large_images_are_not_written_out():
     """The places of a thousand by a thousand pixels for nine elements each are computed."""
     x = np.random.default_rng(0).normal(size=(1, 9, 998 * 998)).astype(np.float32)
