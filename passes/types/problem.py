@@ -93,6 +93,8 @@ class Place:
         """The nodes that hold bodies."""
         self.given: dict[str, Value] = {}
         """The arguments of a call, by the names that the function gives them."""
+        self.absent: set[str] = set()
+        """Those that a call leaves out."""
         self.calls: dict[int, Place] = {}
 
     @property
@@ -109,6 +111,10 @@ class Place:
                 return place.values[name]
             place = place.parent
         return None
+
+    def is_absent(self, name: str) -> bool:
+        """Whether a name is that of an argument that the call leaves out."""
+        return name in self.absent or (self.parent is not None and self.parent.is_absent(name))
 
     def attribute(self, node: NodeProto, name: str) -> AttributeProto | None:
         """An attribute of a node, as the call of the function binds it."""
@@ -318,7 +324,7 @@ class Problem:
             if value.form != TENSOR:
                 self._tie(value, variable)
         for at, group in unknown:
-            if group in groups:  # of an operator that nobody knows; it has the type of the others
+            if group in groups and not place.is_absent(inputs[at]):  # of an operator that nobody knows: like the others
                 value = self._add(place, inputs[at], kinds[group].kind, TENSOR, WIDE)
                 reads[at] = groups[group]
                 self._read(value, groups[group], place, index, at)
@@ -373,6 +379,7 @@ class Problem:
                 if not kind and not named.default:
                     first = place.find(node.input[0])
                     kind = first.kind if first is not None else 0
+                kind = T.DataType.Value(kind) if isinstance(kind, str) else kind  # as Cast below 6 has it
                 return int(kind or named.default), FORMS.get(op, TENSOR)
             if op == "ConstantOfShape":
                 held = place.value_of(node, "value")
@@ -452,6 +459,7 @@ class Problem:
             if first is not None:
                 if self.moves(first.kind):
                     variable = self.variable(first.kind, Owner(place, index))
+                    self._fits(place, node, first, variable)
                 if name:
                     self._add(place, name, first.kind, first.form, variable, index)
             for inner, value in zip(branches, found, strict=True):
@@ -481,7 +489,9 @@ class Problem:
                     place.reads[index][first + at] = variable
                     self._read(value, variable, place, index, first + at)
             if kind:
-                self._add(inner, formal.name, kind, form, variable)
+                made = self._add(inner, formal.name, kind, form, variable)
+                if self.moves(kind):
+                    self._fits(place, node, made, variable)
             carried.append(variable)
         self._fill(inner)
         yielded = results(inner.body)
@@ -491,11 +501,19 @@ class Problem:
             variable = carried[which] if 0 <= which < states else FREE
             if which >= states and value is not None and self.moves(value.kind):
                 variable = self.variable(value.kind, Owner(place, index))
+                self._fits(place, node, value, variable)
             inner.output_reads.append(variable)
             if value is not None and variable != FREE:
                 self._read(value, variable, inner, -1, at)
             if 0 <= which < len(node.output) and node.output[which] and value is not None:
                 self._add(place, node.output[which], value.kind, value.form, variable, index)
+
+    def _fits(self, place: Place, node: NodeProto, value: Value, variable: int) -> None:
+        """Let what a node passes keep its type where the opset's schema does not take the other one."""
+        of = signature("", node.op_type, place.opsets.get("", 1))
+        operand = of.outputs[-1] if of is not None and of.outputs else None
+        if operand is not None and self.target(value) not in operand.types:
+            self.stay(variable, lacks(node, value, self, place))
 
     def _given(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
         """Add what a body is given, as it is declared; what has no variable keeps its type."""
@@ -542,8 +560,10 @@ class Problem:
     ) -> Place:
         self._counted += len(function.node)
         inner = Place(function, opsets(function), None, bound)
-        for formal, value in zip(function.input, given, strict=False):
-            if value is not None:
+        for formal, value in zip(function.input, [*given, *([None] * len(function.input))], strict=False):
+            if value is None:
+                inner.absent.add(formal)
+            else:
                 variable = self.variable(value.kind, Owner(inner, -1)) if self.moves(value.kind) else FREE
                 self._add(inner, formal, value.kind, value.form, variable)
                 inner.given[formal] = value
