@@ -9,6 +9,7 @@ Functions are looked at call by call, as if they were inlined, so that one call 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from opshift.passes.analysis.callers import key_of
@@ -93,9 +94,9 @@ class Place:
         """The nodes that hold bodies."""
         self.given: dict[str, Value] = {}
         """The arguments of a call, by the names that the function gives them."""
-        self.absent: set[str] = set()
-        """Those that a call leaves out."""
         self.calls: dict[int, Place] = {}
+        self.absent: frozenset[str] = parent.absent if parent is not None else frozenset()
+        """The arguments that a call leaves out."""
 
     @property
     def graph(self) -> GraphProto:
@@ -111,10 +112,6 @@ class Place:
                 return place.values[name]
             place = place.parent
         return None
-
-    def is_absent(self, name: str) -> bool:
-        """Whether a name is that of an argument that the call leaves out."""
-        return name in self.absent or (self.parent is not None and self.parent.is_absent(name))
 
     def attribute(self, node: NodeProto, name: str) -> AttributeProto | None:
         """An attribute of a node, as the call of the function binds it."""
@@ -303,7 +300,8 @@ class Problem:
                 continue
             value = values.get(name) or place.find(name)
             if value is None:
-                unknown.append((at, operand.group))
+                if name not in place.absent:
+                    unknown.append((at, operand.group))
                 continue
             group = operand.group
             if value.kind not in mapping:
@@ -324,7 +322,7 @@ class Problem:
             if value.form != TENSOR:
                 self._tie(value, variable)
         for at, group in unknown:
-            if group in groups and not place.is_absent(inputs[at]):  # of an operator that nobody knows: like the others
+            if group in groups:  # of an operator that nobody knows; it has the type of the others
                 value = self._add(place, inputs[at], kinds[group].kind, TENSOR, WIDE)
                 reads[at] = groups[group]
                 self._read(value, groups[group], place, index, at)
@@ -540,10 +538,12 @@ class Problem:
             if known is not None:
                 bound[attribute.name] = known
         kinds = tuple((value.kind, value.form) if value is not None else None for value in given)
-        key = (id(function), kinds, tuple(sorted((n, a.SerializeToString()) for n, a in bound.items())))
+        arguments = zip_longest(function.input, node.input[: len(function.input)], fillvalue="")
+        absent = frozenset(formal for formal, name in arguments if not name or name in place.absent)
+        key = (id(function), kinds, absent, tuple(sorted((n, a.SerializeToString()) for n, a in bound.items())))
         inner = self._shared.get(key) if self._counted > _MOST_NODES else None
         if inner is None:
-            inner = self._instance(function, given, bound)
+            inner = self._instance(function, given, bound, absent)
             self._shared[key] = inner
         place.calls[index] = inner
         for at, (value, formal) in enumerate(zip(given, function.input, strict=False)):
@@ -556,14 +556,17 @@ class Problem:
                 self._add(place, name, value.kind, value.form, inner.output_reads[at], index)
 
     def _instance(
-        self, function: FunctionProto, given: list[Value | None], bound: Mapping[str, AttributeProto]
+        self,
+        function: FunctionProto,
+        given: list[Value | None],
+        bound: Mapping[str, AttributeProto],
+        absent: frozenset[str],
     ) -> Place:
         self._counted += len(function.node)
         inner = Place(function, opsets(function), None, bound)
-        for formal, value in zip(function.input, [*given, *([None] * len(function.input))], strict=False):
-            if value is None:
-                inner.absent.add(formal)
-            else:
+        inner.absent = absent
+        for formal, value in zip(function.input, given, strict=False):
+            if value is not None:
                 variable = self.variable(value.kind, Owner(inner, -1)) if self.moves(value.kind) else FREE
                 self._add(inner, formal, value.kind, value.form, variable)
                 inner.given[formal] = value

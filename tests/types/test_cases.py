@@ -14,7 +14,6 @@ from tests.types.case import CASES
 # Cases that opshift does not get right yet, with the reason; once right they fail here until they are taken out.
 FLOAT16: dict[str, str] = {
     "function_with_a_body": "the weights of a branch stay float32 where the If stands in a function",
-    "function_argument_left_out": "an argument that a call leaves out is cast",
 }
 BFLOAT16 = {name: why for name, why in FLOAT16.items() if name != "optional_that_is_empty"}
 
