@@ -110,6 +110,8 @@ def convert_version(
     rename: Names | None = None,
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
+    unroll: int | None = None,
+    if_to_where: int | None = None,
     quantization: str | None = None,
     zipmap: str | None = None,
     map: str | None = None,
@@ -146,6 +148,8 @@ def convert_version(
             the other arguments speak of the new ones.
         add_output: values that become outputs, or nodes whose values do, by name or a pattern with `*`.
         drop_output: outputs that go, with the nodes that only they need.
+        unroll: unroll Loops, Scans, LSTMs, GRUs and RNNs of at most so many turns, if their number is known.
+        if_to_where: replace an If whose branches have at most so many nodes by Where, if both can always be computed.
         quantization: how quantized operators are written, `"qdq"`: on floats between DequantizeLinear and
             QuantizeLinear, or `"qoperator"`: as QLinearConv and QLinearMatMul, where all scales are such as these have.
             It can be asked for alone.
@@ -189,6 +193,8 @@ def convert_version(
         rebatch,
         annotate=annotate,
         ends=ends,
+        unroll=unroll,
+        if_to_where=if_to_where,
         zipmap=zipmap,
         maps=map,
         interface=interface,
@@ -218,6 +224,8 @@ def inline(
     rename: Names | None = None,
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
+    unroll: int | None = None,
+    if_to_where: int | None = None,
     zipmap: str | None = None,
     map: str | None = None,
     interface: Iterable[str] | str | None = None,
@@ -244,6 +252,8 @@ def inline(
         rename: as for `convert_version`.
         add_output: as for `convert_version`.
         drop_output: as for `convert_version`.
+        unroll: as for `convert_version`.
+        if_to_where: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
         interface: as for `convert_version`.
@@ -260,7 +270,7 @@ def inline(
     """
     ops, ends = as_names(ops), ends_of(rename, add_output, drop_output)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
-    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends), zipmap, map)
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends, unroll, if_to_where), zipmap, map)
     goal = goals.with_carriers(goal, interface)
     if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
         raise ValueError("nothing to do: give operators, a domain, a target, portable=True or sizes to fix")
@@ -282,6 +292,8 @@ def fold(
     rename: Names | None = None,
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
+    unroll: int | None = None,
+    if_to_where: int | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Put operators in the place of the nodes that compute them: `inline` run backwards.
@@ -303,6 +315,8 @@ def fold(
         rename: as for `convert_version`.
         add_output: as for `convert_version`.
         drop_output: as for `convert_version`.
+        unroll: as for `convert_version`.
+        if_to_where: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -316,7 +330,7 @@ def fold(
     """
     ends = ends_of(rename, add_output, drop_output)
     goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends, unroll, if_to_where), progress)
 
 
 @rewriting
@@ -330,6 +344,8 @@ def optimize(
     rename: Names | None = None,
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
+    unroll: int | None = None,
+    if_to_where: int | None = None,
     progress: Heard | None = None,
 ) -> Model:
     """Compute no more what is constant, computed already, or of no effect, and join what one operator can do.
@@ -343,6 +359,8 @@ def optimize(
         rename: as for `convert_version`.
         add_output: as for `convert_version`.
         drop_output: as for `convert_version`.
+        unroll: as for `convert_version`.
+        if_to_where: as for `convert_version`.
         progress: as for `convert_version`.
 
     Returns:
@@ -354,7 +372,7 @@ def optimize(
     """
     ends = ends_of(rename, add_output, drop_output)
     goal = goals.conversion(None, wanted=Refinement(optimize=True))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends), progress)
+    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends, unroll, if_to_where), progress)
 
 
 @rewriting
@@ -497,6 +515,8 @@ def plan(
     rename: Names | None = None,
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
+    unroll: int | None = None,
+    if_to_where: int | None = None,
     zipmap: str | None = None,
     map: str | None = None,
     interface: Iterable[str] | str | None = None,
@@ -519,6 +539,8 @@ def plan(
         rename: as for `convert_version`.
         add_output: as for `convert_version`.
         drop_output: as for `convert_version`.
+        unroll: as for `convert_version`.
+        if_to_where: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
         interface: as for `convert_version`.
@@ -533,7 +555,7 @@ def plan(
     """
     wanted, ends = Refinement(modernize, optimize=optimize), ends_of(rename, add_output, drop_output)
     goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends), zipmap, map)
+    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends, unroll, if_to_where), zipmap, map)
     goal = goals.with_carriers(goal, interface)
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
@@ -650,8 +672,11 @@ def _besides(
     rebatch: int | str | None,
     annotate: bool,
     ends: Ends,
+    unroll: int | None,
+    if_to_where: int | None,
 ) -> Goal:
     """The goal with what every verb does besides."""
+    goal = goals.with_control_flow(goal, unroll, if_to_where)
     return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate, ends=ends)
 
 

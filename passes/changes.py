@@ -197,6 +197,8 @@ class Result:
     """The operators that were to be replaced, and of which there was none, as they were named."""
     stays: tuple[Refusal, ...] = ()
     """The calls on floats between quantized values that no operator on integers took the place of, and why."""
+    control_flow: tuple[Refusal, ...] = ()
+    """The Loops, Scans, recurrent operators and Ifs that were to go, and why they stay."""
     batch: Batch | None = None
     """Where samples lie, if the model takes another number of them than its source."""
     stages: tuple[StageReport, ...] = ()
@@ -224,6 +226,7 @@ class Result:
             folded=sum(folded) if folded else None,
             absent=(*self.absent, *later.absent),
             stays=later.stays or self.stays,
+            control_flow=(*self.control_flow, *later.control_flow),
             batch=later.batch or self.batch,
             types=later.types or self.types,
             stages=(*self.stages, *later.stages),

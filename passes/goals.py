@@ -88,6 +88,8 @@ class Goal:
         zipmap, maps: replace maps by tensors: those of ZipMap, and those of CastMap and DictVectorizer.
         types: which element types become which.
         carriers: the types whose values are carried in other ones, by the numbers of both.
+        unroll: the most turns of what is unrolled; 0 for none.
+        if_to_where: the most nodes in the branches of an If that becomes a Where; 0 for none.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -105,6 +107,8 @@ class Goal:
     ends: Ends = AS_IT_IS
     types: Types | None = None
     carriers: Mapping[int, int] = field(default_factory=dict)
+    unroll: int = 0
+    if_to_where: int = 0
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -134,6 +138,10 @@ class Goal:
             from opshift.passes.stages.fix import Fix
 
             stages.append(Fix(self.fixed, self.rebatch))
+        if self.unroll or self.if_to_where:
+            from opshift.passes.stages.unroll import Unroll
+
+            stages.append(Unroll(self.unroll, self.if_to_where))
         retyped: list[Stage] = []
         if self.types is not None:
             from opshift.passes.stages.change_types import ChangeTypes
@@ -162,7 +170,12 @@ class Goal:
                 portable=self.portable,
                 on_floats=asked.dequantizes,
             )
-            stages.append(reach)
+            if self.backend is not None and self._lacks_control_flow(self.backend):
+                from opshift.passes.stages.unroll import ReachUnrolled
+
+                stages.append(ReachUnrolled(reach))
+            else:
+                stages.append(reach)
         if asked.dequantizes:
             from opshift.passes.stages.dequantize import Dequantize
 
@@ -210,6 +223,10 @@ class Goal:
             stages.append(Quantize(asked.backend, avoided))
         return stages
 
+    @staticmethod
+    def _lacks_control_flow(backend: Backend) -> bool:
+        return any(not backend.has("", op, backend.opset) for op in ("If", "Loop", "Scan"))
+
     @property
     def _reaches(self) -> bool:
         """Whether a `Reach` stage is needed: an opset, an IR version, a backend, or operators to replace."""
@@ -256,6 +273,7 @@ class Goal:
     def is_fixing(self) -> bool:
         """Whether sizes, inputs, names or types are fixed, which is a goal by itself."""
         done = bool(self.fixed) or self.rebatch is not None or self.annotate
+        done = done or bool(self.unroll or self.if_to_where)
         return done or bool(self.carriers) or bool(self.ends) or self.types is not None
 
     @property
@@ -287,6 +305,8 @@ class Goal:
             return "renamed" if self.ends.renamed else "outputs"
         if not reached and self.carriers and not self.fixed:
             return "carried"
+        if not reached and (self.unroll or self.if_to_where) and not self.fixed:
+            return "unrolled"
         return "-".join(reached) or ("fixed" if self.fixed else "annotated")
 
     @property
@@ -378,6 +398,8 @@ def versions(
     *,
     annotate: bool = False,
     ends: Ends = AS_IT_IS,
+    unroll: int | None = None,
+    if_to_where: int | None = None,
     zipmap: str | None = None,
     maps: str | None = None,
     interface: Iterable[str] | str | None = None,
@@ -388,10 +410,12 @@ def versions(
 ) -> Goal:
     """Make the goal of `convert_version`; raises `ValueError` for an unknown target, or if nothing is asked."""
     done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface or types)
+    done = done or unroll is not None or if_to_where is not None
     if target is None and ir_version is None and not done and rebatch is None:
         raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
     goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
     goal = with_types(goal, types, interface, keep, only, budget)
+    goal = with_control_flow(goal, unroll, if_to_where)
     return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, ends=ends)
 
 
@@ -401,6 +425,14 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
         if asked not in (None, "tensor"):
             raise ValueError(f"--{option} must be tensor, or left out, not {asked}")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
+
+
+def with_control_flow(goal: Goal, unroll: int | None, if_to_where: int | None) -> Goal:
+    """Add to a goal what control flow goes; raises `ValueError` for numbers below 1."""
+    for option, most in (("unroll", unroll), ("if-to-where", if_to_where)):
+        if most is not None and most < 1:
+            raise ValueError(f"--{option} must be 1 or more, not {most}")
+    return replace(goal, unroll=unroll or 0, if_to_where=if_to_where or 0)
 
 
 def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
 from opshift.passes import bridge
-from opshift.passes.goals import Goal, Refinement, conversion, folding, versions, with_types
+from opshift.passes.goals import Goal, Refinement, conversion, folding, versions, with_control_flow, with_types
 from opshift.passes.inputs.sizes import BatchSize, Sizes, batch
 from opshift.passes.inputs.wanted import Values, wanted
 from opshift.passes.model.messages import ModelProto, default_domain
@@ -106,6 +106,8 @@ class FixPass(FunctionalPass):  # type: ignore[misc]
         values: values of inputs, which become constants; as `set` there.
         rebatch: how many samples the model is to take at once, or `"dynamic"`.
         annotate: declare types and sizes of the values between.
+        unroll: as for `opshift.convert_version`.
+        if_to_where: as for `opshift.convert_version`.
 
     Raises:
         Refused: a node mixes samples (see `ConvertVersionPass`).
@@ -116,11 +118,13 @@ class FixPass(FunctionalPass):  # type: ignore[misc]
     values: Values | None = None
     rebatch: BatchSize | None = None
     annotate: bool = False
+    unroll: int | None = None
+    if_to_where: int | None = None
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A model with these fixed, and whether it differs from what was given."""
-        held = Goal(fixed=wanted(self.fix_shape, self.values), rebatch=batch(self.rebatch), annotate=self.annotate)
-        return _brought(model, held)
+        goal = Goal(fixed=wanted(self.fix_shape, self.values), rebatch=batch(self.rebatch), annotate=self.annotate)
+        return _brought(model, with_control_flow(goal, self.unroll, self.if_to_where))
 
 
 @dataclass(frozen=True)

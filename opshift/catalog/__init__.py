@@ -1,1 +1,1 @@
-"""Generated tables: what opshift does about each change, the definitions, how low they reach, the types of operators."""
+"""Generated tables: what opshift does about each change, the definitions, how low they reach, types of operators."""

@@ -8,9 +8,9 @@ _HEAD = """\
 # Which operators take narrower types
 
 Written by `opshift ledger --types`, from the schemas; do not edit. What a schema does not take stays wide with
-`--types` ([half precision](tasks/types.md), [int64 to int32](tasks/integers.md)), whatever its numbers are. An opset is the first
-at which the operator takes the type in the place of float32, or of int64; *no* means at none. Inputs and outputs in the
-last two columns keep float32 or int64 at the newest opset, and get a cast.
+`--types` ([half precision](tasks/types.md), [int64 to int32](tasks/integers.md)), whatever its numbers are. An opset
+is the first at which the operator takes the type in the place of float32, or of int64; *no* means at none. Inputs and
+outputs in the last two columns keep float32 or int64 at the newest opset, and get a cast.
 
 | operator | float16 | bfloat16 | int32 | stays float32 | stays int64 |
 |---|---|---|---|---|---|

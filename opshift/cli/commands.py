@@ -26,7 +26,7 @@ from opshift.passes import targets as resolving
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert as engine
 from opshift.passes.errors import InvalidModel
-from opshift.passes.goals import Goal, Refinement, with_tensors, with_types
+from opshift.passes.goals import Goal, Refinement, with_control_flow, with_tensors, with_types
 from opshift.passes.inputs.ends import ends_of
 from opshift.passes.inputs.sizes import batch as rebatched
 from opshift.passes.inputs.wanted import Wanted
@@ -64,7 +64,8 @@ def _fixing(options: argparse.Namespace) -> bool:
     """Whether sizes, inputs or the batch are fixed, which is a goal by itself."""
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
     named = options.rename or options.add_output or options.drop_output
-    return bool(fixing or named or options.zipmap or options.map or options.types or options.interface)
+    flow = options.unroll is not None or options.if_to_where is not None
+    return bool(fixing or named or flow or options.zipmap or options.map or options.types or options.interface)
 
 
 _TRIED_UNASKED, _READ_UNASKED = 200, 2_000
@@ -184,6 +185,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     held = fixed(options.fix_shape, options.set)
     goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
     goal = replace(goal, ends=ends_of(options.rename, options.add_output, options.drop_output))
+    goal = with_control_flow(goal, options.unroll, options.if_to_where)
     goal = with_tensors(goal, options.zipmap, options.map)
     goal = with_types(goal, options.types, options.interface, options.keep, options.only, options.budget)
     manner = Manner(

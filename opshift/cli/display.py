@@ -67,6 +67,7 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
         for line in _changes(outcome.changes) if verbose else _main_changes(outcome.changes):
             say(line, console)
     stays = _describe_refusals(outcome.stays, verbose=verbose, said="not quantized")
+    stays += _describe_refusals(outcome.control_flow, verbose=verbose, said="stays")
     unread = _describe_refusals(outcome.unread, verbose=verbose, said="not supported")
     types = _types(outcome, verbose=verbose) if outcome.types is not None or outcome.deviations else []
     for line in [*idle.describe_idle(outcome), *types, *stays, *unread, *_describe_taken_back(outcome.taken_back)]:

@@ -17,6 +17,12 @@ def describe_idle(outcome: Outcome) -> list[str]:
 
 def _is_equal(outcome: Outcome) -> bool:
     """Whether a model became what it was; how many bytes say that is no matter."""
-    if outcome.after is None or outcome.changes or outcome.taken_back or outcome.tried is not None:
+    if (
+        outcome.after is None
+        or outcome.changes
+        or outcome.taken_back
+        or outcome.control_flow
+        or outcome.tried is not None
+    ):
         return False
     return replace(outcome.after, size=0) == replace(outcome.before, size=0)

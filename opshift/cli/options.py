@@ -135,6 +135,18 @@ def add_fixing(parser: Holder) -> None:
         help="remove an output, and the nodes that only it needs; * stands for any text. Repeatable",
     )
     parser.add_argument(
+        "--unroll",
+        type=int,
+        metavar="N",
+        help="unroll Loops, Scans, LSTMs, GRUs and RNNs of at most N turns, if their number is known",
+    )
+    parser.add_argument(
+        "--if-to-where",
+        type=int,
+        metavar="N",
+        help="replace an If by Where if its branches have at most N nodes and can always be computed",
+    )
+    parser.add_argument(
         "--zipmap", choices=("tensor",), help="return the scores as a tensor, instead of ZipMap's list of maps"
     )
     parser.add_argument(

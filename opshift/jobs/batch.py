@@ -102,6 +102,8 @@ def convert_files(
     rename: Names | None = None,
     add_output: str | Iterable[str] | None = None,
     drop_output: str | Iterable[str] | None = None,
+    unroll: int | None = None,
+    if_to_where: int | None = None,
     quantization: str | None = None,
     zipmap: str | None = None,
     map: str | None = None,
@@ -145,6 +147,8 @@ def convert_files(
         rename: as for `convert_version`.
         add_output: as for `convert_version`.
         drop_output: as for `convert_version`.
+        unroll: as for `convert_version`.
+        if_to_where: as for `convert_version`.
         quantization: as for `convert_version`.
         zipmap: as for `convert_version`.
         map: as for `convert_version`.
@@ -168,6 +172,8 @@ def convert_files(
         rebatch,
         annotate=annotate,
         ends=ends,
+        unroll=unroll,
+        if_to_where=if_to_where,
         zipmap=zipmap,
         maps=map,
         interface=interface,

@@ -43,7 +43,8 @@ class Outcome:
 
     `seconds` has the time of each phase, `stages` what each stage did. `folded` counts folded operators (None: not
     asked), `taken_back` lists optional changes that the proof rejected. `absent` are operators to replace that the
-    model does not have, `stays` calls that were not quantized, `unread` calls that the target was seen to reject.
+    model does not have, `stays` calls that were not quantized, `control_flow` what was not unrolled or
+    replaced by Where, `unread` calls that the target was seen to reject.
     `target` is what was asked for, `nearest` and `tries` are hints after a refusal. `tried` is the result of `--try`,
     `untried` the target without it. `unloaded` warns that the installed onnxruntime loads only the source. `types`
     reports changes of element types, `deviations` how far outputs move by them.
@@ -64,6 +65,7 @@ class Outcome:
     taken_back: tuple[TakenBack, ...] = ()
     absent: tuple[str, ...] = ()
     stays: tuple[Refusal, ...] = ()
+    control_flow: tuple[Refusal, ...] = ()
     unread: tuple[Refusal, ...] = ()
     tries: tuple[str, ...] = ()
     target: str = ""

@@ -154,6 +154,7 @@ def _given(prepared: Prepared, goal: Goal) -> Asked:
 def _of(result: Result, outcome: Outcome) -> Outcome:
     """Add to an outcome what a successful result says."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
+    outcome = replace(outcome, control_flow=result.control_flow)
     return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages, types=result.types)
 
 

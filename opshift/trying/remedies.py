@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from opshift.passes.changes import Result
+from opshift.passes.changes import Change, Result
 from opshift.passes.errors import InvalidModel, Refusal
 from opshift.passes.goals import Goal
 from opshift.passes.inlining import definable
@@ -15,6 +15,7 @@ from opshift.passes.inputs.wanted import Wanted, wanted
 from opshift.passes.model import imports, schemas
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Body, Op, bodies, census
+from opshift.passes.specialization.door import functions_calling, unroll
 from opshift.passes.stages.operator_names import parse_operator
 from opshift.trying.search import Plan, Remedy
 from opshift.trying.smallest import INPUTS
@@ -27,7 +28,6 @@ from opshift.trying.ways import (
     leading,
     splitting,
     symbols,
-    unrolling,
 )
 
 AS_IT_IS = Remedy(0, "as it is")
@@ -57,7 +57,7 @@ _REWRITES = {
     SPLIT: splitting.split,
     BOUND: bounding.bound,
     DEFAULTS: defaults.plain,
-    UNROLL: unrolling.unroll,
+    UNROLL: lambda model, op: _unroll(model, op),
     LEADING: leading.without_leading,
     CROP: cropping.crop,
     FLOAT: floating.in_floats,
@@ -75,6 +75,8 @@ _WAYS = {
 """The operators for which there is one."""
 _OF_GRAPHS = frozenset({SPLIT, BOUND, UNROLL, LEADING, CROP, FLOAT, SCALAR})
 """What is done in graphs alone, where types and sizes are known."""
+_UNROLLED = frozenset({"Loop", "Scan"})
+_MOST_TURNS = 1024
 _WIDELY = 6
 """What came with this opset, or an older one, importers have: expanding it is of no use unless it is named."""
 
@@ -100,7 +102,7 @@ class Remedies:
         if definable.is_defined(*op) and kind not in self.goal.names:
             yield _expanding(1, kind)
         yield from (Remedy(1, way, kind) for way, ops in _WAYS.items() if not op[0] and op[1] in ops)
-        if not op[0] and op[1] in unrolling.TURNED:
+        if not op[0] and op[1] in _UNROLLED:
             yield from (Remedy(1, UNROLL, name) for name in self._turned(op[1]))
         if not op[0]:
             since = schemas.since("", op[1], self.opset) or 1
@@ -232,14 +234,8 @@ class Remedies:
 
     def _holding(self, ops: set[Op]) -> list[str]:
         """The functions in which some operators are called, or that call such: they are inlined, and then rewritten."""
-        held = {
-            (default_domain(f.domain), f.name): {(default_domain(d), op) for d, op in census([f])[1]}
-            for f in self.source.functions
-        }
-        found = set[Op]()
-        while more := {name for name, called in held.items() if not (found | ops).isdisjoint(called)} - found:
-            found |= more
-        return [f"{domain}::{name}" if domain else name for domain, name in sorted(found)]
+        calling = functions_calling(self.source, ops)
+        return [f"{domain}::{name}" if domain else name for domain, name in calling]
 
     def _attempt(self, model: ModelProto, goal: Goal) -> Result:
         """What a goal makes."""
@@ -255,6 +251,11 @@ def _keeping(goal: Goal, ops: set[str]) -> Goal:
         return goal
     lacks = {op: since for op, since in goal.backend.lacks.items() if op[0] or op[1] not in ops}
     return replace(goal, backend=replace(goal.backend, lacks=lacks))
+
+
+def _unroll(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
+    done = unroll(model, _MOST_TURNS, frozenset({op}))
+    return done.model, list(done.changes)
 
 
 def told(plan: Plan) -> tuple[str, ...]:

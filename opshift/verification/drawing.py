@@ -173,7 +173,7 @@ def _places_in_tables(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Draw indices of the table rows that differ between the parts, the ends, and negative ones."""
     for node in parts[0].graph.node:
-        if node.op_type == "Slice" and node.input[2] in free and base[node.input[2]].size:
+        if node.op_type == "Slice" and len(node.input) > 2 and node.input[2] in free and base[node.input[2]].size:
             table = weights[0].get(node.input[0], base.get(node.input[0]))
             if table is not None and table.ndim:
                 axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
@@ -298,8 +298,9 @@ def _negated(value: Array) -> Array:
 
 def _special(value: Array, turn: int) -> Array:
     info = np.finfo(np.float32 if value.dtype.itemsize > 2 else np.float16)
-    numbers = [np.nan, np.inf, -np.inf, -0.0, 1.0, float(info.max), float(info.smallest_subnormal), -1.0, 0.0]
-    return np.resize(np.roll(numbers, -turn * max(1, value.size // 2)), value.shape)
+    # apart, as a sum of both overflows, or not, by the order in which a kernel adds
+    ends = [float(info.max)] if turn else [np.inf, -np.inf]
+    return np.resize([np.nan, *ends, -0.0, 1.0, float(info.smallest_subnormal), -1.0, 0.0], value.shape)
 
 
 def _ends(value: Array, rng: np.random.Generator) -> Array:

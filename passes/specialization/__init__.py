@@ -1,1 +1,1 @@
-"""Fix sizes, inputs and the batch in a model, and fold what becomes constant."""
+"""Fix sizes, inputs and the batch in a model, fold what becomes constant, and unroll loops."""

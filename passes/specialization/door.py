@@ -4,5 +4,18 @@ from opshift.passes.specialization.declare import types_of
 from opshift.passes.specialization.fixing import annotated, followed
 from opshift.passes.specialization.fixing import attempt as fix
 from opshift.passes.specialization.maps import as_tensors
+from opshift.passes.specialization.selecting import select
+from opshift.passes.specialization.unrolling import TURNED, Unrolled, functions_calling, unroll
 
-__all__ = ["annotated", "as_tensors", "fix", "followed", "types_of"]
+__all__ = [
+    "TURNED",
+    "Unrolled",
+    "annotated",
+    "as_tensors",
+    "fix",
+    "followed",
+    "functions_calling",
+    "select",
+    "types_of",
+    "unroll",
+]

@@ -152,6 +152,9 @@ class Casting:
         name = self._names.fresh(f"{after}/cast")
         node = NodeProto(op_type="Cast", name=name, input=[before], output=[after])
         node.attribute.append(make_attribute("to", kind if opset >= 6 else T.DataType.Name(kind)))
+        body = value.place.body
+        if opset < 6 and after not in self._ends and isinstance(body, GraphProto):  # of which no type is inferred
+            body.value_info.add(name=after).type.tensor_type.elem_type = kind
         self._after.setdefault(id(value.place), {}).setdefault(value.maker, []).append(node)
         (self.written.outside if outside else self.written.casts).append(name)
 
@@ -313,7 +316,8 @@ class Casting:
         if named is not None:
             if node.op_type == "DequantizeLinear" and not place.value_of(node, "output_dtype", 0):
                 return
-            _set(node, make_attribute(named.name, kind))
+            old = node.op_type == "Cast" and place.opsets.get("", 1) < 6
+            _set(node, make_attribute(named.name, T.DataType.Name(kind) if old else kind))
         elif default_domain(node.domain):
             return
         elif node.op_type == "ConstantOfShape":
@@ -378,6 +382,13 @@ class Casting:
                     narrow = not narrow
             if narrow:
                 _retype(declared.type, self._problem.wanted.mapping[value.kind])
+        for tensor in body.initializer if isinstance(body, GraphProto) else ():
+            value = place.values.get(tensor.name)  # of an input, whose default it is
+            if value is not None and value.tensor is None and self._problem.moves(value.kind) and self.is_narrow(value):
+                made = constants.converted(tensor, self._problem.wanted.mapping[value.kind], self._folder)
+                if made is not None:
+                    made.name = tensor.name
+                    tensor.CopyFrom(made)
 
     def _drop_idle(self, place: Place, body: Body) -> None:
         """Take out the casts that have nothing to change any more."""

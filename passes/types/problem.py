@@ -377,6 +377,7 @@ class Problem:
                 if not kind and not named.default:
                     first = place.find(node.input[0])
                     kind = first.kind if first is not None else 0
+                kind = T.DataType.Value(kind) if isinstance(kind, str) else kind  # as Cast below 6 has it
                 return int(kind or named.default), FORMS.get(op, TENSOR)
             if op == "ConstantOfShape":
                 held = place.value_of(node, "value")
@@ -456,6 +457,7 @@ class Problem:
             if first is not None:
                 if self.moves(first.kind):
                     variable = self.variable(first.kind, Owner(place, index))
+                    self._fits(place, node, first, variable)
                 if name:
                     self._add(place, name, first.kind, first.form, variable, index)
             for inner, value in zip(branches, found, strict=True):
@@ -485,7 +487,9 @@ class Problem:
                     place.reads[index][first + at] = variable
                     self._read(value, variable, place, index, first + at)
             if kind:
-                self._add(inner, formal.name, kind, form, variable)
+                made = self._add(inner, formal.name, kind, form, variable)
+                if self.moves(kind):
+                    self._fits(place, node, made, variable)
             carried.append(variable)
         self._fill(inner)
         yielded = results(inner.body)
@@ -495,11 +499,19 @@ class Problem:
             variable = carried[which] if 0 <= which < states else FREE
             if which >= states and value is not None and self.moves(value.kind):
                 variable = self.variable(value.kind, Owner(place, index))
+                self._fits(place, node, value, variable)
             inner.output_reads.append(variable)
             if value is not None and variable != FREE:
                 self._read(value, variable, inner, -1, at)
             if 0 <= which < len(node.output) and node.output[which] and value is not None:
                 self._add(place, node.output[which], value.kind, value.form, variable, index)
+
+    def _fits(self, place: Place, node: NodeProto, value: Value, variable: int) -> None:
+        """Let what a node passes keep its type where the opset's schema does not take the other one."""
+        of = signature("", node.op_type, place.opsets.get("", 1))
+        operand = of.outputs[-1] if of is not None and of.outputs else None
+        if operand is not None and self.target(value) not in operand.types:
+            self.stay(variable, lacks(node, value, self, place))
 
     def _given(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
         """Add what a body is given, as it is declared; what has no variable keeps its type."""

@@ -1,4 +1,4 @@
-"""What is asked of a model: opsets up, down, there and back, definitions, folds, optimization."""
+"""What is asked of a model: opsets up, down, there and back, definitions, folds, optimization, element types."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from opshift.passes import goals
 from opshift.passes.changes import Result
 from opshift.passes.goals import Refinement
 from opshift.passes.model import schemas
+from opshift.passes.types.door import restored
 
 from tests.conformance.cases import expandable
 from tests.runtime import every_node, opset
@@ -36,6 +37,12 @@ class Verb:
             changes += result.changes
         return replace(result, changes=tuple(changes))
 
+    def comparable(self, source: ModelProto, result: ModelProto) -> ModelProto:
+        """What has to compute the same as the source: of other types of floats, the result with the types put back."""
+        name, args = self.steps[-1]
+        asked = DOING[name](*args).types if name == "types" else None
+        return result if asked is None or asked.of_integers else restored(result, source, asked)
+
 
 def _convert(target: dict[str, int] | None, modernize: bool = False, optimize: bool = False) -> goals.Goal:
     return goals.conversion(target, None, Refinement(modernize, optimize=optimize))
@@ -49,7 +56,11 @@ def _fold(optimize: bool = False) -> goals.Goal:
     return goals.conversion(None, None, goals.folding(None, optimize=optimize))
 
 
-DOING: dict[str, Callable[..., goals.Goal]] = {"convert": _convert, "inline": _inline, "fold": _fold}
+def _types(asked: str, interface: str) -> goals.Goal:
+    return goals.with_types(goals.Goal(), asked, interface)
+
+
+DOING: dict[str, Callable[..., goals.Goal]] = {"convert": _convert, "inline": _inline, "fold": _fold, "types": _types}
 
 
 def drawn_verbs(rng: random.Random, model: ModelProto, count: int) -> list[Verb]:
@@ -73,7 +84,8 @@ def operators(model: ModelProto) -> list[tuple[str, str]]:
 
 def _verb(rng: random.Random, model: ModelProto) -> Verb | None:
     kind = rng.choice(
-        ["convert"] * 6 + ["back", "ml", "inline", "inline", "inline", "folded", "fold", "optimize", "refined"]
+        ["convert"] * 6
+        + ["back", "ml", "inline", "inline", "inline", "folded", "fold", "optimize", "refined", "types", "types"]
     )
     own, ops = opset(model), [op for domain, op in operators(model) if not domain]
     if kind in ("convert", "back", "refined"):
@@ -102,6 +114,10 @@ def _verb(rng: random.Random, model: ModelProto) -> Verb | None:
             return Verb("inline, fold", (("inline", (chosen,)), ("fold", ())))
         target = _target(rng, ops, own) if rng.random() < 0.2 else None
         return Verb("inline", (("inline", (chosen, target)),))
+    if kind == "types":
+        kind = rng.choice(["float16", "bfloat16", "float16=float32", "float64=float32", "int64=int32", "int64=int32"])
+        interface = rng.choice(["keep", "keep", "narrow"]) if not kind.startswith("int") else "keep"
+        return Verb("types", (("types", (kind, interface)),))
     if kind == "fold":
         return Verb("fold", (("fold", (rng.random() < 0.5,)),))
     return Verb("optimize", (("convert", (None, False, True)),))

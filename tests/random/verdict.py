@@ -130,12 +130,24 @@ class Judge:
             return Verdict(INVALID, said, "onnx.checker", result.model)
         if any(GRANTED in c.remark for c in result.changes) and any(map(_empty, self.source.feeds.values())):
             return Verdict(UNJUDGED, GRANTED, result=result.model)
+        if verb.kind == "types":
+            return self._of_types(verb, result.model) if result.changes else self._run(result.model, "exact")
         verdict = self._run(result.model, result.grade)
         if "inf" in verdict.why and any(STAYS_INFINITE in c.remark for c in result.changes):
             return replace(verdict, status=UNJUDGED, why=f"{STAYS_INFINITE}: {verdict.why}")
         if verdict.status == WRONG and result.grade == "close" and self._near(verb, verdict.why):
             return replace(verdict, status=UNJUDGED, why=f"{FAR_FROM_1}: {verdict.why}")
         return verdict
+
+    def _of_types(self, verb: Verb, result: ModelProto) -> Verdict:
+        """Other types are put back, and then the same has to come out; integers are narrowed where these are small."""
+        integers = verb.steps[0][1][0] == "int64=int32"
+        if integers and any(map(_large, self.source.feeds.values())):
+            return Verdict(UNJUDGED, "integers are larger than what was assumed", result=result)
+        try:
+            return self._run(verb.comparable(self.source.model, result), "exact")
+        except Exception as error:
+            return Verdict(CRASHED, f"{type(error).__name__}: {error} {_where(error)}", result=result)
 
     def _near(self, verb: Verb, differs: str) -> bool:
         """Whether the same comes out where the numbers are ordinary ones: of others `close` says nothing."""
@@ -285,6 +297,12 @@ def _zeros(one: Any, other: Any) -> bool:
 
 def _empty(value: Any) -> bool:
     return isinstance(value, np.ndarray) and not value.size
+
+
+def _large(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_large, value))
+    return isinstance(value, np.ndarray) and value.dtype == np.int64 and bool((abs(value) > 2**20).any())
 
 
 def _where(error: BaseException) -> str:

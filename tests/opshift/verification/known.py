@@ -290,6 +290,8 @@ SPECIAL = [
     Row("a shape without its last axis", DIFFERENT, "a = Mul(x, w) b = Sin(a) y = Add(b, x)", "a = Mul(x, w) b = Sin(a) s = Shape(x) t = Slice(s, k, l) z = Add(b, x) y = Reshape(z, t)",
         outputs="y", constants="float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1] k = {0}, int64[1] l = {1}"),
     Row("infinities in kernels of two engines", EQUAL, "y = AveragePool<kernel_shape = [2]>(x)", "y = AveragePool<kernel_shape = [2]>(x)", inputs="float[2,3,6] x", outputs="float[2,3,5] y", opset=6, opset_after=7, grade="exact", ways=(CONVERT,)),
+    Row("infinities beside numbers whose sum overflows", EQUAL, "y = AveragePool<kernel_shape = [3, 2], strides = [3, 2]>(x)", "y = AveragePool<kernel_shape = [3, 2], strides = [3, 2]>(x)", inputs="float[2,24,12,24] x", outputs="float[2,24,4,12] y", opset=12, opset_after=21, grade="exact", ways=(CONVERT,)),
+    Row("a slice whose ends are attributes", EQUAL, "a = Slice<axes = [1], starts = [1], ends = [3]>(x) y = Neg(a)", "a = Slice(x, s, e, k) y = Neg(a)", outputs="float[N,2] y", opset=9, opset_after=13, other="int64[1] s = {1}, int64[1] e = {3}, int64[1] k = {1}", grade="exact", ways=(CONVERT,)),
     Row("Softmax at 12 stamped 13", DIFFERENT, "y = Softmax(x)", "y = Softmax(x)", inputs="float[2,3,4] x", outputs="float[2,3,4] y", opset=12, opset_after=13),
     Row("the axes of ReduceMax move to an input", EQUAL, "y = ReduceMax<axes = [1]>(x)", "y = ReduceMax(x, a)", opset=13, opset_after=18, other="int64[1] a = {1}", grade="exact", **_ROW),
     Row("a largest element for a least one", DIFFERENT, "y = ReduceMax<axes = [1]>(x)", "y = ReduceMin(x, a)", opset=13, opset_after=18, other="int64[1] a = {1}", **_ROW),

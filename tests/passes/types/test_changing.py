@@ -62,3 +62,43 @@ def test_names_and_metadata_of_the_model_survive():
     made = change(source, types("float16")).model
     assert made.metadata_props[0].value == "me"
     assert [value.name for value in (*made.graph.input, *made.graph.output)] == ["x", "y"]
+
+
+FOUND = {
+    "the default of an input": (
+        *("float16", "narrow"),
+        '<ir_version: 4, opset_import: ["": 8]> g (float[1] x, float[N] z) => (float[N] y) <float[1] x = {1}>'
+        "{ y = Sub(x, z) }",
+    ),
+    "a Cast that spells its type": (
+        *("float16", "keep"),
+        '<ir_version: 3, opset_import: ["": 5]> g (int32[2, 2] x) => (float[2, 2] y) <float[2, 2] a>'
+        '{ a = Cast<to = "FLOAT">(x) b = Sqrt(a) y = MatMul(b, b) }',
+    ),
+    "integers below opset 6": (
+        *("int64=int32", "keep"),
+        '<ir_version: 8, opset_import: ["": 2]> g (int64[1, 2] x) => (int64[1] y)'
+        "{ y = ReduceMax<axes = [1], keepdims = 0>(x) }",
+    ),
+    "a Loop that does not take the type": (
+        *("bfloat16", "narrow"),
+        '<ir_version: 8, opset_import: ["": 13]> g (float[2, 2] x, int64 n) => (float[2, 2] y, float[M, 2, 2] z)'
+        "{ y, z = Loop(n, , x) <body = b (int64 i, bool c, float[2, 2] v) => (bool d, float[2, 2] w, float[2, 2] s)"
+        "{ d = Identity(c) w = MatMul(v, v) s = Add(w, v) }> }",
+    ),
+    "an argument that a call leaves out": (
+        *("float16", "narrow"),
+        '<ir_version: 8, opset_import: ["": 13, "f": 1]> g (float[1, 1, 2] x, float[1, 1, 1] w) => (float[1, 1, 2] y)'
+        '{ y = f.C(x, , w) } <opset_import: ["": 13], domain: "f"> C (x, b, w) => (y) { y = Conv(x, w, b) }',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_random_models_found_stays_valid(name):
+    asked, interface, text = FOUND[name]
+    result = change(onnx.parser.parse_model(text), types(asked, interface))
+    assert result.model is not None
+    assert result.changes
+    onnx.checker.check_model(result.model, full_check=True)
+    assert not any("" in node.input for function in result.model.functions for node in function.node)

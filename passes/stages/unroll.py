@@ -1,0 +1,84 @@
+"""Unroll Loops, Scans and recurrent operators, and replace Ifs by Where."""
+
+from __future__ import annotations
+
+from opshift.passes.changes import Allowance, Result
+from opshift.passes.model.messages import ModelProto
+from opshift.passes.records import dataclass, replace
+from opshift.passes.specialization.door import TURNED, Unrolled, select, unroll
+from opshift.passes.stages.stage import Facts, Stage
+
+UNASKED = 64
+"""The most turns that are unrolled for a backend."""
+
+
+@dataclass(frozen=True)
+class Unroll:
+    """Unroll what has at most `turns` turns, and replace Ifs whose branches have at most `nodes` nodes; 0: none."""
+
+    turns: int = 0
+    nodes: int = 0
+    optional = False
+    settles = "control flow"
+
+    @property
+    def name(self) -> str:
+        asked = [f"unroll up to {self.turns} turns"] if self.turns else []
+        asked += ["replace If by Where"] if self.nodes else []
+        return " and ".join(asked)
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        done = remove_control_flow(model, self.turns, self.nodes, TURNED, facts.folder)
+        return Result(done.model, done.changes, (), control_flow=done.stays)
+
+
+@dataclass(frozen=True)
+class ReachUnrolled:
+    """Convert for a backend. If it lacks what repeats something, or If, that goes, and the model is converted again."""
+
+    reach: Stage
+    optional = False
+    settles = ""
+
+    @property
+    def name(self) -> str:
+        return self.reach.name
+
+    def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        survey = facts.survey
+        result = self.reach.apply(model, facts, allowance)
+        lacked = {refusal.op for refusal in result.refusals if not refusal.domain}
+        if lacked.isdisjoint(TURNED | {"If"}):
+            return result
+        nodes = UNASKED if "If" in lacked else 0
+        turns = TURNED if not lacked.isdisjoint(TURNED) else frozenset[str]()
+        done = remove_control_flow(model, UNASKED, nodes, turns, facts.folder)
+        if not done.changes:
+            return _explained(result, done)
+        facts.survey = None
+        again = self.reach.apply(done.model, facts, allowance)
+        facts.survey = survey
+        made = replace(again, attempt="; ".join(filter(None, [again.attempt, "without control flow"])))
+        return _explained(Result(done.model, done.changes, ()).followed_by(made), done)
+
+
+def _explained(result: Result, done: Unrolled) -> Result:
+    """The refusals of what was to be unrolled say why it was not."""
+    whys = {(refusal.node, refusal.op): refusal.why for refusal in done.stays}
+    told = [
+        replace(refusal, why=f"{refusal.why}, and {why}") if (why := whys.get((refusal.node, refusal.op))) else refusal
+        for refusal in result.refusals
+    ]
+    return replace(result, refusals=tuple(told))
+
+
+def remove_control_flow(model: ModelProto, turns: int, nodes: int, ops: frozenset[str], folder: str | None) -> Unrolled:
+    """Unroll, and replace Ifs by Where, until there is nothing more to do."""
+    done = Unrolled(model, (), ())
+    while True:
+        unrolled = unroll(done.model, turns, ops, folder) if turns and ops else Unrolled(done.model, (), ())
+        selected = select(unrolled.model, nodes, folder) if nodes else Unrolled(unrolled.model, (), ())
+        changes = (*unrolled.changes, *selected.changes)
+        done = Unrolled(selected.model, (*done.changes, *changes), (*unrolled.stays, *selected.stays))
+        if not selected.changes or not turns:
+            return done
