@@ -11,8 +11,7 @@ from opshift.passes.model.recoding import recoded
 
 _FALL_BACK = ("EXDEV", "ENOSYS", "EINVAL", "EOPNOTSUPP", "EPERM", "EBADF", "ETXTBSY")
 _CHUNK = 1 << 20
-_NUMBERS = 1 << 22  # bytes of numbers that get another type at a time
-_WIDEST = 8  # bytes of a number
+_NUMBERS = 1 << 20  # bytes of numbers that get another type at a time
 
 
 def copy_range(source: int, target: int, start: int, end: int) -> None:
@@ -58,18 +57,22 @@ def recode(source: int, target: int, found: tensor_data.DataPlace, kind: int) ->
     Raises:
         OSError: as the system does, or because the file ends too early.
     """
-    start, end = found.offset, found.offset + (found.length or 0)
-    while start < end:
-        os.lseek(source, start, os.SEEK_SET)
-        data = os.read(source, min(end - start, _NUMBERS))
-        data = data[: len(data) - len(data) % _WIDEST] if start + len(data) < end else data
-        if not data:
-            raise OSError(0, "the file ended while it was copied")
-        write_all(target, recoded(data, found.source, kind))
-        start += len(data)
+    left = found.length or 0
+    os.lseek(source, found.offset, os.SEEK_SET)
+    buffer = memoryview(bytearray(min(left, _NUMBERS)))
+    with open(source, "rb", buffering=0, closefd=False) as file:
+        while left:
+            filled, part = 0, buffer[: min(left, _NUMBERS)]
+            while filled < len(part):
+                count = file.readinto(part[filled:])
+                if not count:
+                    raise OSError(0, "the file ended while it was copied")
+                filled += count
+            write_all(target, recoded(part, found.source, kind))
+            left -= filled
 
 
-def write_all(target: int, data: bytes) -> None:
+def write_all(target: int, data: bytes | memoryview) -> None:
     """Append bytes to an open file."""
     view = memoryview(data)
     while view:

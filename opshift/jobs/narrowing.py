@@ -84,9 +84,11 @@ def _too_little(result: Result, measured: Measured) -> Refusal | None:
     worst = max(measured.deviations, key=lambda each: each.error / each.allowed, default=None)
     name = f'"{worst.output}"' if worst is not None else "the outputs"
     allowed = worst.allowed if worst is not None else 0.01
+    seen = measured.types.seen
+    real = "" if seen is None or seen.real else ", or --inputs FILE.npz with real data"
     why = (
         f"only {share:.0%} of the weights can be {measured.types.label} if {name} may move by {allowed:.2g}; "
-        "try a larger --budget"
+        f"try a larger --budget{real}"
     )
     return Refusal("", "types", "", 0, False, why)
 

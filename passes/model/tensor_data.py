@@ -248,6 +248,11 @@ def lent(read: Callable[[int], bytes]) -> Iterator[str]:
         del _lent[location]
 
 
+def is_lent(found: DataPlace) -> bool:
+    """Whether a place is no file, but lent."""
+    return found.location in _lent
+
+
 def loaded(of: TensorProto, folder: str | None) -> TensorProto:
     """A copy of a stored tensor with its bytes in the message; raises `InvalidModel` where they cannot be had."""
     found = place(of)
@@ -268,7 +273,7 @@ def loaded(of: TensorProto, folder: str | None) -> TensorProto:
         else:
             length = nbytes(of) if found.length is None else found.length
             data = _read(file, found.offset, length)
-            made.raw_data = recoded(data, found.source, of.data_type) if found.source else data
+            made.raw_data = bytes(recoded(data, found.source, of.data_type)) if found.source else data
     return made
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from opshift.passes.errors import InvalidModel
 from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.recoding import widened
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
 
 T = TensorProto
 
-_PART = 1 << 15
+_PART = 1 << 16
 """Numbers that are looked at at once."""
+_DTYPES: dict[int, str] = {T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.INT64: "<i8", T.INT32: "<i4"}
+"""How the numbers of a type lie in a file, of those that numpy has."""
 
 
 @dataclass(frozen=True)
@@ -41,46 +45,68 @@ class Numbers:
 
 
 def numbers(tensor: TensorProto, target: int, folder: str | None) -> Numbers | None:
-    """What a constant holds, with respect to a type; None where its data cannot be had."""
-    held = read(tensor, folder)
-    if held is None:
-        return None
-    import numpy as np
+    """What a constant holds, with respect to a type; None where its data cannot be had.
 
-    form = FORMATS[target]
-    if not held.size:
-        return Numbers(0, 0.0, float("inf"), False, 0, False)
-    most = max(float(held.max()), -float(held.min()))
-    if not np.isfinite(most):
-        held = np.where(np.isfinite(held), held, 0)
-        most = float(np.abs(held).max())
-    least, lost = _smallest(held, form)
-    channel = False
-    if lost:
-        size = np.abs(held)
-        channel = _vanishes(size > 0, (size > 0) & (size <= form.vanishes_below))
-    return Numbers(held.size, most, least, most >= overflow(form), lost, channel)
-
-
-def _smallest(held: np.ndarray[Any, Any], form: Format) -> tuple[float, int]:
-    """The least positive magnitude among those that are not normal numbers of a type, and how many become 0.
-
-    It is looked for in parts that a processor keeps near.
+    Numbers in a file are read in parts that a processor keeps near, so that weights take no memory.
     """
     import numpy as np
 
-    flat = np.ascontiguousarray(held).reshape(-1)
-    least, lost = float("inf"), 0
-    buffer = np.empty(min(flat.size, _PART), flat.dtype)
-    for start in range(0, flat.size, _PART):
-        part = flat[start : start + _PART]
-        size = np.abs(part, out=buffer[: part.size])
-        low = size[size < form.normal]
-        low = low[low > 0]
-        if low.size:
-            least = min(least, float(low.min()))
-            lost += int(np.count_nonzero(low <= form.vanishes_below))
-    return least, lost
+    form, size = FORMATS[target], tensors.size(tensor)
+    most, least, lost, small = 0.0, float("inf"), 0, 0
+    try:
+        for part in _parts(tensor, folder):
+            positive = np.abs(part)
+            largest = float(positive.max())
+            if not np.isfinite(largest):
+                positive[~np.isfinite(positive)] = 0
+                largest = float(positive.max())
+            most = max(most, largest)
+            low = positive[positive < form.normal]
+            if low.size:
+                small += int(np.count_nonzero(low <= form.vanishes_below))
+                low = low[low > 0]
+                lost += int(np.count_nonzero(low <= form.vanishes_below))
+                least = min(least, float(low.min(initial=np.inf)))
+    except (InvalidModel, OSError, ValueError):
+        return None
+    channel = bool(lost)
+    if lost and len(tensor.dims) > 1:
+        channel = small >= min(size // tensor.dims[0], size // tensor.dims[-1])  # else none is small as a whole
+        held = read(tensor, folder) if channel else None
+        if held is not None:
+            positive = np.abs(held)
+            channel = _vanishes(positive > 0, (positive > 0) & (positive <= form.vanishes_below))
+    return Numbers(size, most, least, most >= overflow(form), lost, channel)
+
+
+def _parts(tensor: TensorProto, folder: str | None) -> Iterator[np.ndarray[Any, Any]]:
+    """The numbers of a tensor, one part after the other; raises `ValueError` where they cannot be had."""
+    import numpy as np
+
+    place = tensor_data.place(tensor) if tensor_data.is_stored(tensor) else None
+    dtype = np.dtype(_DTYPES.get(tensor.data_type, "O"))
+    plain = place is not None and folder is not None and not place.source and not tensor_data.is_lent(place)
+    if place is None or not plain or (place.fields and not place.offset) or dtype.hasobject:
+        held = read(tensor, folder)
+        if held is None:
+            raise ValueError("it has no numbers")
+        flat = held.reshape(-1)
+        for start in range(0, flat.size, _PART):
+            yield flat[start : start + _PART]
+        return
+    assert folder is not None, "it is stored there"
+    left = tensors.size(tensor) * dtype.itemsize
+    if place.length not in (None, left):
+        raise ValueError("it has another size")
+    buffer = bytearray(min(left, _PART * dtype.itemsize))
+    with tensor_data.opened(folder, place) as file:
+        file.seek(place.offset)
+        while left:
+            view = memoryview(buffer)[: min(left, len(buffer))]
+            if file.readinto(view) != len(view):  # type: ignore[attr-defined]
+                raise ValueError("the file is too short")
+            left -= len(view)
+            yield np.frombuffer(view, dtype)
 
 
 def overflow(form: Format) -> float:
@@ -109,8 +135,7 @@ def read(tensor: TensorProto, folder: str | None) -> np.ndarray[Any, Any] | None
     if held is None:
         return None
     if held.HasField("raw_data"):
-        kinds: dict[int, str] = {T.FLOAT: "<f4", T.DOUBLE: "<f8", T.FLOAT16: "<f2", T.BFLOAT16: "<u2"}
-        kinds |= {T.INT64: "<i8", T.INT32: "<i4"}
+        kinds = {**_DTYPES, T.BFLOAT16: "<u2"}
         if held.data_type not in kinds:
             return None
         found = np.frombuffer(held.raw_data, dtype=kinds[held.data_type])
