@@ -6,7 +6,7 @@ own. Its name, type and dims stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,14 +63,46 @@ def strip(model: ModelProto, folder: str | None, least: int = LEAST) -> Stripped
         if is_stripped(tensor):
             continue
         loaded = tensor_data.loaded(tensor, folder) if tensor_data.is_stored(tensor) else tensor
-        large = tensor.data_type != TensorProto.STRING and tensor_data.nbytes(tensor) >= least
-        note = _measure(loaded, count) if large else ""
+        note = _measure(loaded, count) if _is_large(tensor, least) else ""
         if note:
             count, size = count + 1, size + tensor_data.nbytes(tensor)
             _take_out(tensor, note)
         elif loaded is not tensor:
             tensor.CopyFrom(loaded)
     return Stripped(made, count, size)
+
+
+def strip_alike(models: Sequence[ModelProto]) -> list[ModelProto]:
+    """Take out the weights that all models have, so that `fill` draws the same numbers in each of them.
+
+    Their data are in the models. The result has none without such weights.
+    """
+    held = [{_content(tensor) for tensor in external.tensors(model) if _is_large(tensor, LEAST)} for model in models]
+    shared = sorted(set.intersection(*held))
+    made = list(map(copy_model, models)) if shared else []
+    for model in made:
+        _forget_sources(model)
+        for tensor in list(external.tensors(model)):
+            if _is_large(tensor, LEAST) and (content := _content(tensor)) in shared:
+                note = _measure(tensor, shared.index(content))
+                if note:
+                    _take_out(tensor, note)
+    return made
+
+
+def _is_large(tensor: TensorProto, least: int) -> bool:
+    return tensor.data_type != TensorProto.STRING and tensor_data.nbytes(tensor) >= least
+
+
+def _content(tensor: TensorProto) -> bytes:
+    """A digest of a tensor without its name."""
+    from hashlib import sha256
+
+    bare = TensorProto()
+    bare.CopyFrom(tensor)
+    bare.ClearField("name")
+    bare.ClearField("doc_string")
+    return sha256(bare.SerializeToString(deterministic=True)).digest()
 
 
 def is_stripped(tensor: TensorProto) -> bool:
