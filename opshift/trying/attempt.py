@@ -234,7 +234,8 @@ class _Trying:
         if piece is not None and self._manner.repro is not None:
             repro = self._manner.repro
             command = f"opshift inline model.onnx out.onnx --target {self._backend.name} --try --inputs inputs"
-            smallest.write(Path(repro), piece, command, f"{self._backend.said}: {piece.answer.why}")
+            piece, stripped = smallest.with_drawn_weights(piece, self._fails)
+            smallest.write(Path(repro), piece, command, f"{self._backend.said}: {piece.answer.why}", stripped)
         if piece is None:
             return replace(tried, bounded=found.bounded, open=self._open())
         return replace(

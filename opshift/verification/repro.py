@@ -68,7 +68,7 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
 
 
 def _without_weights(sides: Sequence[Side], values: Mapping[str, Any]) -> tuple[dict[str, ModelProto], list[Any]]:
-    """Both models without the weights that they share, and what they yield with drawn ones; empty if they agree then."""
+    """Both models without the weights that they share, and what they yield with drawn ones; empty if they agree."""
     stripped = stripping.strip_alike([side.model for side in sides])
     if not stripped:
         return {}, []
