@@ -540,7 +540,19 @@ def _thought(source: ModelProto, goal: Goal, result: Result, folder: str | None)
         goal.find_open_dimensions(source),
         backend is None,
         outcome_.knowledge(known_calls(sized, backend, folder, in_the_way)) if backend is not None else (),
+        casts=_kept_in_others(sized, backend) if backend is not None else {},
     )
+
+
+def _kept_in_others(source: ModelProto, backend: Backend) -> dict[str, str]:
+    """The types of a model that a target keeps in other ones; constants alone do not count."""
+    if not backend.casts:
+        return {}
+    from opshift.passes.types.door import describe
+
+    named = {kind: f"{kind}={other}" for kind, other in backend.casts.items()}
+    found = {kind: describe(source, asked, None) for kind, asked in named.items()}
+    return {kind: backend.casts[kind] for kind, of in found.items() if of is not None and of.narrow}
 
 
 def _everywhere(options: argparse.Namespace, source: ModelProto, found: FileFacts, held: Wanted) -> int:

@@ -204,6 +204,8 @@ def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbo
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
     for line in _describe_known(held.known):
         say(line, console)
+    for kind, other in held.casts.items():
+        say(f"{held.target} keeps {kind} in {other}; --types target makes that explicit", console)
     for line in _describe_refusals(held.obstacles, verbose=verbose, said="not supported"):
         say(line, console)
     if not held.refusals:
