@@ -293,6 +293,8 @@ def shared(done: Shared) -> None:
     sizes = f"{_bytes(done.before)} -> {_bytes(done.after)}"
     if done.compressed:
         say(f"removed {several(done.tensors, 'tensor')}, {_bytes(done.bytes)}")
+        if done.shortened:
+            say(f"shortened {several(done.shortened, 'name')} of values and nodes; .onnx.gz keeps them")
         say(f"size: {sizes}, {_bytes(done.compressed)} compressed")
     else:
         say(f"filled {several(done.tensors, 'tensor')}, {_bytes(done.bytes)}")
