@@ -37,14 +37,13 @@ class Verb:
             changes += result.changes
         return replace(result, changes=tuple(changes))
 
-    def comparable(self, source: ModelProto, result: Result) -> ModelProto:
-        """What has to compute the same as the source: of other types of floats, the result with the types put back."""
-        assert result.model is not None
+    def undone(self, source: ModelProto, result: Result) -> Undoing | None:
+        """The result of changing types of floats beside the source; None for all else."""
         name, args = self.steps[-1]
         asked = DOING[name](*args).types if name == "types" else None
-        if asked is None or asked.of_integers or result.types is None:
-            return result.model
-        return Undoing(result.model, None, source, None, asked, result.types).restored()
+        if asked is None or asked.of_integers or result.model is None or result.types is None:
+            return None
+        return Undoing(result.model, None, source, None, asked, result.types)
 
 
 def _convert(target: dict[str, int] | None, modernize: bool = False, optimize: bool = False) -> goals.Goal:
