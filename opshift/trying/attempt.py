@@ -120,7 +120,10 @@ class _Trying:
             key=self._made,
             parts=remedies.parts,
         )
-        found = search.run([frozenset(), frozenset({AS_IT_IS})], FIXED if remedies.parts(FIXED) else None)
+        made, unmade = frozenset[Remedy](), frozenset({AS_IT_IS})
+        compiler = self._backend.within > 0  # what runs in one as it is stays so
+        anew = FIXED if remedies.parts(FIXED) else None
+        found = search.run([made, unmade], anew, [unmade, made] if compiler else [])
         result = self._result(found.plan)
         tried = Tried(
             self._backend.said,
@@ -131,6 +134,8 @@ class _Trying:
             AS_IT_IS in found.plan,
             other=self._other(),
             fixed=remedies.fixed(found.plan),
+            far=found.answer.far,
+            before=search.ask(unmade) if compiler and found.plan != unmade else None,
         )
         if not tried.agrees:
             return result, self._failed(tried, found, result)
