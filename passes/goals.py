@@ -313,7 +313,7 @@ class Goal:
             return "carried"
         if not reached and (self.unroll or self.if_to_where) and not self.fixed:
             return "unrolled"
-        return "-".join(reached) or ("fixed" if self.fixed else "annotated")
+        return "-".join(reached) or ("fixed" if self.fixed else "annotated" if self.annotate else "packed")
 
     @property
     def description(self) -> str:

@@ -49,7 +49,8 @@ def convert_goal(options: argparse.Namespace) -> Goal:
     """Make the goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
-        raise ValueError("nothing to do: give --opset, --target, --ir-version, --types, --quantization or --fix-shape")
+        known = "--opset, --target, --ir-version, --types, --quantization, --fix-shape"
+        raise ValueError(f"nothing to do: give {known} or another change")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
         wanted = replace(wanted, quantization=goals.check_quantization(options.quantization))
@@ -65,7 +66,10 @@ def _fixing(options: argparse.Namespace) -> bool:
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
     named = options.rename or options.add_output or options.drop_output
     flow = options.unroll is not None or options.if_to_where is not None
-    return bool(fixing or named or flow or options.zipmap or options.map or options.types or options.interface)
+    moving = options.external_data or options.dedupe or options.shard
+    return bool(
+        fixing or named or flow or moving or options.zipmap or options.map or options.types or options.interface
+    )
 
 
 _TRIED_UNASKED, _READ_UNASKED = 200, 2_000
@@ -118,7 +122,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     names = (*options.op, *(_read_deny_list(Path(options.deny)) if options.deny else ()))
     named = bool(names or options.portable) or options.domain is not None or options.target is not None
     if not named and not _fixing(options):
-        raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target")
+        raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target, or another change")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
     targets = resolving.resolve_target(options.opset)[0] if options.opset else {}
