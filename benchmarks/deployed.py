@@ -67,7 +67,7 @@ class Row:
     table: str
     why_table: str
     hand: str
-    """The first options that make it run."""
+    """The first options that make it run where the table does not."""
     tried: str = ""
     why_tried: str = ""
     done: str = ""
@@ -126,7 +126,8 @@ def measure(
     plain = backend.answer(subject.model, None, outputs) if sizes.fixed and not before.agrees else before
     before = plain if plain.agrees else before
     table = answer(Goal(backend=target_files.find(target)))
-    by_hand = next((name for name, make in BY_HAND.items() if answer(make(subject.model)).agrees), "")
+    wanting = {} if table.agrees else BY_HAND
+    by_hand = next((name for name, make in wanting.items() if answer(make(subject.model)).agrees), "")
     came = before.status, before.why[:200], table.status, table.why[:200]
     row = Row(subject.kind, subject.name, backend.name, *came, by_hand)
     if tries:

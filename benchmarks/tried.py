@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import ModelProto
 from opshift.passes.backends import target_files
@@ -124,13 +125,18 @@ def exported() -> Iterator[Subject]:
 
 
 def files(folder: Path) -> Iterator[Subject]:
-    """The models of a folder; `options.toml` holds a table for each, with `sizes` and `values` as options have them."""
+    """The models of a folder, each on the inputs of its `.npz`, if there is one.
+
+    `options.toml` holds a table for each model, with `sizes` and `values` as options have them, and the `kind` of all.
+    """
     options = folder / "options.toml"
     held = target_files.loads(options.read_text(encoding="utf-8"), str(options)) if options.exists() else {}
     for path in sorted(folder.rglob("*.onnx")):
         row = held.get(path.stem, {})
-        model = onnx.load(path)
-        yield Subject("trained", path.stem, model, None, tuple(row.get("sizes", ())), tuple(row.get("values", ())))
+        stored = path.with_suffix(".npz")
+        feeds = dict(np.load(stored)) if stored.exists() else None
+        sizes, values = tuple(row.get("sizes", ())), tuple(row.get("values", ()))
+        yield Subject(held.get("kind", "trained"), path.stem, onnx.load(path), feeds, sizes, values)
 
 
 def measure(subject: Subject, backend: str) -> Row:

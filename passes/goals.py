@@ -14,9 +14,10 @@ from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
-from opshift.passes.model.messages import ModelProto, copy_model, default_domain
+from opshift.passes.model.messages import ModelProto, ValueInfoProto, copy_model, default_domain
 from opshift.passes.model.traversal import Op
-from opshift.passes.model.validity import is_theirs
+from opshift.passes.model.types import elem_type_of
+from opshift.passes.model.validity import is_theirs, missing_of
 from opshift.passes.records import dataclass, field, replace
 from opshift.passes.spelling import hint, texts
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
@@ -249,8 +250,13 @@ class Goal:
         given, source = source, self.put_in_order(source)
         try:
             facts = Facts(folder, convert.check_model(source))
+            untyped = any(not _has_elem_type(value) for value in source.graph.output)
+            if untyped:
+                source, facts.survey = _with_output_types(source), None
             check_available(self.refinement, {**imports.opsets(source), **self.targets})
             result = apply_stages(self.stages(), source, facts, allowance)
+            if untyped and result.model is not None:  # the types of some operators tell shapes, those of others do not
+                result = replace(result, model=_with_output_types(result.model))
         except Lacking as lacking:
             return Result(None, (), (lacking.refusal,))
         if result.model is given:
@@ -307,7 +313,7 @@ class Goal:
             return "carried"
         if not reached and (self.unroll or self.if_to_where) and not self.fixed:
             return "unrolled"
-        return "-".join(reached) or ("fixed" if self.fixed else "annotated")
+        return "-".join(reached) or ("fixed" if self.fixed else "annotated" if self.annotate else "packed")
 
     @property
     def description(self) -> str:
@@ -387,6 +393,17 @@ class Goal:
         """Make the exception for a refused model."""
         target = self.targets.get("") if self.backend is None else self.backend.name
         return Refused(result.refusals, target=target, nearest=self.find_nearest_opset(source, result, folder))
+
+
+def _has_elem_type(output: ValueInfoProto) -> bool:
+    kind = output.type.WhichOneof("value")
+    return bool(elem_type_of(output.type)) if kind in (None, "tensor_type") else not missing_of(output)
+
+
+def _with_output_types(source: ModelProto) -> ModelProto:
+    from opshift.passes.specialization.door import with_output_types
+
+    return with_output_types(source)
 
 
 def versions(

@@ -3,7 +3,9 @@
 import re
 import shlex
 import shutil
+import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -32,19 +34,42 @@ def torch() -> dict[str, object]:
     return {"torch": module}
 
 
-def olive() -> dict[str, object]:
-    """The names of Olive that a pass of one's own needs."""
-    names = {
-        "olive": {},
-        "olive.model": {"ONNXModelHandler": SimpleNamespace},
-        "olive.passes": {"Pass": object},
-        "olive.passes.pass_config": {"BasePassConfig": object, "PassConfigParam": SimpleNamespace},
-    }
+def modules_of(names: dict[str, dict[str, object]]) -> dict[str, object]:
     made = {}
     for name, held in names.items():
         made[name] = ModuleType(name)
         vars(made[name]).update(held)
     return made
+
+
+def olive() -> dict[str, object]:
+    """The names of Olive that a pass of one's own needs."""
+    return modules_of(
+        {
+            "olive": {"run": None},
+            "olive.model": {"ONNXModelHandler": SimpleNamespace},
+            "olive.package_config": {"OlivePackageConfig": object},
+            "olive.passes": {"Pass": object},
+            "olive.passes.pass_config": {"BasePassConfig": object, "PassConfigParam": SimpleNamespace},
+        }
+    )
+
+
+def optimum() -> dict[str, object]:
+    """An exporter that has written the example, and what registers a configuration of it."""
+    config = type(
+        "BertOnnxConfig", (), {"post_process_exported_models": lambda self, path, models, files: (models, files)}
+    )
+    register = lambda exporter, overwrite_existing: lambda model, task, library_name: lambda held: held  # noqa: E731
+    return modules_of(
+        {
+            "optimum": {},
+            "optimum.exporters": {},
+            "optimum.exporters.onnx": {"main_export": None},
+            "optimum.exporters.onnx.model_configs": {"BertOnnxConfig": config},
+            "optimum.exporters.tasks": {"TasksManager": SimpleNamespace(create_register=register)},
+        }
+    )
 
 
 def npu_compiler() -> dict[str, object]:
@@ -76,24 +101,37 @@ def does_what_follows_an_export(space, folder):
 
 
 def does_what_olive_asks_of_a_pass(space, folder):
-    made = space["OpsetDown"]
+    made = space["OpsetConversion"]
     given = {name: parameter.default_value for name, parameter in made._default_config(None).items()}
     handler = SimpleNamespace(model_path=str(ENCODER))
-    done = made()._run_for_config(handler, SimpleNamespace(**given), str(folder / "out"))
+    done = made()._run_for_config(handler, SimpleNamespace(**given), str(folder / "out.onnx"))
     assert onnx.load(done.model_path).opset_import[0].version == 13
     unknown = SimpleNamespace(model_path=str(folder / "none.onnx"))
     with pytest.raises(RuntimeError, match=r"none\.onnx: No such file"):
         made()._run_for_config(unknown, SimpleNamespace(**given), str(folder / "out"))
 
 
+def does_what_optimum_asks_of_a_configuration(space, folder):
+    shutil.copy(ENCODER, folder / "model.onnx")
+    held = {"model": (None, None)}
+    assert space["Converted"]().post_process_exported_models(folder, held, ["model.onnx"]) == (held, ["model.onnx"])
+    assert onnx.load(folder / "model.onnx").opset_import[0].version == 12
+    assert [path.name for path in folder.iterdir()] == ["model.onnx"]
+    with pytest.raises(RuntimeError, match=r"none\.onnx: No such file"):
+        space["Converted"]().post_process_exported_models(folder, held, ["none.onnx"])
+
+
 STAND_INS = {
     "torch": (torch, {"network": None, "example": None}, does_what_follows_an_export),  # 900 MB
     "npu_compiler": (npu_compiler, {}, does_what_an_adapter_is_asked),
     "olive": (olive, {}, does_what_olive_asks_of_a_pass),  # brings torch
+    "optimum": (optimum, {}, does_what_optimum_asks_of_a_configuration),  # brings torch
 }
 """What takes the place of packages that `dev` does not hold: their names, what a block finds, and what it has to do."""
 
+EXAMPLES = [ROOT / "examples" / name for name in ("olive_pass.py", "optimum_export.py")]
 ELSEWHERE = [(page, text) for page in PAGES for text in fenced(page, "py")]
+ELSEWHERE += [(path, path.read_text(encoding="utf-8")) for path in EXAMPLES]
 
 
 def needed(text: str) -> str:
@@ -109,6 +147,30 @@ def test_recipes_beside_other_packages_run_with_stand_ins(page, text, tmp_path, 
     space = {"__name__": "docs", **names}
     exec(compile(text, str(page), "exec"), space)
     check(space, tmp_path)
+
+
+TINY_BERT = """
+from transformers import BertConfig, BertModel
+sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+BertModel(BertConfig(vocab_size=50, max_position_embeddings=32, **sizes)).save_pretrained("bert")
+"""
+
+
+def run(*typed: str) -> None:
+    done = subprocess.run([sys.executable, *typed], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_examples_run_beside_the_real_packages(tmp_path, monkeypatch):
+    """It takes torch, `pip install olive-ai optimum-onnx`, and a minute."""
+    if not (find_spec("olive") and find_spec("optimum")):
+        pytest.skip("olive-ai or optimum-onnx is not installed")
+    monkeypatch.chdir(tmp_path)
+    run(str(EXAMPLES[0]), str(ENCODER), "made")
+    assert onnx.load("made/model.onnx").opset_import[0].version == 14
+    run("-c", TINY_BERT)
+    run(str(EXAMPLES[1]), "bert", "exported")
+    assert onnx.load("exported/model.onnx").opset_import[0].version == 12
 
 
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):

@@ -49,7 +49,8 @@ def convert_goal(options: argparse.Namespace) -> Goal:
     """Make the goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _fixing(options) and options.quantization is None:
-        raise ValueError("nothing to do: give --opset, --target, --ir-version, --types, --quantization or --fix-shape")
+        known = "--opset, --target, --ir-version, --types, --quantization, --fix-shape"
+        raise ValueError(f"nothing to do: give {known} or another change")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     if options.quantization is not None:
         wanted = replace(wanted, quantization=goals.check_quantization(options.quantization))
@@ -65,7 +66,10 @@ def _fixing(options: argparse.Namespace) -> bool:
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
     named = options.rename or options.add_output or options.drop_output
     flow = options.unroll is not None or options.if_to_where is not None
-    return bool(fixing or named or flow or options.zipmap or options.map or options.types or options.interface)
+    moving = options.external_data or options.dedupe or options.shard
+    return bool(
+        fixing or named or flow or moving or options.zipmap or options.map or options.types or options.interface
+    )
 
 
 _TRIED_UNASKED, _READ_UNASKED = 200, 2_000
@@ -118,7 +122,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
     names = (*options.op, *(_read_deny_list(Path(options.deny)) if options.deny else ()))
     named = bool(names or options.portable) or options.domain is not None or options.target is not None
     if not named and not _fixing(options):
-        raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target")
+        raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target, or another change")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
     targets = resolving.resolve_target(options.opset)[0] if options.opset else {}
@@ -540,7 +544,19 @@ def _thought(source: ModelProto, goal: Goal, result: Result, folder: str | None)
         goal.find_open_dimensions(source),
         backend is None,
         outcome_.knowledge(known_calls(sized, backend, folder, in_the_way)) if backend is not None else (),
+        casts=_kept_in_others(sized, backend) if backend is not None else {},
     )
+
+
+def _kept_in_others(source: ModelProto, backend: Backend) -> dict[str, str]:
+    """The types of a model that a target keeps in other ones; constants alone do not count."""
+    if not backend.casts:
+        return {}
+    from opshift.passes.types.door import describe
+
+    named = {kind: f"{kind}={other}" for kind, other in backend.casts.items()}
+    found = {kind: describe(source, asked, None) for kind, asked in named.items()}
+    return {kind: backend.casts[kind] for kind, of in found.items() if of is not None and of.narrow}
 
 
 def _everywhere(options: argparse.Namespace, source: ModelProto, found: FileFacts, held: Wanted) -> int:

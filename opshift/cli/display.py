@@ -204,6 +204,8 @@ def prospect(found: FileFacts, held: Prospect, console: Console | None, *, verbo
     _tabulate([*(row[:2] for row in _rows(found, found)), ("target", held.target)], console)
     for line in _describe_known(held.known):
         say(line, console)
+    for kind, other in held.casts.items():
+        say(f"{held.target} keeps {kind} in {other}; --types target makes that explicit", console)
     for line in _describe_refusals(held.obstacles, verbose=verbose, said="not supported"):
         say(line, console)
     if not held.refusals:
@@ -291,6 +293,8 @@ def shared(done: Shared) -> None:
     sizes = f"{_bytes(done.before)} -> {_bytes(done.after)}"
     if done.compressed:
         say(f"removed {several(done.tensors, 'tensor')}, {_bytes(done.bytes)}")
+        if done.shortened:
+            say(f"shortened {several(done.shortened, 'name')} of values and nodes; .onnx.gz keeps them")
         say(f"size: {sizes}, {_bytes(done.compressed)} compressed")
     else:
         say(f"filled {several(done.tensors, 'tensor')}, {_bytes(done.bytes)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from opshift.cli.printing import join_names
 from opshift.trying.door import DIED, DIFFERS, HUNG, IMPOSSIBLE, UNTRIED, Tried
 
@@ -23,6 +25,10 @@ def describe_trial(tried: Tried) -> list[str]:
     if tried.learn:
         lines.append(f"saved in {tried.learn}")
     counted = f"{tried.tries} {'try' if tried.tries == 1 else 'tries'}"
+    if tried.far >= 0:
+        before = tried.before
+        was = "" if before is None else f"; as it was, {_far(before.far) if before.far >= 0 else before.status}"
+        lines.append(f"outputs are off by {_far(tried.far)}{was}")
     if tried.agrees:
         return [*lines, f"runs in {tried.backend} with the same results ({counted})"]
     lines.append(f"{tried.backend} {_CAME_TO.get(tried.status, 'refuses it')} ({counted}): {tried.why}")
@@ -33,6 +39,12 @@ def describe_trial(tried: Tried) -> list[str]:
     if tried.repro:
         lines.append(f"that model is in {tried.repro}")
     return lines
+
+
+def _far(part: float) -> str:
+    if part == 0:
+        return "nothing"
+    return f"{100 * part:.2g} % of the largest element" if part < math.inf else "more than can be said"
 
 
 def ending(tried: Tried) -> str:

@@ -6,7 +6,8 @@ own. Its name, type and dims stay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from opshift.files import external
 from opshift.passes import progress
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import installed, tensor_data, tensors
+from opshift.passes.model.editing.renaming import afresh
 from opshift.passes.model.messages import ModelProto, TensorProto, copy_model
-from opshift.passes.model.traversal import bodies
+from opshift.passes.model.traversal import bodies, own_names, with_nested
 from opshift.passes.model.types import ELEMENTS
 from opshift.passes.records import dataclass
 
@@ -55,7 +57,7 @@ def strip(model: ModelProto, folder: str | None, least: int = LEAST) -> Stripped
         raise InvalidModel(why)
     made = copy_model(model)
     _forget_sources(made)
-    count = size = 0
+    taken = size = 0
     held = list(external.tensors(made))
     for place, tensor in enumerate(held):
         if place % 64 == 0:
@@ -63,14 +65,71 @@ def strip(model: ModelProto, folder: str | None, least: int = LEAST) -> Stripped
         if is_stripped(tensor):
             continue
         loaded = tensor_data.loaded(tensor, folder) if tensor_data.is_stored(tensor) else tensor
-        large = tensor.data_type != TensorProto.STRING and tensor_data.nbytes(tensor) >= least
-        note = _measure(loaded, count) if large else ""
+        note = _measure(loaded, taken) if _is_large(tensor, least) else ""
         if note:
-            count, size = count + 1, size + tensor_data.nbytes(tensor)
+            taken, size = taken + 1, size + tensor_data.nbytes(tensor)
             _take_out(tensor, note)
         elif loaded is not tensor:
             tensor.CopyFrom(loaded)
-    return Stripped(made, count, size)
+    return Stripped(made, taken, size)
+
+
+def strip_alike(models: Sequence[ModelProto]) -> list[ModelProto]:
+    """Take out the weights that all models have, so that `fill` draws the same numbers in each of them.
+
+    Their data are in the models. The result has none without such weights.
+    """
+    held = [{_content(tensor) for tensor in external.tensors(model) if _is_large(tensor, LEAST)} for model in models]
+    shared = sorted(set.intersection(*held))
+    made = list(map(copy_model, models)) if shared else []
+    for model in made:
+        _forget_sources(model)
+        for tensor in list(external.tensors(model)):
+            if _is_large(tensor, LEAST) and (content := _content(tensor)) in shared:
+                note = _measure(tensor, shared.index(content))
+                if note:
+                    _take_out(tensor, note)
+    return made
+
+
+def shorten_names(model: ModelProto) -> int:
+    """Give inner values, weights and nodes of the model itself short names; returns how many.
+
+    Without weights, a model is mostly names. Those of inputs, outputs and in functions stay.
+    """
+    if model.training_info:  # its graphs speak of values, too
+        return 0
+    graph = model.graph
+    bodies_ = list(with_nested([graph]))
+    ends = {value.name for value in (*graph.input, *graph.output)}
+    inner = dict.fromkeys(name for body in bodies_ for name in sorted(own_names(body)) if name not in ends)
+    taken = ends | inner.keys()
+    prefix = next(p for k in count() if not any(name.startswith(p := f"v{'_' * k}") for name in taken))
+    names = {name: f"{prefix}{number}" for number, name in enumerate(inner)}
+    afresh(graph, lambda name: names.get(name, name))
+    for note in graph.quantization_annotation:
+        note.tensor_name = names.get(note.tensor_name, note.tensor_name)
+        for entry in note.quant_parameter_tensor_names:
+            entry.value = names.get(entry.value, entry.value)
+    named = [node for body in bodies_ for node in body.node if node.name]
+    for number, node in enumerate(named):
+        node.name = f"n{number}"
+    return len(names) + len(named)
+
+
+def _is_large(tensor: TensorProto, least: int) -> bool:
+    return tensor.data_type != TensorProto.STRING and tensor_data.nbytes(tensor) >= least
+
+
+def _content(tensor: TensorProto) -> bytes:
+    """A digest of a tensor without its name."""
+    from hashlib import sha256
+
+    bare = TensorProto()
+    bare.CopyFrom(tensor)
+    bare.ClearField("name")
+    bare.ClearField("doc_string")
+    return sha256(bare.SerializeToString(deterministic=True)).digest()
 
 
 def is_stripped(tensor: TensorProto) -> bool:

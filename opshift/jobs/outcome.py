@@ -11,7 +11,7 @@ from opshift.passes.errors import Refusal
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
-from opshift.passes.records import dataclass
+from opshift.passes.records import dataclass, field
 from opshift.verification.verdict import measured as measured
 from opshift.verification.verdict import several as several
 from opshift.verification.verdict import text as text
@@ -82,7 +82,8 @@ class Prospect:
     """What `opshift inspect --target` found: what the target lacks, what opshift would change, what it would refuse.
 
     `needs` are dynamic dimensions that the user has to fix. `opset`: the target is an opset. `known` counts the other
-    calls as `read` (measured), `believed` (documented) or `unknown`. `tries` are hints after a refusal.
+    calls as `read` (measured), `believed` (documented) or `unknown`. `tries` are hints after a refusal. `casts` are
+    types of the model that the target keeps in other ones.
     """
 
     target: str
@@ -93,6 +94,7 @@ class Prospect:
     opset: bool = False
     known: tuple[Knowledge, ...] = ()
     tries: tuple[str, ...] = ()
+    casts: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

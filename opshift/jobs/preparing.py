@@ -282,6 +282,11 @@ def merged(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> M
     if joined.renamed:
         how = f"Renamed {joined.renamed} values, as both models used their names"
         changes = (*changes, Change("", "name", "", 0, 0, how))
+    for value in other.model.graph.input:
+        name, now = value.name, joined.second.get(value.name, value.name)
+        if name not in passed and now != name:
+            how = f'Input "{name}" of the second model is "{now}"; --connect {name}={name} lets both read one'
+            changes = (*changes, Change("", "input", "", 0, 0, how))
     return Merged(joined.model, joined.first, joined.second, passed, changes)
 
 

@@ -16,6 +16,8 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
 
 _GZIP = b"\x1f\x8b"
+_SMALL, _SHARE = 50_000, 50
+"""Bytes of a file that is easy to share: so many, or one part in so many of the model."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Shared:
         bytes: how many bytes these have.
         before, after: how large the two models are with all their files, in bytes.
         compressed: how large the second is when it is compressed; 0 where nobody asked.
+        shortened: how many names of inner values and nodes became short, as the model was large with them.
     """
 
     source: str
@@ -37,6 +40,7 @@ class Shared:
     before: int
     after: int
     compressed: int = 0
+    shortened: int = 0
 
 
 def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
@@ -54,6 +58,9 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
     convert.check_model(model)
     with process.ours():
         done = stripping.strip(model, str(Path(path).resolve().parent), least)
+    before, shortened = _size(path, model), 0
+    if output.suffix != ".gz" and done.model.ByteSize() > max(_SMALL, before // _SHARE):
+        shortened = stripping.shorten_names(done.model)
     data = model_file.serialize(done.model)
     small = gzip.compress(data, mtime=0)
     made = output.with_name(f".{output.name[:100]}.{os.urandom(6).hex()}.part")
@@ -63,7 +70,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
             os.replace(made, output)
         finally:
             discard(made)
-    return Shared(path, str(output), done.tensors, done.bytes, _size(path, model), len(data), len(small))
+    return Shared(path, str(output), done.tensors, done.bytes, before, len(data), len(small), shortened)
 
 
 def fill_file(path: str, output: Path) -> Shared:

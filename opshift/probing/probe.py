@@ -27,7 +27,7 @@ from opshift.probing.models import calls
 from opshift.probing.network_calls import layers
 from opshift.probing.retyped import Kinds, Oracle, based, exchanged, noted
 from opshift.probing.samples import Sample, bind, exported, parameters, published
-from opshift.probing.worker import Impatient, Task, Verdict, Worker
+from opshift.probing.worker import Impatient, Task, Tolerant, Verdict, Worker
 from opshift.verification import adapters
 
 _DERIVED = 12  # how many samples of other versions of an operator a version is tried with
@@ -68,6 +68,8 @@ def probe(
         if not any(schemas.versions(domain, op) for domain in schemas.domains()):
             raise ValueError(f"unknown operator {op!r}{hint(op, schemas.operators(''))}")
     worker, runtime = found.open(_SECONDS), Worker(adapters.KNOWN["onnxruntime"].session)
+    if found.adapter.half:
+        worker = Tolerant(worker, found.adapter.within)
     reference = Worker(_REFERENCE)
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:

@@ -8,7 +8,7 @@ import multiprocessing
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
@@ -154,6 +154,36 @@ class Impatient(Worker):
     def begin(self) -> None:
         """Be patient again, as with another operator."""
         self._hung = 0
+
+
+class Tolerant(Worker):
+    """A worker that answers for another one, of a backend that computes in half precision.
+
+    A float output may be off by a part of its largest element.
+    """
+
+    def __init__(self, worker: Worker, within: float):
+        self._asked, self._within = worker, within
+
+    def ask(self, question: WorkerQuestion[A], seconds: float = math.inf) -> A | Verdict:
+        """See `Worker.ask`."""
+        if isinstance(question, Task):
+            wide = max(map(_largest, question.expected), default=0.0) * self._within
+            question = replace(question, atol=max(question.atol, wide))
+        return self._asked.ask(question, seconds)
+
+    def stop(self) -> None:
+        """End the process."""
+        self._asked.stop()
+
+
+def _largest(expected: Any) -> float:
+    import numpy as np
+
+    if getattr(expected, "dtype", np.dtype(bool)).kind != "f":
+        return 0.0
+    wide = np.asarray(expected, np.float64)
+    return float(np.abs(wide[np.isfinite(wide)]).max(initial=0.0))
 
 
 @contextmanager

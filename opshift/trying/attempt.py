@@ -120,7 +120,10 @@ class _Trying:
             key=self._made,
             parts=remedies.parts,
         )
-        found = search.run([frozenset(), frozenset({AS_IT_IS})], FIXED if remedies.parts(FIXED) else None)
+        made, unmade = frozenset[Remedy](), frozenset({AS_IT_IS})
+        compiler = self._backend.within > 0  # what runs in one as it is stays so
+        anew = FIXED if remedies.parts(FIXED) else None
+        found = search.run([made, unmade], anew, [unmade, made] if compiler else [])
         result = self._result(found.plan)
         tried = Tried(
             self._backend.said,
@@ -131,6 +134,8 @@ class _Trying:
             AS_IT_IS in found.plan,
             other=self._other(),
             fixed=remedies.fixed(found.plan),
+            far=found.answer.far,
+            before=search.ask(unmade) if compiler and found.plan != unmade else None,
         )
         if not tried.agrees:
             return result, self._failed(tried, found, result)
@@ -234,7 +239,8 @@ class _Trying:
         if piece is not None and self._manner.repro is not None:
             repro = self._manner.repro
             command = f"opshift inline model.onnx out.onnx --target {self._backend.name} --try --inputs inputs"
-            smallest.write(Path(repro), piece, command, f"{self._backend.said}: {piece.answer.why}")
+            piece, stripped = smallest.with_drawn_weights(piece, self._fails)
+            smallest.write(Path(repro), piece, command, f"{self._backend.said}: {piece.answer.why}", stripped)
         if piece is None:
             return replace(tried, bounded=found.bounded, open=self._open())
         return replace(

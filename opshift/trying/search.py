@@ -47,7 +47,8 @@ Plan = frozenset[Remedy]
 class Answer:
     """What came of an attempt, in whose words, the kinds of things that these name, and of which inputs.
 
-    Of what differs, `sizes` tells whether that is no matter of values.
+    Of what differs, `sizes` tells whether that is no matter of values. `far` is how far an output is off at most, as a
+    part of its largest element; below 0 where nobody knows.
     """
 
     status: str
@@ -55,6 +56,7 @@ class Answer:
     blames: tuple[str, ...] = ()
     place: int = 0
     sizes: bool = False
+    far: float = -1.0
 
     @property
     def agrees(self) -> bool:
@@ -156,13 +158,17 @@ class RemedySearch:
         self._been: set[Plan] = set()
         self._reasons: dict[Remedy, Answer] = {}
 
-    def run(self, starts: Sequence[Plan] = (frozenset(),), anew: Remedy | None = None) -> SearchResult:
-        """Try each start as it is, then go on from the first one that there is; failing that, anew with one remedy."""
-        plan = starts[0]
-        for start in starts:
+    def run(
+        self, starts: Sequence[Plan] = (frozenset(),), anew: Remedy | None = None, tried: Sequence[Plan] = ()
+    ) -> SearchResult:
+        """Try each start as it is, then go on from the first one that there is; failing that, anew with one remedy.
+
+        `tried` is the order in which starts are tried, if it is another one.
+        """
+        for start in tried or starts:
             if self.ask(start).agrees:
                 return self._found(start)
-        plan = next((start for start in starts if self.ask(start).status != IMPOSSIBLE), plan)
+        plan = next((start for start in starts if self.ask(start).status not in (IMPOSSIBLE, UNTRIED)), starts[0])
         self._fixed = plan
         answer = self.ask(plan)
         if answer.status == IMPOSSIBLE:

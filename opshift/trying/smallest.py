@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from opshift.files import external
-from opshift.files.writing import writing
+from opshift.files import external, stripping
+from opshift.files.writing import scratch, writing
 from opshift.passes import progress
 from opshift.passes.analysis.scope import open_main_graph
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
@@ -24,6 +24,7 @@ Feeds = Mapping[str, Any]
 Fails = Callable[[ModelProto, Feeds], Answer]
 """What a backend answers for a piece on some inputs; `impossible` where no engine tells what it should yield."""
 INPUTS = "inputs"
+FILL = "opshift fill model.onnx model-filled.onnx"
 _FARTHEST = 64
 """Nodes above the one at fault that are looked at."""
 
@@ -227,8 +228,24 @@ def typed(model: ModelProto, outputs: Sequence[Any]) -> ModelProto:
     return made
 
 
-def write(folder: Path, piece: Piece, command: str, words: str) -> None:
+def with_drawn_weights(piece: Piece, fails: Fails) -> tuple[Piece, ModelProto | None]:
+    """The piece with drawn weights, and its model without any, if it fails in the same way then; else None."""
+    stripped = stripping.strip_alike([piece.model])
+    if not stripped:
+        return piece, None
+    with scratch() as folder:
+        filled, _ = stripping.fill(stripped[0], Path(folder))
+        whole = external.runnable(filled, folder, embedded=True)
+    answer = fails(whole, piece.feeds)
+    if answer.status != piece.answer.status:
+        return piece, None
+    return replace(piece, model=whole, answer=answer), stripped[0]
+
+
+def write(folder: Path, piece: Piece, command: str, words: str, stripped: ModelProto | None = None) -> None:
     """Write `model.onnx`, `inputs/`, what onnxruntime makes of them as `outputs/`, `command.txt` and `words.txt`.
+
+    `stripped` is written as the model, for `opshift fill`, where it is given.
 
     Raises:
         CannotWrite: the folder cannot be written.
@@ -236,10 +253,12 @@ def write(folder: Path, piece: Piece, command: str, words: str) -> None:
     model, outputs = piece.model, isolation.call(values_of, piece.model, piece.feeds)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "model.onnx").write_bytes(model.SerializeToString())
+        (folder / "model.onnx").write_bytes((model if stripped is None else stripped).SerializeToString())
         write_tensors(folder / "inputs", "input", piece.feeds)
         write_tensors(
             folder / "outputs", "output", dict(zip([v.name for v in model.graph.output], outputs, strict=True))
         )
+        if stripped is not None:
+            command = f"{FILL}\n{command.replace('model.onnx', 'model-filled.onnx')}"
         (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8", newline="\n")
         (folder / "words.txt").write_text(f"{words}\n", encoding="utf-8", newline="\n")

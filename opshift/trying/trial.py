@@ -121,14 +121,14 @@ class InstalledBackend:
             return Answer(REFUSED, found.why, blamed(found.why, model), len(found.outputs))
         try:
             apart = partial(_parted, plainly=plainly) if not self.within else partial(_beyond, within=self.within)
-            place, tensor, why = isolation.call(isolation.within, seconds, apart, held, found.outputs)
+            place, tensor, why, far = isolation.call(isolation.within, seconds, apart, held, found.outputs)
         except isolation.Ended as ended:
             late = f"its outputs were not compared within {seconds:.3g} s"
             return Answer(HUNG, late) if ended.late else Answer(REFUSED, str(ended))
         if not why:
-            return Answer(AGREES)
+            return Answer(AGREES, far=far)
         sizes = list(map(_sizes, found.outputs[place])) != list(map(_sizes, held.outputs[place]))
-        return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why, place=place, sizes=sizes)
+        return Answer(DIFFERS, f'"{tensor}": {why}' if tensor else why, place=place, sizes=sizes, far=far)
 
     def outputs(
         self, model: ModelProto, folder: str | None, feeds: Sequence[Any], seconds: float = math.inf
@@ -172,7 +172,7 @@ class Given(InstalledBackend):
         """Nothing was started."""
 
 
-def _parted(held: Expected, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[int, str, str]:
+def _parted(held: Expected, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[int, str, str, float]:
     """The first output that differs from the source's, of which inputs, and how."""
     from opshift.verification.bounds import judge_outputs
     from opshift.verification.whole import OutputJudge
@@ -181,46 +181,48 @@ def _parted(held: Expected, outputs: Sequence[Sequence[Any]], plainly: bool) -> 
     judge = OutputJudge(held.side, "close", {}, names)
     for place, (given, first, second) in enumerate(zip(held.feeds, held.outputs, outputs, strict=True)):
         if len(second) != len(names):
-            return place, "", f"{len(second)} outputs instead of {len(names)}"
+            return place, "", f"{len(second)} outputs instead of {len(names)}", -1.0
         first, second = _alike(first, second)
         for name, a, b in zip(names, first, second, strict=True):
             why = judge_outputs(a, b, "close").why if plainly else judge.output(name, given, a, b, first).why
             if why:
-                return place, name, why
-    return 0, "", ""
+                return place, name, why, -1.0
+    return 0, "", "", -1.0
 
 
-def _beyond(held: Expected, outputs: Sequence[Sequence[Any]], within: float) -> tuple[int, str, str]:
-    """The first output that is off by more than a part of its largest element, of which inputs, and by how much."""
+def _beyond(held: Expected, outputs: Sequence[Sequence[Any]], within: float) -> tuple[int, str, str, float]:
+    """The first output that is off by more than a part of its largest element, of which inputs, and how far all are."""
     names = [value.name for value in held.side.model.graph.output]
+    first_off, farthest = (0, "", ""), 0.0
     for place, (first, second) in enumerate(zip(held.outputs, outputs, strict=True)):
         if len(second) != len(names):
-            return place, "", f"{len(second)} outputs instead of {len(names)}"
+            return place, "", f"{len(second)} outputs instead of {len(names)}", -1.0
         for name, a, b in zip(names, *_alike(first, second), strict=True):
-            why = off_by(a, b, within)
-            if why:
-                return place, name, why
-    return 0, "", ""
+            why, far = off_by(a, b, within)
+            farthest = max(farthest, far)
+            first_off = first_off if first_off[2] or not why else (place, name, why)
+    return *first_off, farthest
 
 
-def off_by(expected: Any, actual: Any, within: float) -> str:
-    """How two outputs differ by more than a part of the largest element; empty if they do not."""
+def off_by(expected: Any, actual: Any, within: float) -> tuple[str, float]:
+    """How two outputs differ by more than a part of the largest element, empty if they do not; by which part of it."""
     import numpy as np
 
     a, b = np.asarray(expected), np.asarray(actual)
     if a.shape != b.shape:
-        return f"shape {list(b.shape)} instead of {list(a.shape)}"
+        return f"shape {list(b.shape)} instead of {list(a.shape)}", math.inf
     if a.dtype.kind != b.dtype.kind:
-        return f"{b.dtype} instead of {a.dtype}"
+        return f"{b.dtype} instead of {a.dtype}", math.inf
     if a.dtype.kind not in "fc":
-        return "" if np.array_equal(a, b) else "other values"
+        return ("", 0.0) if np.array_equal(a, b) else ("other values", math.inf)
     a, b = a.astype(np.complex128), b.astype(np.complex128)
     finite = np.isfinite(a)
     if not np.array_equal(finite, np.isfinite(b)):
-        return "not finite elsewhere"
+        return "not finite elsewhere", math.inf
     largest = np.abs(a[finite]).max(initial=0)
     apart = np.abs(a[finite] - b[finite]).max(initial=0)
-    return "" if apart <= within * largest else f"off by {apart:.2g} where the largest element is {largest:.2g}"
+    far = float(apart / largest) if largest else math.inf if apart else 0.0
+    return ("" if far <= within else f"off by {apart:.2g} where the largest element is {largest:.2g}"), far
 
 
 def _alike(first: Sequence[Any], second: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from opshift.passes.inputs.wanted import NOTHING, Wanted
 from opshift.probing.installed import Installed
-from opshift.trying.search import AGREES, DIFFERS, Bound
+from opshift.trying.search import AGREES, DIFFERS, Answer, Bound
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Tried:
         open: symbolic dimensions of the inputs: numbers for them may help.
         learn: the target file that keeps what was found.
         fixed: the sizes that had to be fixed, and those that were wanted.
+        far: how far an output is off at most, as a part of its largest element; below 0 where nobody knows.
+        before: what came of the model as it is, where that was tried.
     """
 
     backend: str
@@ -78,6 +80,8 @@ class Tried:
     open: tuple[str, ...] = ()
     learn: str = ""
     fixed: Wanted = NOTHING
+    far: float = -1.0
+    before: Answer | None = None
 
     @property
     def agrees(self) -> bool:

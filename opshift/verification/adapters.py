@@ -34,6 +34,7 @@ class Adapter:
         seconds: how long one model may take there.
         device: what runs them, where that is not this machine's processor.
         within: how far an output may be off, as a part of its largest element; 0 for the rules of the proof.
+        half: whether it computes in half precision.
     """
 
     session: str = ""
@@ -42,6 +43,7 @@ class Adapter:
     seconds: float = 30.0
     device: str = ""
     within: float = 0.0
+    half: bool = False
 
 
 _WITHIN = 0.01
@@ -57,7 +59,16 @@ KNOWN = {
     ),
     "tvm": Adapter(file="tvm.py", packages=("apache-tvm", "onnx"), seconds=300, within=_WITHIN),
     "rknn": Adapter(
-        file="rknn.py", packages=("rknn-toolkit2",), seconds=300, device="simulator, rk3588", within=_WITHIN
+        file="rknn.py",
+        packages=("rknn-toolkit2",),
+        seconds=300,
+        device="simulator, rk3588",
+        within=_WITHIN,
+        half=True,
+    ),
+    "ncnn": Adapter(file="ncnn.py", packages=("ncnn", "pnnx"), seconds=120, within=_WITHIN),
+    "litert": Adapter(
+        file="litert.py", packages=("ai-edge-litert", "onnx2tf", "tensorflow"), seconds=300, within=_WITHIN
     ),
     "onnx2torch": Adapter(file="onnx2torch.py", packages=("onnx2torch",), seconds=120, within=_WITHIN),
 }

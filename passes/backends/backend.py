@@ -133,12 +133,15 @@ class Backend:
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether the backend has the version of the operator that `opset` of its domain uses.
 
-        What vendors added to ONNX is lacked unless it is listed.
+        What vendors added to ONNX is lacked unless it is listed. So are the classical models of `ai.onnx.ml`, which
+        few backends have, unless the source names an opset of it.
         """
         if domain in schemas.VENDORS and (domain, op) not in self.vendors:
             return self.supports is not None and (domain, op) in self.supports
         if self.supports is not None and (domain, op) not in self.supports | self.vendors:
             return False
+        if domain == "ai.onnx.ml" and not self.ml_opset:
+            return (domain, op) in self.measured or (domain, op) in (self.supports or ())
         version, missing = schemas.since(domain, op, opset) or 1, self.lacks.get((domain, op))
         return version >= self.oldest.get((domain, op), 1) and (missing is None or version < missing)
 

@@ -46,6 +46,8 @@ def convert_for_backend(
     doubted = set[Op]()
     while found.model is None and backend.measured:
         refused = {(refusal.domain, refusal.op) for refusal in found.refusals} - doubted
+        if not refused:  # another operator was blamed at another opset
+            refused = _failing(source, backend, folder) - doubted
         if not refused:
             return first
         doubted |= {op for op in refused if not definable.is_defined(*op)} or refused

@@ -18,7 +18,6 @@ from opshift.passes.model.messages import (
     NodeProto,
     SparseTensorProto,
     TensorProto,
-    TypeProto,
     ValueInfoProto,
     default_domain,
 )
@@ -28,6 +27,7 @@ DIFFERENT = {
     "GroupNormalization 18, which was deprecated after the fact": "models of its time are right",
     "`ai.onnx` for the default domain, in imports or nodes": "the specification makes it an alias",
     "an input or output of the graph whose type has no shape": "it says that nothing is known of the shape",
+    "an output of the model without a type": "it follows from the nodes; runtimes compute it",
     "attributes without a type in IR 1": "the field came with IR 2",
     "functions at an opset that means another operator than the model's": "each function is read at its own opset",
     "more than 10,000 functions, or calls 100 deep": "a limit against malice; another one counts nodes",
@@ -186,7 +186,11 @@ class ValidityWalk:
         if not graph.name:
             self._fail("a graph has no name")
         for value in (*graph.input, *graph.output):
-            self._value(value, main=main)
+            if not value.name:
+                self._fail("an input or output of a graph has no name")
+        for value in graph.input if main else ():
+            if missing := missing_of(value):
+                self._fail(f"{value.name!r}, an input of the model, has no {missing}")
         return self._distinct([value.name for value in graph.input], "inputs of a graph")
 
     def function(self, function: FunctionProto) -> None:
@@ -261,12 +265,6 @@ class ValidityWalk:
             if attribute.name == "num_outputs" and not schema.domain and 0 < attribute.i < len(node.output):
                 why = f"num_outputs={attribute.i} with {len(node.output)} outputs"
                 self._fail(f"{why}, which may crash ONNX's shape inference", node)
-
-    def _value(self, value: ValueInfoProto, *, main: bool) -> None:
-        if not value.name:
-            self._fail("an input or output of a graph has no name")
-        if main and (missing := _missing(value.type if value.HasField("type") else None)):
-            self._fail(f"{value.name!r}, an input or output of the model, has no {missing}")
 
     def _initializers(self, graph: GraphProto, own: set[str]) -> None:
         """Their names become known."""
@@ -365,12 +363,12 @@ def _twice(names: Iterable[str]) -> str:
     return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
 
 
-def _missing(kind: TypeProto | None) -> str:
+def missing_of(value: ValueInfoProto) -> str:
     """What the type of an input or output of a model lacks."""
-    which = kind.WhichOneof("value") if kind is not None else None
-    if kind is None or which is None:
+    which = value.type.WhichOneof("value")
+    if which is None:
         return "type"
-    held = getattr(kind, which)
+    held = getattr(value.type, which)
     if which == "opaque_type":
         return "" if held.name else "name of its type"
     needed = ("key_type", "value_type") if which == "map_type" else ("elem_type",)

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from opshift.passes.analysis import claims
 from opshift.passes.analysis.claims import Path
 from opshift.passes.analysis.inferring.type_inference import Inference
-from opshift.passes.analysis.scope import Context
+from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.encoding.fields import retain
-from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, ValueInfoProto
+from opshift.passes.model.imports import opsets
+from opshift.passes.model.messages import GraphProto, ModelProto, TypeProto, ValueInfoProto, copy_model
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import elem_type_of, has_shape, tensor_type
+from opshift.passes.model.validity import fault, missing_of
 
 
 def mend(model: ModelProto) -> None:
@@ -70,6 +72,30 @@ def types_of(model: ModelProto, names: Iterable[str]) -> dict[str, TypeProto]:
         if _is_typed(value.type):
             found[name] = value.type
     return found
+
+
+def with_output_types(source: ModelProto) -> ModelProto:
+    """A copy of the model that declares the types of all outputs, and their shapes as far as they are known.
+
+    Raises:
+        InvalidModel: the type of an output does not follow from the nodes.
+    """
+    model = copy_model(source)
+    for value in model.graph.output:
+        if missing_of(value) or not _is_typed(value.type):
+            value.ClearField("type")
+    outputs = [v for v in model.graph.output if v.type.WhichOneof("value") in (None, "tensor_type")]
+    outputs = [value for value in outputs if not has_shape(value.type)]
+    found = types_of(model, [value.name for value in outputs])
+    scope = Scope(model.graph, Context(model, model, trusting=False), opsets(model).get("", 1), path=())
+    for value in outputs:
+        if value.name in found:
+            value.type.CopyFrom(found[value.name])
+        elif elem_type := scope.elem_type(value.name):  # which schemas tell where inference tells nothing
+            value.type.CopyFrom(tensor_type(elem_type))
+        elif not value.HasField("type"):
+            raise fault(f"{value.name!r}, an output of the model, has no type, and none follows from the nodes")
+    return model
 
 
 def _is_typed(kind: TypeProto) -> bool:

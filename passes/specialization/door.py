@@ -1,6 +1,6 @@
 """The door of specialization: all that other rooms import of it."""
 
-from opshift.passes.specialization.declare import types_of
+from opshift.passes.specialization.declare import types_of, with_output_types
 from opshift.passes.specialization.fixing import annotated, followed
 from opshift.passes.specialization.fixing import attempt as fix
 from opshift.passes.specialization.maps import as_tensors
@@ -18,4 +18,5 @@ __all__ = [
     "select",
     "types_of",
     "unroll",
+    "with_output_types",
 ]

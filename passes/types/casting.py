@@ -285,7 +285,7 @@ class Casting:
                 kind = mapping[value.kind]
         for at, name in enumerate(place.outputs[index]):
             value = values.get(name)
-            if value is None or value.tensor is not None or value.variable == FREE:
+            if value is None or value.tensor is not None:
                 continue
             narrow = value.variable > 0 and narrow_ones[value.variable]
             found = value.forms.get((narrow, 0.0), name)
@@ -382,13 +382,6 @@ class Casting:
                     narrow = not narrow
             if narrow:
                 _retype(declared.type, self._problem.wanted.mapping[value.kind])
-        for tensor in body.initializer if isinstance(body, GraphProto) else ():
-            value = place.values.get(tensor.name)  # of an input, whose default it is
-            if value is not None and value.tensor is None and self._problem.moves(value.kind) and self.is_narrow(value):
-                made = constants.converted(tensor, self._problem.wanted.mapping[value.kind], self._folder)
-                if made is not None:
-                    made.name = tensor.name
-                    tensor.CopyFrom(made)
 
     def _drop_idle(self, place: Place, body: Body) -> None:
         """Take out the casts that have nothing to change any more."""

@@ -188,13 +188,14 @@ class Problem:
     def _main(self) -> Place:
         graph = self.model.graph
         place = Place(graph, opsets(self.model), None, {})
-        held = self._weights()
+        held, defaults = self._weights(), {tensor.name for tensor in graph.initializer}
         for value in graph.input:
             if value.name in held:
                 continue
             kind, form = described(value.type)
             if self.moves(kind):
-                self._add(place, value.name, kind, form, self._outside(kind, value.name, place))
+                variable = WIDE if value.name in defaults else self._outside(kind, value.name, place)
+                self._add(place, value.name, kind, form, variable)
             elif kind:
                 self._add(place, value.name, kind, form, FREE)
         self._fill(place)

@@ -182,7 +182,7 @@ class Staying:
         if value is None or value.tensor is None or tensors.size(value.tensor) != 1:
             return None
         held = constants.read(value.tensor, self._folder)
-        return None if held is None else float(held.reshape(-1)[0])
+        return None if held is None or held.dtype.kind not in "iufb" else float(held.reshape(-1)[0])
 
     def sizes(self, name: str) -> list[int | str | None] | None:
         """The sizes of a value of the main graph."""

@@ -73,6 +73,11 @@ class Undoing:
         for value in self._problem.values():
             if self._keys[id(value)] in self._own:
                 self._problem.stay(value.variable, "it has this type in the source")
+        main = self._problem.main
+        for output, variable in zip(self._copy.graph.output, main.output_reads, strict=True):
+            made = main.find(output.name)
+            if made is not None and self._keys[id(made)] in self._own:
+                self._problem.stay(variable, "it has this type in the source")
         narrow = [False] + [not reason for reason in self._problem.reasons[1:]]
         Casting(self._problem, {}, narrow, None, original=self._original).write()
         return self._copy

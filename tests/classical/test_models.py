@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, TensorProto
+from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal
 from opshift.passes.stages.reach import own_opset
 
@@ -104,6 +105,25 @@ def test_a_model_without_the_default_domain_gets_the_opset_of_its_ir_version():
     _, result = lowered(model)
     assert result.ir_version == model.ir_version
     assert {"": result.opset_import[0].version} == own_opset(model)
+
+
+@pytest.mark.parametrize("name", ["forest_many", "forest_zipmap", "columns"])
+def test_outputs_need_no_declared_type(name):
+    model, feeds = store.read(name)
+    types = {value.name: value.type.tensor_type.elem_type for value in lowered(model)[0].graph.output}
+    for value in model.graph.output:
+        value.ClearField("type")
+    _, result = lowered(model)
+    assert {value.name: value.type.tensor_type.elem_type for value in result.graph.output} == types
+    assert_near(OnnxRuntime(lowered(store.read(name)[0])[0]).run(feeds), OnnxRuntime(result).run(feeds))
+
+
+def test_an_output_whose_type_nothing_tells_is_invalid():
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
+        m (float[N] x) => (float[N] y) { y = own.F(x) }""")
+    model.graph.output[0].ClearField("type")
+    with pytest.raises(InvalidModel, match="'y', an output of the model, has no type, and none follows"):
+        Goal({"": 18}).run(model)
 
 
 def test_no_kind_is_missing():

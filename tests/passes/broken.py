@@ -135,7 +135,6 @@ _of_model("metadata twice", lambda m: [m.metadata_props.add(key="k", value=v) fo
 _of_model("an input twice", lambda m: m.graph.input.append(m.graph.input[0]) if m.graph.input else None)
 _of_model("an output nobody makes", lambda m: m.graph.output.add(name="nobody's").CopyFrom(_value("nobody's")))
 _of_model("an input without a name", lambda m: m.graph.input.append(_value("")))
-_of_model("an output without a type", lambda m: m.graph.output[0].ClearField("type"))
 _of_model("an input without a type", lambda m: m.graph.input.append(ValueInfoProto(name="typeless")))
 _of_model("an operator of a domain not imported", lambda m: m.graph.node[0].MergeFrom(NodeProto(domain="not.imported")))
 _of_model("an operator of the training domain", lambda m: _foreign(m, "ai.onnx.training"))

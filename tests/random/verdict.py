@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx.shape_inference
 from onnx import ModelProto, TensorProto
-from opshift.passes.changes import GRANTED
+from opshift.passes.changes import GRANTED, Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.simplification.rules.identities import STAYS_INFINITE
 
@@ -131,7 +131,7 @@ class Judge:
         if any(GRANTED in c.remark for c in result.changes) and any(map(_empty, self.source.feeds.values())):
             return Verdict(UNJUDGED, GRANTED, result=result.model)
         if verb.kind == "types":
-            return self._of_types(verb, result.model) if result.changes else self._run(result.model, "exact")
+            return self._of_types(verb, result)
         verdict = self._run(result.model, result.grade)
         if "inf" in verdict.why and any(STAYS_INFINITE in c.remark for c in result.changes):
             return replace(verdict, status=UNJUDGED, why=f"{STAYS_INFINITE}: {verdict.why}")
@@ -139,15 +139,26 @@ class Judge:
             return replace(verdict, status=UNJUDGED, why=f"{FAR_FROM_1}: {verdict.why}")
         return verdict
 
-    def _of_types(self, verb: Verb, result: ModelProto) -> Verdict:
-        """Other types are put back, and then the same has to come out; integers are narrowed where these are small."""
-        integers = verb.steps[0][1][0] == "int64=int32"
-        if integers and any(map(_large, self.source.feeds.values())):
-            return Verdict(UNJUDGED, "integers are larger than what was assumed", result=result)
+    def _of_types(self, verb: Verb, result: Result) -> Verdict:
+        """Constants have to be rounded once, and what comes out is the same with the types put back.
+
+        Integers are narrow as they are, if those that go in are as small as is assumed.
+        """
+        assert result.model is not None, "what is refused is not judged"
+        undone = verb.undone(self.source.model, result)
+        if undone is None:
+            if any(map(_large, self.source.feeds.values())):
+                return Verdict(UNJUDGED, "integers are larger than what was assumed", result=result.model)
+            return self._run(result.model, "exact")
+        if "=float32" in str(verb.steps[0][1][0]) and "float64" not in str(verb.steps[0][1][0]):
+            verdict = self._run(result.model, "close")  # which computes more precisely
+            return replace(verdict, status=NEAR) if verdict.status == WRONG else verdict
         try:
-            return self._run(verb.comparable(self.source.model, result), "exact")
+            if constant := undone.changed_constant():
+                return Verdict(WRONG, f'constant "{constant}" is not its source, rounded once', result=result.model)
+            return self._run(undone.restored(), "exact")
         except Exception as error:
-            return Verdict(CRASHED, f"{type(error).__name__}: {error} {_where(error)}", result=result)
+            return Verdict(CRASHED, f"{type(error).__name__}: {error} {_where(error)}", result=result.model)
 
     def _near(self, verb: Verb, differs: str) -> bool:
         """Whether the same comes out where the numbers are ordinary ones: of others `close` says nothing."""

@@ -185,7 +185,6 @@ def test_outputs_that_are_nan_in_every_run_are_not_called_equal(files, tmp_path,
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.xfail(strict=True, reason="a region that is NaN in each run is called equal")
 def test_a_part_that_is_nan_in_every_run_is_not_proved(files):
     one, other = (model(f"y = {op}(x, n)", 17, constants="float n = {nan}", **IO) for op in ("Mul", "Add"))
     assert cli.main(["verify", *files(one, other)]) == 3

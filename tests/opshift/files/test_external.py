@@ -145,6 +145,14 @@ def test_moved_data_must_be_there(policy, here, capsys):
     assert listing(here) == ["in.onnx"]
 
 
+def test_moving_data_is_enough_to_be_asked_for(here, capsys):
+    path = saved(here, embedded=False)
+    assert cli.main(["convert", str(path), "--external-data", "none", "--no-verify"]) == 0
+    assert listing(here) == ["in.onnx", "in.packed.onnx", "weights.bin"]
+    assert cli.main(["convert", str(path), str(here / "out.onnx")]) == 2
+    assert "nothing to do: give --opset" in capsys.readouterr().err
+
+
 def test_data_that_are_there_already_are_not_overwritten(here, capsys):
     path = saved(here)
     (here / "out.onnx.data").write_bytes(b"mine")

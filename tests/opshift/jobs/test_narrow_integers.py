@@ -71,6 +71,8 @@ SIZED = model(
 
 def test_a_target_that_reads_no_int64_gets_none_but_constants(here: Path, capsys: pytest.CaptureFixture[str]):
     onnx.save(SIZED, "in.onnx")
+    assert main(["inspect", "in.onnx", "--target", "tensorrt-8.6"]) == 0
+    assert "tensorrt-8.6 keeps int64 in int32; --types target makes that explicit" in capsys.readouterr().out
     line = ["convert", "in.onnx", "out.onnx", "--target", "tensorrt-8.6", "--types", "target"]
     assert main(line) == 3
     told = capsys.readouterr().out

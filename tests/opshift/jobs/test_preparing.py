@@ -197,6 +197,17 @@ def test_models_that_cannot_come_to_one_opset_are_refused(tmp_path):
     assert listing(tmp_path) == ["a.onnx", "b.onnx"]
 
 
+def test_inputs_of_one_name_stay_apart_and_it_is_said_how_to_share_them(tmp_path, capsys):
+    for name, text in (("one", "m = Abs(x)"), ("two", "y = Add(m, x)")):
+        given = "float[2] x" if name == "one" else "float[2] m, float[2] x"
+        onnx.save(model(text, 17, inputs=given, outputs=f"float[2] {text[0]}"), tmp_path / f"{name}.onnx")
+    typed = ["merge", *(str(tmp_path / f"{name}.onnx") for name in ("one", "two", "both")), "--connect", "m=m"]
+    assert cli.main(typed) == 0
+    assert 'Input "x" of the second model is "x_1"; --connect x=x lets both read one' in capsys.readouterr().out
+    assert cli.main([*typed, "--connect", "x=x"]) == 0
+    assert [value.name for value in onnx.load(tmp_path / "both.onnx").graph.input] == ["x"]
+
+
 def test_from_python_two_models_become_one(tmp_path):
     import onnx_ir
 

@@ -1,13 +1,16 @@
 """From a file to one without its weights, and back; what is in the way, and that nothing is left behind then."""
 
 import json
+from itertools import pairwise
 
+import numpy as np
 import onnx
 import pytest
 
 from opshift.cli import main as cli
 from tests.opshift.cli.test_main import listing
 from tests.opshift.jobs.test_preparing import weighty
+from tests.support import evaluate, model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -43,6 +46,29 @@ def test_a_model_without_its_weights_is_read_and_not_run(tmp_path, capsys):
     assert "`opshift fill` fills" in capsys.readouterr().out
     assert not out.exists()
     assert run("convert", small, out, "--opset", "13", "--no-verify") == 0
+
+
+def test_long_names_become_short_in_a_large_file_alone(tmp_path, capsys):
+    long = [f"model/a_very_long_scope_of_an_exporter_{k}/with/more/of/it" for k in range(500)]
+    nodes = [f"{b} = {'Neg' if k % 2 else 'Abs'}({a})" for k, (a, b) in enumerate(pairwise(["x", *long]))]
+    branch = (
+        "then_branch = t () => (float[2] v0) { v0 = Neg(LAST) }, else_branch = e () => (float[2] w) { w = Abs(v0_) }"
+    )
+    text = " ".join(nodes) + f" v0_ = Exp(x) y = If(c) <{branch.replace('LAST', long[-1])}>"
+    source = model(text.replace("/", "_"), 18, inputs="float[2] x, bool c", outputs="float[2] y")
+    for k, node in enumerate(source.graph.node):
+        node.name = f"model/a_very_long_scope/of_an_exporter/{k}"
+    onnx.save(source, tmp_path / "in.onnx")
+    assert run("strip", tmp_path / "in.onnx", tmp_path / "small.onnx") == 0
+    assert "shortened 1005 names of values and nodes; .onnx.gz keeps them" in capsys.readouterr().out
+    made = onnx.load(tmp_path / "small.onnx")
+    onnx.checker.check_model(made, full_check=True)
+    assert made.ByteSize() < source.ByteSize() / 3
+    for condition in (True, False):
+        feeds = {"x": np.array([1, -2], np.float32), "c": np.array(condition)}
+        np.testing.assert_array_equal(evaluate(made, feeds)[0], evaluate(source, feeds)[0])
+    assert run("strip", tmp_path / "in.onnx", tmp_path / "small.onnx.gz") == 0
+    assert "shortened" not in capsys.readouterr().out
 
 
 def test_in_json(tmp_path, capsys):

@@ -197,6 +197,10 @@ def test_for_a_backend_what_fails_for_its_types_is_expanded_or_stays():
     turned = model("y = Transpose<perm = [1, 0]>(x)", 13, inputs="float[2,4] x", outputs="float[4,2] y")
     backend = Backend("npu-1", opset=22, limits=(limit,), **seen(MatMul="2"))
     assert operators(fit.convert_for_backend(turned, backend).model) == {"Transpose"}
+    io = {"inputs": "float[1,1,3,3,3] x, float[1,1,1,1,1] w", "outputs": "float[27] y"}
+    cube = model("t = Conv(x, w) s = Constant<value_ints = [27]>() y = Reshape(t, s)", 18, **io)
+    old = Backend("npu-1", opset=22, lacks={("", "Reshape"): 14}, **seen(Conv="3-4, not 5"))  # below, Reshape is blamed
+    assert {"Conv", "Reshape"} <= operators(fit.convert_for_backend(cube, old).model)
     backend = Backend("npu-1", opset=22, limits=(limit,))  # which a document says
     assert [r.why for r in fit.convert_for_backend(turned, backend).refusals] == ["perm=[1, 0] is not supported"]
     backend = Backend("npu-1", opset=22, types=frozenset({"tensor(float)"}), **seen(MatMul="2"))

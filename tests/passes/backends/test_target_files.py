@@ -69,6 +69,16 @@ def test_operators_that_releases_of_onnxruntime_lack():
     assert all(b.has("", "RoiAlign", 16) for b in by_minor)
 
 
+def test_few_backends_have_classical_models():
+    tree = "ai.onnx.ml", "TreeEnsembleRegressor", 1
+    assert {name.rpartition("-")[0] for name, held in targets().items() if held.has(*tree)} == {
+        *("onnxruntime", "tract", "winml", "winml-nuget")
+    }
+    npu = one('[versions."1"]\nopset = 13\n[versions."1".measured]\n"ai.onnx.ml::Scaler" = "1-4; T: float"')
+    assert npu.has("ai.onnx.ml", "Scaler", 1)
+    assert not npu.has(*tree)
+
+
 def test_a_version_inherits_what_it_does_not_say():
     held = parse(
         HEAD + '[versions."1"]\nopset = 13\nir = 7\nsupports = ["Relu", "Add"]\nlacks = ["Squeeze-13"]\n'

@@ -161,6 +161,8 @@ def test_the_table_holds_what_the_runtime_has_in_the_default_domain():
     ("change", "why"),
     [
         (lambda m: m.graph.output[0].type.tensor_type.ClearField("shape"), "shape"),
+        (lambda m: m.graph.output[0].ClearField("type"), "type"),
+        (lambda m: m.graph.output[0].type.tensor_type.ClearField("elem_type"), "elem_type"),
         (lambda m: setattr(m.opset_import[0], "domain", "ai.onnx"), ""),
         (lambda m: setattr(m.graph.node[0], "domain", "ai.onnx"), ""),
     ],
@@ -170,7 +172,9 @@ def test_what_is_not_broken_here(change, why):
     change(source)
     assert why in checker(source)
     assert verdict(source) == ""
-    assert opshift.convert_version(source, 18).graph.node[0].op_type == "Relu"
+    converted = opshift.convert_version(source, 18)
+    assert converted.graph.node[0].op_type == "Relu"
+    assert converted.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
 
 
 @pytest.mark.parametrize("raw", [True, False])

@@ -65,7 +65,7 @@ def test_names_and_metadata_of_the_model_survive():
 
 
 FOUND = {
-    "the default of an input": (
+    "the default of an input, which keeps its type": (
         *("float16", "narrow"),
         '<ir_version: 4, opset_import: ["": 8]> g (float[1] x, float[N] z) => (float[N] y) <float[1] x = {1}>'
         "{ y = Sub(x, z) }",
@@ -85,6 +85,11 @@ FOUND = {
         '<ir_version: 8, opset_import: ["": 13]> g (float[2, 2] x, int64 n) => (float[2, 2] y, float[M, 2, 2] z)'
         "{ y, z = Loop(n, , x) <body = b (int64 i, bool c, float[2, 2] v) => (bool d, float[2, 2] w, float[2, 2] s)"
         "{ d = Identity(c) w = MatMul(v, v) s = Add(w, v) }> }",
+    ),
+    "a text that is compared": (
+        *("float16", "keep"),
+        '<ir_version: 9, opset_import: ["": 19]> g (string[2] s, float[2, 2] x) => (bool[2] z, float[2, 2] y)'
+        '<string[1] t = {"a"}> { z = Equal(s, t) y = MatMul(x, x) }',
     ),
     "an argument that a call leaves out": (
         *("float16", "narrow"),

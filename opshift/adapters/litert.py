@@ -1,0 +1,69 @@
+"""LiteRT: onnx2tf converts, and LiteRT's interpreter runs it on the processor."""
+
+import glob
+import os
+import shutil
+
+import numpy as np
+import onnx2tf
+from ai_edge_litert.interpreter import Interpreter
+
+PACKAGE = "ai-edge-litert"
+REASONS = [
+    r"Select TensorFlow op|Select TF op|[Ff]lex\w* op",
+    r"ERROR: (?!.*(?:input_onnx_file_path|onnx_op_name|Read this|Alternatively|If the input))",
+    r"(?:NotImplemented|Runtime|Value|Type|Key|Index|Attribute|Assertion)Error: \S",
+]
+
+
+class Session:
+    """A converted model. Inputs stay as they lie; an output that comes out with its channels last is turned back."""
+
+    def __init__(self, path, folder, inputs, outputs, options):
+        self._inputs, self._outputs = list(inputs), list(outputs.values())
+        place = os.path.join(folder, "litert")
+        shutil.rmtree(place, ignore_errors=True)
+        onnx2tf.convert(
+            input_onnx_file_path=path,
+            output_folder_path=place,
+            keep_shape_absolutely_input_names=self._inputs,
+            not_use_onnxsim=True,
+            verbosity="error",
+        )
+        written = glob.glob(os.path.join(place, "*_float32.tflite"))
+        if not written:
+            raise RuntimeError("onnx2tf wrote no file")
+        self._interpreter = Interpreter(written[0], num_threads=1)
+        self._interpreter.allocate_tensors()
+
+    def run(self, feeds):
+        details = self._interpreter.get_input_details()
+        for place, name in enumerate(self._inputs):
+            detail = _named(details, place, name)
+            if detail is not None:
+                array = np.ascontiguousarray(feeds[name], detail["dtype"])
+                if list(detail["shape"]) != list(array.shape):
+                    raise ValueError(f"onnx2tf made {list(detail['shape'])} of input {name}")
+                self._interpreter.set_tensor(detail["index"], array)
+        self._interpreter.invoke()
+        details = self._interpreter.get_output_details()
+        found = [self._interpreter.get_tensor(detail["index"]) for detail in details]
+        return [_turned(array, dims) for array, (_, dims) in zip(found, self._outputs)]  # noqa: B905
+
+
+def _named(details, place, name):
+    """The input of a name, as TensorFlow writes names; None if nothing reads it."""
+    plain = [detail["name"].removeprefix("serving_default_").rpartition(":")[0] or detail["name"] for detail in details]
+    wanted = "".join(letter if letter.isalnum() or letter in "_." else "_" for letter in name)
+    if wanted in plain:
+        return details[plain.index(wanted)]
+    return details[place] if len(details) > place else None
+
+
+def _turned(array, dims):
+    """An array in its declared sizes, if these are known and it holds them with its channels last."""
+    known = all(isinstance(size, int) for size in dims)
+    if not known or list(array.shape) == list(dims):
+        return array
+    first = np.moveaxis(array, -1, 1) if array.ndim > 2 else array
+    return first if list(first.shape) == list(dims) else array
