@@ -352,7 +352,7 @@ class Casting:
         for at, variable in enumerate(place.output_reads):
             name = body.output[at] if isinstance(body, FunctionProto) else body.output[at].name
             value = place.find(name)
-            if value is None or not self._problem.moves(value.kind):
+            if value is None or (not self._problem.moves(value.kind) and not value.forms):
                 continue
             narrow = self.is_narrow(value) if variable == FREE else variable > 0 and self._narrow[variable]
             found = self._form(value, narrow, outside=place is self._problem.main)
@@ -385,6 +385,7 @@ class Casting:
 
     def _drop_idle(self, place: Place, body: Body) -> None:
         """Take out the casts that have nothing to change any more."""
+        ends = _results(place)
         for index, node in enumerate(place.nodes):
             if node.op_type != "Cast" or default_domain(node.domain):
                 continue
@@ -399,14 +400,17 @@ class Casting:
             if before != after:
                 continue
             own, other = moved[0] and self.is_narrow(value), moved[1] and self.is_narrow(made)
-            read = any(at < 0 for _, at, _ in made.readers) or made.name in _results(place)
-            if read:
-                if place is not self._problem.main or not self._renames(value, own, made, other):
+            read = any(at < 0 for _, at, _ in made.readers) or made.name in ends
+            if read and place is self._problem.main:
+                if not self._renames(value, own, made, other):
                     continue
             else:
                 name = value.forms.get((own, 0.0), value.name)
+                if read and (value.maker < 0 or name in ends):  # an output of its own has a name of its own
+                    continue
+                ends |= {name} if read else set()
                 value.forms[own, 0.0] = name
-                self._alias(made, other, name)
+                made.forms[other, 0.0] = name
             self._gone.add((id(place), index))
             self.written.dropped += 1
 
@@ -419,10 +423,6 @@ class Casting:
             return False
         forms[own, 0.0] = made.name
         return True
-
-    def _alias(self, made: Value, narrow: bool, name: str) -> None:
-        """Let a value be read under the name of another one."""
-        made.forms[narrow, 0.0] = name
 
     # --- functions ----------------------------------------------------------------------------------------------
 
