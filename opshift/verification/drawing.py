@@ -186,7 +186,9 @@ def _places_in_tables(
     for lookup, others in [*((one, lookups[1]) for one in lookups[0]), *((one, lookups[0]) for one in lookups[1])]:
         rows = [row - lookup.offset for row in lookup.differing(others)]
         for name in lookup.free:
-            for value in (base[name], _as_long(base[name], rows)):
+            # numbers that an index is computed from are features: there are as many as the model declares
+            is_index = _kind(base[name]) in "iu"
+            for value in (base[name], _as_long(base[name], rows)) if is_index else (base[name],):
                 for start in range(0, min(len(rows), 8 * value.size), value.size):
                     yield ROWS, {**base, name: _filled(value, rows[start : start + value.size])}
 
