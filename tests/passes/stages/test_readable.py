@@ -2,6 +2,7 @@
 
 from opshift.passes.backends.door import Backend
 from opshift.passes.goals import Goal
+
 from tests.support import check_values, model
 
 
