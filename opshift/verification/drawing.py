@@ -73,7 +73,8 @@ def draw(
     """
     rng = np.random.default_rng(seed)
     places = _used_as_places(parts)
-    floats = [name for name in free if is_float(base[name]) and base[name].size]
+    steps = {node.input[1] for part in parts for node in part.graph.node if node.op_type == "QuantizeLinear"}
+    floats = [name for name in free if is_float(base[name]) and base[name].size and name not in steps]
     whole = [name for name in free if name not in places and _kind(base[name]) in "iu" and base[name].size]
     truths = [name for name in free if _kind(base[name]) == "b" and base[name].size]
     indices = [name for name in free if name in places and _kind(base[name]) in "iu" and base[name].size > 1]
