@@ -91,6 +91,7 @@ class Goal:
         carriers: the types whose values are carried in other ones, by the numbers of both.
         unroll: the most turns of what is unrolled; 0 for none.
         if_to_where: the most nodes in the branches of an If that becomes a Where; 0 for none.
+        folds_sizes: compute what sizes and constants decide, for a target that reads no sizes in int64.
     """
 
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -110,6 +111,7 @@ class Goal:
     carriers: Mapping[int, int] = field(default_factory=dict)
     unroll: int = 0
     if_to_where: int = 0
+    folds_sizes: bool = False
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
@@ -147,10 +149,6 @@ class Goal:
         if self.types is not None:
             from opshift.passes.stages.change_types import ChangeTypes
 
-            if self.types.of_integers and self.types.target:  # which reads no sizes that are computed
-                from opshift.passes.stages.follow import Follow
-
-                retyped.append(Follow(self.fixed))
             retyped.append(ChangeTypes(self.types))
             if not self.types.narrows:  # an older opset may lack the narrower types
                 stages += retyped
@@ -189,7 +187,7 @@ class Goal:
 
             optional = [Readable(reader, optional, self._optional_stages(optimize=False))]
         stages += optional
-        if self.fixed or self.rebatch is not None or compiled:
+        if self.fixed or self.rebatch is not None or compiled or self.folds_sizes:
             from opshift.passes.stages.follow import Follow
 
             stages.append(Follow(self.fixed))
@@ -491,11 +489,12 @@ def with_types(
         if backend is None:
             raise ValueError("--types target needs --target")
         lacking = [each for each in ("bfloat16", "float16") if backend.types and f"tensor({each})" not in backend.types]
-        return replace(goal, types=types_of_target(backend.name, backend.casts, lacking, own, keep, only, budget))
+        held = types_of_target(backend.name, backend.casts, lacking, own, keep, only, budget)
+        return replace(goal, types=held, folds_sizes=held.of_integers)
     asked = wanted(types, own, keep, only, budget)
     if goal.backend is not None and asked.of_integers and "int64" in goal.backend.casts:
         asked = replace(asked, target=goal.backend.name)
-    return replace(goal, types=asked)
+    return replace(goal, types=asked, folds_sizes=bool(asked.target))
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:

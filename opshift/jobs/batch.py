@@ -32,6 +32,7 @@ from opshift.verification.tolerances import Given as Tolerance
 if TYPE_CHECKING:
     from opshift.verification.isolation import Ended
 
+_LOCAL = ("threading", "multiprocessing")  # backends of joblib that run on this machine
 Advance = Callable[["FileResult", int], None]
 Placed = Generator[tuple[int, "FileResult"], None, None]
 
@@ -343,6 +344,8 @@ def _several(jobs: Sequence[BatchJob], workers: int | None, backend: str | None)
     except ImportError:
         raise ValueError(f"the backend {backend} needs joblib: pip install opshift[batch]") from None
     count = min(joblib.effective_n_jobs(workers or -1), len(jobs))
+    if backend in _LOCAL:
+        count = min(count, cores())
     work = (joblib.delayed(_run_placed)(place, job) for place, job in enumerate(jobs))
     results = joblib.Parallel(count, backend=backend, return_as="generator_unordered", batch_size=1)(work)
     try:

@@ -73,7 +73,8 @@ def draw(
     """
     rng = np.random.default_rng(seed)
     places = _used_as_places(parts)
-    floats = [name for name in free if is_float(base[name]) and base[name].size]
+    steps = {node.input[1] for part in parts for node in part.graph.node if node.op_type == "QuantizeLinear"}
+    floats = [name for name in free if is_float(base[name]) and base[name].size and name not in steps]
     whole = [name for name in free if name not in places and _kind(base[name]) in "iu" and base[name].size]
     truths = [name for name in free if _kind(base[name]) == "b" and base[name].size]
     indices = [name for name in free if name in places and _kind(base[name]) in "iu" and base[name].size > 1]
@@ -186,7 +187,9 @@ def _places_in_tables(
     for lookup, others in [*((one, lookups[1]) for one in lookups[0]), *((one, lookups[0]) for one in lookups[1])]:
         rows = [row - lookup.offset for row in lookup.differing(others)]
         for name in lookup.free:
-            for value in (base[name], _as_long(base[name], rows)):
+            # numbers that an index is computed from are features: there are as many as the model declares
+            is_index = _kind(base[name]) in "iu"
+            for value in (base[name], _as_long(base[name], rows)) if is_index else (base[name],):
                 for start in range(0, min(len(rows), 8 * value.size), value.size):
                     yield ROWS, {**base, name: _filled(value, rows[start : start + value.size])}
 

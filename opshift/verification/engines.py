@@ -177,14 +177,7 @@ class Reference:
 
     engine = "onnx.reference"
 
-    def __init__(
-        self,
-        model: ModelProto | bytes,
-        outputs: Sequence[str] | None = None,
-        folder: str | None = None,
-        kernels: Sequence[Any] = (),
-    ):
-        """`kernels` are implementations (`OpRun`) that take the place of its own."""
+    def __init__(self, model: ModelProto | bytes, outputs: Sequence[str] | None = None, folder: str | None = None):
         import onnx
         import onnx.reference
 
@@ -192,7 +185,7 @@ class Reference:
             proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else model
             if folder is not None:
                 proto = external.runnable(proto, folder, embedded=True)
-            self._evaluator = onnx.reference.ReferenceEvaluator(_with_names(proto), new_ops=list(kernels) or None)
+            self._evaluator = onnx.reference.ReferenceEvaluator(_with_names(proto))
         except Exception as error:
             raise EngineError(one_line(error)) from None
         self._outputs = None if outputs is None else list(outputs)

@@ -18,7 +18,6 @@ from opshift.passes.model.messages import (
 )
 from opshift.passes.model.traversal import bodies
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference, Session
-from opshift.verification.kernels import reference_kernels
 
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -30,11 +29,15 @@ BLIND = frozenset(["Softmax", "LogSoftmax", "Hardmax", "Upsample", "RoiAlign", "
 """Operators that onnx.reference runs as they are now, whatever version the model asks for."""
 
 
+_SLOW = frozenset(["AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool", "Resize", "Upsample"])
+"""Operators that onnxruntime lacks in double, and for which onnx.reference takes minutes."""
+
+
 def open_wide(model: ModelProto) -> Session | None:
     """Open a model in float64; None if no engine can.
 
-    onnxruntime runs it where it has the kernels in double, else onnx.reference, with convolutions and pools of ours,
-    as its own take minutes. Operators of ai.onnx.ml yield float32 whatever they are given.
+    onnxruntime runs it where it has the kernels in double, else onnx.reference, unless that takes minutes.
+    Operators of ai.onnx.ml yield float32 whatever they are given.
     """
     calls = {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node}
     if any(domain == "ai.onnx.ml" for domain, _ in calls):
@@ -46,14 +49,14 @@ def open_wide(model: ModelProto) -> Session | None:
         pass
     opsets = {default_domain(entry.domain): entry.version for entry in model.opset_import}
     known = {f.name for f in model.functions}
-    if any(domain and op not in known for domain, op in calls):
+    if any((domain and op not in known) or op in _SLOW for domain, op in calls):
         return None
     if any(op.startswith("QLinear") or op.endswith("Integer") for _, op in calls):  # what they compute is no float
         return None
     if opsets.get("", 1) < 13 and any(op in BLIND for _, op in calls):
         return None
     try:
-        return Reference(wide, kernels=reference_kernels())
+        return Reference(wide)
     except EngineError:
         return None
 

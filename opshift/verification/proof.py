@@ -553,12 +553,12 @@ class Prover:
                 drawn=label != CAPTURED,
             )
             one = judge(runs, grade if x is not None or label != CAPTURED else "exact")
-            if one.why and label == CAPTURED:
-                moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
-                one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
             if one.why and names[place] in scores:
                 ties = count_ties(a, b, expected[names.index(scores[names[place]])])
                 one = Closeness(is_same=False) if ties else one
+            if one.why and label == CAPTURED:
+                moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
+                one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
             found = found.worse(one)
         if found.why and len(kind.engines) > 1:
             return self._compare_in_one_engine(pair, kind, feeds, expected, actual, found)

@@ -298,13 +298,12 @@ class OutputJudge:
 
     def output(self, name: str, given: Mapping[str, Any], a: Any, b: Any, run: Sequence[Any] = ()) -> OutputReport:
         """Compare an output; `run` are all outputs of the first model, scores of labels included."""
-        report = self._judge(name, given, a, b)
-        if report.why and run and name in self._scores:
+        if run and name in self._scores and not identical(a, b):
             ties = count_ties(a, b, run[self.names.index(self._scores[name])])
             if ties:
                 self.ties[name] = self.ties.get(name, 0) + ties
-                return OutputReport(name, is_same=False, by_user=report.by_user)
-        return report
+                return OutputReport(name, is_same=False, by_user=name in self._asked or "" in self._asked)
+        return self._judge(name, given, a, b)
 
     def _judge(self, name: str, given: Mapping[str, Any], a: Any, b: Any) -> OutputReport:
         asked = self._asked.get(name, self._asked.get(""))

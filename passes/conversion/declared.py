@@ -43,7 +43,7 @@ _TELLS_LITTLE = frozenset(
     ]
 )
 """Operators of which inference may tell nothing, or what is not so, where it does of what takes their place. It knows
-none of a vendor."""
+none of a vendor, and gives no ranks to trees and SVMs."""
 
 _READS_NUMBERS = {
     6: ["Tile"],
@@ -134,7 +134,7 @@ def _follow(declared: list[Dim], inferred: TypeProto | None) -> bool:
 
 def _tells_little(op: Op) -> bool:
     domain, name = op
-    return name in _TELLS_LITTLE if not domain else domain != "ai.onnx.ml"
+    return bool(domain) or name in _TELLS_LITTLE
 
 
 def _reads_computed(source: ModelProto, ops: set[Op]) -> bool:

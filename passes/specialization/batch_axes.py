@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from opshift.passes.analysis.polynomial import Number, Poly, symbol
+from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.whole import Whole
 from opshift.passes.simplification.workspace import Workspace
 
 Where = int | None
+LARGEST = 1 << 26  # elements of a constant whose rows are compared
 
 
 class Mixes(Exception):
@@ -60,6 +64,7 @@ class Batched(Call):
         lies: the axis of the samples in each input.
         wanted: shapes that have to be stated anew, by input.
         repeated: inputs that are the same for all samples, and have to be there for each, along an axis.
+        shared: arrays that take the place of constants, by input.
     """
 
     def __init__(self, call: Call, space: Samples):
@@ -68,6 +73,7 @@ class Batched(Call):
         self.lies: list[Where] = [space.where.get(name) if name else None for name in call.proto.input]
         self.wanted: dict[int, list[int]] = {}
         self.repeated: dict[int, int] = {}
+        self.shared: dict[int, Any] = {}
 
     @property
     def axis(self) -> int:
@@ -99,10 +105,18 @@ class Batched(Call):
             raise Mixes("the batch is not on its first axis")
 
     def repeat(self, index: int, axis: int) -> None:
-        """Take an input that is the same for all samples as if it held some along an axis of size 1."""
+        """Take an input that is the same for all samples as if it held some along an axis."""
         if self.dims(index)[axis] != 1:
-            raise Mixes("another input has a fixed size on the batch axis")
+            self.share(index, axis)
         self.repeated[index] = axis
+
+    def share(self, index: int, axis: int) -> None:
+        """Keep one row of a constant that states the same row for each sample, as exporters write a row of zeros."""
+        held = self.array(index, LARGEST) if self.dims(index)[axis] == self.samples.held else None
+        rows = () if held is None else [row.tobytes() for row in np.moveaxis(held, axis, 0)]
+        if len(set(rows)) != 1:
+            raise Mixes("an operand has a fixed size on the batch axis")
+        self.shared[index] = held.take([0], axis)
 
     def apart(self, *axes: int) -> int:
         """The samples' axis, which is none of those along which it computes."""

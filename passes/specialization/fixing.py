@@ -15,7 +15,7 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.process import collector_paused
 from opshift.passes.specialization import declare, rebatching
-from opshift.passes.specialization.follow import follow
+from opshift.passes.specialization.follow import follow, separate
 
 ANNOTATED = "Declared inferred types and shapes"
 _OPAQUE = "opaque"  # a domain of which inference knows nothing
@@ -46,13 +46,25 @@ def _rebatched(
     fixed: Result, samples: rebatching.SamplePlaces, size: BatchSize, wanted: Wanted, folder: str | None
 ) -> Result:
     assert fixed.model is not None, "what is fixed refuses nothing"
-    result = rebatching.attempt(fixed.model, rebatching.likely(fixed.model, samples), size, folder)
-    if result.model is None:
-        result = rebatching.attempt(fixed.model, samples, size, folder)
+    result = _with_states(fixed.model, samples, size, folder)
     if result.model is None and samples.are_open(fixed.model):
         return _of_any_number(fixed, samples, size, wanted, folder)
+    earlier = fixed.changes
+    if result.model is None:
+        model = _copy(fixed.model)
+        with blaming(model):
+            changes = separate(model, folder)
+        again = _with_states(model, samples, size, folder)
+        if again.model is not None:
+            result, earlier = again, (*earlier, *changes)
     later = followed(result.model, wanted, folder) if result.model is not None else []
-    return replace(result, changes=(*fixed.changes, *result.changes, *later))
+    return replace(result, changes=(*earlier, *result.changes, *later))
+
+
+def _with_states(model: ModelProto, samples: rebatching.SamplePlaces, size: BatchSize, folder: str | None) -> Result:
+    """Change the batch size of states, too, where they look like it; else of nothing that no name tells."""
+    result = rebatching.attempt(model, rebatching.likely(model, samples), size, folder)
+    return result if result.model is not None else rebatching.attempt(model, samples, size, folder)
 
 
 def _of_any_number(

@@ -11,13 +11,14 @@ from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import shadowed
 from opshift.passes.optimization.door import BodyVisit
 from opshift.passes.simplification.call import Call
-from opshift.passes.simplification.rules.axes import state_axes
+from opshift.passes.simplification.rules.axes import state_axes, transpose_unjoined
 from opshift.passes.simplification.whole import Whole
 from opshift.passes.simplification.workspace import Workspace
 
 _MOST_ROUNDS = 12
 _MEASURING = frozenset(["Shape", "Size"])
 _WHOLE = frozenset([TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL])
+_STORED = frozenset(["DequantizeLinear"])  # weights stay as small as they are
 _HOLDING = frozenset(["If", "Loop"])
 
 
@@ -26,13 +27,24 @@ def follow(model: ModelProto, values: frozenset[str] = frozenset(), folder: str 
 
     All of it is exact. Nodes that hang on weights alone stay as they are.
     """
-    whole = _FollowedModel(model, values, folder)
+    return _followed(model, _FollowedModel(model, values, folder), _Space, _Follow)
+
+
+def separate(model: ModelProto, folder: str | None = None) -> list[Change]:
+    """Compute all constants, and move axes that were merged only to be moved: then each has a place for the samples.
+
+    No rule is tried that holds because a batch has one sample.
+    """
+    return _followed(model, _FollowedModel(model, frozenset(), folder), _LargeSpace, _Separate)
+
+
+def _followed(model: ModelProto, whole: _FollowedModel, space: type[_Space], visit: type[_Follow]) -> list[Change]:
     for _ in range(_MOST_ROUNDS):
         whole.begin()
         opset = opsets(model).get("", 1)
-        _Follow(_Space(model.graph, whole, opset, path=())).body()
+        visit(space(model.graph, whole, opset, path=())).body()
         for function in model.functions:
-            _Follow(_Space(function, whole, opsets(function).get("", opset))).body()
+            visit(space(function, whole, opsets(function).get("", opset))).body()
         if not whole.changed:
             break
         dead_code.drop_unused(model, whole.released)
@@ -53,6 +65,10 @@ class _FollowedModel(Whole):
 class _Space(Workspace):
     exact = True
     whole: _FollowedModel
+
+
+class _LargeSpace(_Space):
+    growth = 1 << 28  # a row for each sample, of which one is kept
 
 
 class _Follow(BodyVisit):
@@ -108,3 +124,16 @@ class _Follow(BodyVisit):
             return True
         self._space.note_constant(name, tensor)
         return False
+
+
+class _Separate(_Follow):
+    """A visit that computes all constants."""
+
+    def __init__(self, space: Workspace):
+        super().__init__(space)
+        self._rules = {**self._rules, "Reshape": [transpose_unjoined]}
+
+    def _fold(self, call: Call) -> bool:
+        if call.op not in _STORED:
+            self._whole.following.update(filter(None, call.inputs))
+        return super()._fold(call)

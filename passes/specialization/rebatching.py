@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from opshift.passes.analysis.blaming import blaming
 from opshift.passes.analysis.polynomial import Poly
@@ -16,7 +16,8 @@ from opshift.passes.model.attributes import make_attribute
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.encoding.fields import put
 from opshift.passes.model.imports import opsets
-from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
+from opshift.passes.model.lazy_numpy import np
+from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import is_fixed, symbol
 from opshift.passes.simplification import shape_values
@@ -28,6 +29,7 @@ from opshift.passes.specialization.sample_rules import RULES
 
 _REBATCHED = "Changed the batch size"
 _RESHAPED = "Changed the batch size in a shape"
+_SHARED = "Kept one row of a constant that is the same for each sample"
 _ASSUMED = "Assumed a declared rank"
 _COUNTED = frozenset([("Reshape", 1), ("Expand", 1), ("ConstantOfShape", 0), ("Resize", 3)])
 """Inputs that may hang on how many samples there are, by operator."""
@@ -131,6 +133,7 @@ class _BatchWalk:
         self.space = Samples(model, self._versions.get("", 1), held, target, folder)
         self.space.where.update(of.axes)
         self._wanted: list[tuple[int, int, list[int]]] = []
+        self._shared: list[tuple[int, int, Any]] = []
         self._repeated: list[tuple[int, int, int, str]] = []
 
     def refused(self) -> Iterator[Refusal]:
@@ -201,6 +204,7 @@ class _BatchWalk:
         except (IndexError, TypeError, ZeroDivisionError):
             raise Mixes("opshift does not know how it treats the batch") from None
         self._wanted += [(index, place, numbers) for place, numbers in call.wanted.items()]
+        self._shared += [(index, place, array) for place, array in call.shared.items()]
         like = next((name for name, axis in zip(call.proto.input, call.lies, strict=True) if axis is not None), "")
         self._repeated += [(index, place, axis, like) for place, axis in call.repeated.items()]
         for name, axis in zip(call.proto.output, found, strict=False):
@@ -211,6 +215,8 @@ class _BatchWalk:
 
     def write(self) -> Iterator[Change]:
         """Write the number of samples wherever it is stated."""
+        import onnx.numpy_helper
+
         graph, where, size = self._model.graph, self.space.where, self._size
         opened = self._name or self._free()
         for index, place, numbers in self._wanted:
@@ -219,6 +225,11 @@ class _BatchWalk:
             name = node.name or node.output[0]
             since = self._versions.get("", 1)
             yield Change(name, node.op_type, "", since, since, _RESHAPED)
+        for index, place, array in self._shared:
+            node, kept = graph.node[index], onnx.numpy_helper.from_array(np.ascontiguousarray(array))
+            node.input[place] = self._initializer(node.output[0], kept)
+            since = self._versions.get("", 1)
+            yield Change(node.name or node.output[0], node.op_type, "", since, since, _SHARED)
         made: dict[int, list[NodeProto]] = {}
         for index, place, along, like in self._repeated:
             made.setdefault(index, []).extend(self._repeat(graph.node[index], place, along, like))
@@ -263,12 +274,17 @@ class _BatchWalk:
         return _OPEN if _OPEN not in taken else self.space.whole.context.names.fresh(_OPEN)
 
     def _constant(self, hint: str, numbers: Sequence[int]) -> str:
+        return self._initializer(hint, tensors.int64s(numbers))
+
+    def _initializer(self, hint: str, tensor: TensorProto) -> str:
         name: str = self.space.whole.context.names.fresh(f"{hint}/numbers")
         held = self._model.graph.initializer.add()
-        held.CopyFrom(tensors.int64s(numbers))
+        held.CopyFrom(tensor)
         held.name = name
+        self.space.learn(name, tuple(held.dims))
         if self._model.ir_version < 4:
             value = self._model.graph.input.add(name=name)
             value.type.tensor_type.elem_type = held.data_type
-            value.type.tensor_type.shape.dim.add().dim_value = len(numbers)
+            for size in held.dims:
+                value.type.tensor_type.shape.dim.add().dim_value = size
         return name

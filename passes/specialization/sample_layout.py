@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opshift.passes.analysis.polynomial import Number, Poly
+from opshift.passes.model.lazy_numpy import np
 from opshift.passes.simplification import dimensions
-from opshift.passes.specialization.batch_axes import Batched, Mixes, Where
+from opshift.passes.specialization.batch_axes import LARGEST, Batched, Mixes, Where
 
+_SAMPLE_AND_ELEMENT = 2  # numbers by which GatherND names an element of a sample
 COUNTING = "its indices count the elements of the whole batch"
 
 
@@ -108,6 +110,31 @@ def gathered(call: Batched) -> Sequence[Where]:
     if call.lies[0] is not None:
         raise Mixes("each sample reads other samples")
     return [axis + call.lies[1]]
+
+
+def gathered_by_number(call: Batched) -> Sequence[Where]:
+    """Constant indices that name sample after sample, and the same element in each: a Gather does not name samples.
+
+    PyTorch reads the mask of an attention so.
+    """
+    call.check_first()
+    held = call.array(1, LARGEST)
+    named = (
+        held is not None
+        and held.ndim > 1
+        and held.shape[-1] == _SAMPLE_AND_ELEMENT
+        and not call.attribute("batch_dims", 0)
+    )
+    if not named or held.shape[0] != call.samples.held:
+        raise Mixes("its indices may read other samples")
+    numbers = np.arange(len(held)).reshape(-1, *[1] * (held.ndim - 2))
+    if (held[..., 0] != numbers).any() or (held[..., 1] != held[:1, ..., 1]).any():
+        raise Mixes("its indices may read other samples")
+    call.proto.op_type = "Gather"
+    call.set("batch_dims", None)
+    call.set("axis", 1)
+    call.shared[1] = held[0, ..., 1]
+    return [0]
 
 
 def one_hot(call: Batched) -> Sequence[Where]:

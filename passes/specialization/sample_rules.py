@@ -21,7 +21,7 @@ def broadcast(call: Batched) -> Sequence[Where]:
     place = places.pop()
     for index, (rank, axis) in enumerate(zip(ranks, call.lies, strict=True)):
         if axis is None and rank >= place and call.dims(index)[rank - place] != 1:
-            raise Mixes("an operand has a fixed size on the batch axis")
+            call.share(index, rank - place)
     return [max(ranks) - place] * len(call.proto.output)
 
 
@@ -149,7 +149,7 @@ def multiplied(call: Batched) -> Sequence[Where]:
     index, place = (1, places[0]) if places[0] is not None else (0, places[1])
     assert place is not None, "one of them holds samples"
     if place > 2 and ranks[index] >= place and call.dims(index)[ranks[index] - place] != 1:
-        raise Mixes("an operand has a fixed size on the batch axis")
+        call.share(index, ranks[index] - place)
     return [rank - place]
 
 
@@ -157,7 +157,7 @@ def of_matrices(call: Batched) -> Sequence[Where]:
     if call.axis != (1 if call.attribute("transA", 0) else 0):
         raise Mixes("it sums over the batch axis")
     if call.input(2) and len(call.dims(2)) == 2 and call.dims(2)[0] != 1:
-        raise Mixes("an operand has a fixed size on the batch axis")
+        call.share(2, 0)
     return [0]
 
 
@@ -225,6 +225,7 @@ RULES: dict[str, Rule] = {
     "Flatten": layout.flattened,
     "Gather": layout.gathered,
     "Gemm": of_matrices,
+    "GatherND": layout.gathered_by_number,
     "GridSample": all_first,
     "MatMul": multiplied,
     "MaxPool": pooled,

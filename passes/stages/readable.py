@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from opshift.passes.backends.door import Backend, obstacles
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion.attempts import try_attempts
-from opshift.passes.model.messages import ModelProto
+from opshift.passes.model.editing.names import Names
+from opshift.passes.model.editing.renaming import rename
+from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, replace
 from opshift.passes.stages.stage import Facts, Stage, apply_stages
@@ -72,6 +74,8 @@ class Readable:
         if last.unread:
             return Result(model, (), (), folded=0 if folds else None)
         allowance.made += last.attempt.allowance.made
+        if self.reader.folded and last.result.model is not None:
+            _separate(last.result.model, _shared(model))
         return last.result
 
     def _unread(self, result: Result, model: ModelProto, folder: str | None) -> frozenset[Op]:
@@ -81,3 +85,19 @@ class Readable:
         if found:
             found -= {(obstacle.domain, obstacle.op) for obstacle in obstacles(model, self.reader, folder)}
         return frozenset(found)
+
+
+def _shared(model: ModelProto) -> set[str]:
+    """The outputs of the model that come from a node with several."""
+    made = {name for node in model.graph.node if len(node.output) > 1 for name in node.output}
+    return made & {value.name for value in model.graph.output}
+
+
+def _separate(model: ModelProto, before: set[str]) -> None:
+    """Let an output come from a node of its own, as it did before: onnx2torch yields one output of a Split alone."""
+    joined = sorted(_shared(model) - before)
+    if joined:
+        names = Names(model)
+        inner = {name: names.fresh(name) for name in joined}
+        rename(model.graph.node, inner)
+        model.graph.node.extend(NodeProto(op_type="Identity", input=[inner[name]], output=[name]) for name in joined)

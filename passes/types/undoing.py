@@ -13,7 +13,7 @@ from opshift.passes.model import tensors
 from opshift.passes.model.messages import FunctionProto, ModelProto, TensorProto, copy_model, default_domain
 from opshift.passes.types import constants
 from opshift.passes.types.casting import Casting
-from opshift.passes.types.problem import Place, Problem, Value
+from opshift.passes.types.problem import FREE, Place, Problem, Value
 from opshift.passes.types.wanted import NARROW, Types
 
 Key = tuple[tuple[object, ...], str]
@@ -66,7 +66,8 @@ class Undoing:
         """The model with the types that values have in the source, and with the source's constants, in its folder."""
         for value, held in _constants(self._problem):
             before = self._constants.get(self._keys[id(value)])
-            if before is not None and before.data_type == held.data_type and value.maker < 0:
+            free = before is not None and all(each == FREE for each in _reads(value))  # indices of Gather
+            if before is not None and (free or (before.data_type == held.data_type and value.maker < 0)):
                 name = held.name
                 held.CopyFrom(before)
                 held.name = name
@@ -89,6 +90,12 @@ class Undoing:
         copy = TensorProto()
         copy.CopyFrom(before)
         return copy
+
+
+def _reads(value: Value) -> Iterator[int]:
+    """The variables of what reads a value."""
+    for place, index, at in value.readers:
+        yield place.reads[index][at] if index >= 0 else place.output_reads[at]
 
 
 def _constants(problem: Problem) -> Iterator[tuple[Value, TensorProto]]:

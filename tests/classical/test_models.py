@@ -128,3 +128,12 @@ def test_an_output_whose_type_nothing_tells_is_invalid():
 
 def test_no_kind_is_missing():
     assert len(store.names()) >= 60
+
+
+def test_declared_shapes_that_trees_do_not_have_are_corrected():
+    model, _ = store.read("tree_two_targets")
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 1
+    onnx.checker.check_model(model, full_check=True)
+    result = Goal(portable=True).run(model).model
+    onnx.checker.check_model(result, full_check=True)
+    assert result.graph.output[0].type.tensor_type.shape.dim[1].dim_value == 2

@@ -123,7 +123,11 @@ class _Drawn:
 
         if elem_type == TensorProto.STRING:
             words = np.array(["opset", "", "shift", "Up", "down", *self.meanings.words], dtype=object)
-            return words[self.random.integers(0, len(words), shape)]
+            value = words[self.random.integers(0, len(words), shape)]
+            for column, known in self.meanings.categories.get(self.name, {}).items():
+                part = value[...] if column is None else value[..., column : column + 1]
+                part[...] = np.array(known, dtype=object)[self.random.integers(0, len(known), part.shape)]
+            return value
         if elem_type not in TensorProto.DataType.values() or not elem_type:
             raise EngineError("the type of an input is unknown")
         dtype = onnx.helper.tensor_dtype_to_np_dtype(elem_type)

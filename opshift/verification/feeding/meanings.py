@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping
 from opshift.passes.inputs.interface import tensor
 from opshift.passes.model import schemas, tensors
 from opshift.passes.model.attributes import attribute_value
-from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
+from opshift.passes.model.messages import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    default_domain,
+)
 from opshift.passes.model.traversal import Body, integer, with_nested
 from opshift.passes.records import dataclass, field
 
@@ -71,6 +78,7 @@ class Meanings:
         used: the inputs whose numbers may tell sizes, places or lengths, wherever they go.
         divided: the inputs whose numbers are divided, or divide: by 0, and the least of all by -1, processes end.
         words: the strings that the model knows.
+        categories: the strings besides which an encoder takes none, by input and column (None for all columns).
     """
 
     of: dict[str, str] = field(default_factory=dict)
@@ -80,6 +88,7 @@ class Meanings:
     used: set[str] = field(default_factory=set)
     divided: set[str] = field(default_factory=set)
     words: tuple[str, ...] = ()
+    categories: dict[str, dict[int | None, tuple[str, ...]]] = field(default_factory=dict)
 
 
 def constants(model: ModelProto) -> dict[str, TensorProto]:
@@ -100,6 +109,8 @@ def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     integers = {name for name, kind in taken.items() if tensor(kind).elem_type in INTEGERS}
     reads_words = any(tensor(kind).elem_type == TensorProto.STRING for kind in taken.values())
     found = Meanings(words=_words(model) if reads_words else ())
+    if reads_words:
+        found.categories.update(_categories(model, taken))
     reader = _Reader(found, integers, set(taken), constants(model))
     for graph in with_nested([model.graph]):
         reader.read(graph)
@@ -123,6 +134,34 @@ def _words(model: ModelProto) -> tuple[str, ...]:
     for held in constants(model).values():
         found += held.string_data
     return tuple(dict.fromkeys(word.decode(errors="replace") for word in found[:_MOST_WORDS]))
+
+
+def _categories(model: ModelProto, taken: Iterable[str]) -> dict[str, dict[int | None, tuple[str, ...]]]:
+    """The categories of encoders that fail at others, by the input and the column of it that they read."""
+    held, found = constants(model), dict[str, dict[int | None, tuple[str, ...]]]()
+    origins: dict[str, tuple[str, int | None]] = {name: (name, None) for name in taken}
+    for node in model.graph.node:
+        origin = origins.get(node.input[0]) if node.input else None
+        if origin is None:
+            continue
+        attributes = {attribute.name: attribute for attribute in node.attribute}
+        if node.op_type in _PASSING:
+            origins[node.output[0]] = origin
+        elif _takes_columns(node, attributes) and node.input[1] in held:
+            columns = tensors.array(held[node.input[1]])
+            if columns is not None and columns.size == 1:
+                origins[node.output[0]] = origin[0], int(columns.item())
+        elif node.op_type == "OneHotEncoder" and "zeros" in attributes and not attributes["zeros"].i:
+            words = attributes["cats_strings"].strings if "cats_strings" in attributes else ()
+            if words:
+                told = tuple(word.decode(errors="replace") for word in words)
+                found.setdefault(origin[0], {})[origin[1]] = told
+    return found
+
+
+def _takes_columns(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> bool:
+    in_columns = "axis" in attributes and attributes["axis"].i in (1, -1)
+    return node.op_type == "ArrayFeatureExtractor" or (node.op_type == "Gather" and in_columns)
 
 
 class _Reader:

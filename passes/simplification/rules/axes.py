@@ -80,3 +80,28 @@ def state_axes(call: Call) -> Outcome:
     else:
         call.read(call.input(0), call.constant(tensors.int64s(axes)))
     return EDITED
+
+
+_ATTRIBUTE_UNTIL = 17  # the last opset at which ReduceMax and ReduceMin take their axes as an attribute
+
+
+@says("Merged two reductions into one")
+@rule("ReduceMax", "ReduceMin", settles=True)
+def reduce_once(call: Call) -> Outcome:
+    """Take the largest of the largest in one node: [3], then [2] is [2, 3]."""
+    first, kept = call.made_by(call.op), call.attribute("keepdims", 1)
+    if first is None or first.attribute("keepdims", 1) != kept or not call.alone():
+        return None
+    shape, inner, outer = first.shape(), first.axes(), call.axes()
+    if shape is None or not inner or not outer:
+        return None
+    rank = len(shape)
+    reduced = {axis % rank for axis in inner}
+    left = [axis for axis in range(rank) if kept or axis not in reduced]
+    axes = sorted(reduced | {left[axis % len(left)] for axis in outer})
+    if call.opset <= _ATTRIBUTE_UNTIL:
+        call.set("axes", axes)
+        call.read(first.input(0))
+    else:
+        call.read(first.input(0), call.constant(tensors.int64s(axes)))
+    return EDITED

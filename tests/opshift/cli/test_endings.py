@@ -223,11 +223,11 @@ def test_memory_that_runs_out_is_a_line(here, capsys, monkeypatch):
         assert (code, err) == (5, "opshift: not enough memory for this model\n")
 
 
-def test_every_exit_code_is_in_the_help_and_the_readme(capsys):
+def test_every_exit_code_is_in_the_help_and_on_the_page_of_commands(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
-    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-    for page in (capsys.readouterr().out, readme):
+    commands = (Path(__file__).parents[3] / "docs" / "commands.md").read_text(encoding="utf-8")
+    for page in (capsys.readouterr().out, commands):
         codes = " ".join(page[page.index("xit codes:") :].split())
         assert all(f"{code} " in codes for code in (0, 1, 2, 3, 4, 5, 6, 130))
 

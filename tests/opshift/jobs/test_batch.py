@@ -382,6 +382,20 @@ def test_no_more_processes_are_begun_than_there_are_models_or_cores(jobs, begun,
     assert not servers
 
 
+def test_no_more_threads_are_begun_than_there_are_cores(here, tmp_path, monkeypatch):
+    joblib, counts = pytest.importorskip("joblib"), []
+
+    class Counted(joblib.Parallel):
+        def __init__(self, count, **more):
+            counts.append(count)
+            super().__init__(count, **more)
+
+    monkeypatch.setattr(joblib, "Parallel", Counted)
+    monkeypatch.setattr(batch, "cores", lambda: 1)
+    opshift.convert_files(sorted(here.iterdir()), tmp_path / "out", 13, jobs=999, backend="threading", verify=False)
+    assert counts == [1]
+
+
 @pytest.mark.parametrize(
     ("said", "most"), [("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", 64), ("", 64)]
 )

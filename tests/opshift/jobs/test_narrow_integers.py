@@ -142,3 +142,13 @@ def test_sizes_may_be_fixed_at_once(here: Path):
     assert main(["convert", "in.onnx", "out.onnx", "--types", "float16", "--fix-shape", "N=3"]) == 0
     onnx.save(SOURCE, "in.onnx")
     assert main(["convert", "in.onnx", "out.onnx", "--types", "int64=int32", "--fix-shape", "N=3"]) == 0
+
+
+def test_constants_that_may_have_either_type_are_put_back(here: Path):
+    """Gather takes indices of both types, whatever else it reads."""
+    body = "s = Shape(x) n = Sub(s, k) g = Gather(x, n) h = Gather(x, n) y = Add(g, h)"
+    source = model(body, 17, inputs="float[N] x", outputs="float[1] y", constants="int64[1] k = {1}")
+    onnx.save(source, "in.onnx")
+    line = ["convert", "in.onnx", "out.onnx", "--target", "tensorrt-8.6", "--types", "target", "--fix-shape", "N=3"]
+    assert main(line) == 0
+    assert {tensor.data_type for tensor in onnx.load("out.onnx").graph.initializer} == {T.INT32}

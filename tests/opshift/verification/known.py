@@ -409,6 +409,8 @@ def _layers(bias: float, count: int = 12, width: int = 32) -> tuple[str, dict[st
 _LAYERS, _BIASES = _layers(1.0)
 
 QUANTIZED = [
+    Row("a step that nobody would choose", EQUAL, "y = QuantizeLinear(x, s, z)", "d = Div(x, s) r = Round(d) c = Cast<to = 1>(z) a = Add(r, c) b = Clip(a, lo, hi) y = Cast<to = 5>(b)",
+        inputs="float[16] x, float s, int16 z", outputs="int16[16] y", constants="float lo = {-32768}, float hi = {32767}", opset=21),
     Row("sums in the middle of a step", EQUAL, _added(), _fused(), **_BYTES),
     Row("an addend that is nothing beside rounding", EQUAL, _added(_SHIFTED.format(1e-6)), _fused(), **_BYTES),
     Row("an addend of a fifth of a step", DIFFERENT, _added(_SHIFTED.format(0.2)), _fused(), **_BYTES),

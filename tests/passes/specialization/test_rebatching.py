@@ -292,6 +292,45 @@ def test_an_operand_of_its_own_for_each_sample_is_refused():
     )
 
 
+SHARED = "float[2,3] rows = {1,2,3,1,2,3}, int64[2,1,3,2] each = {0,2, 0,0, 0,1, 1,2, 1,0, 1,1}, int64[2] first = {0,0}"
+
+
+@pytest.mark.parametrize("size", [4, "dynamic"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Add(x, rows)",
+        "u = Unsqueeze(x, one) h = Expand(w, whole) m = MatMul(u, h) y = Squeeze(m, one)",
+        "s = Neg(rows) e = Neg(s) y = Sub(x, e)",
+        "h = Reshape(x, heads) j = Reshape(h, joined) t = Transpose<perm=[0,2,1]>(j) d = Reshape(t, apart) y = Reshape(d, rest)",
+        "y = Gemm(x, w, rows)",
+        "c = Concat<axis=1>(x, rows) y = Neg(c)",
+        "g = GatherND(x, each) y = Squeeze(g, one)",
+    ],
+)
+def test_constants_that_are_the_same_for_each_sample_are_for_all(body, size):
+    sizes = "int64[3] whole = {2,3,3}, int64[4] heads = {2,3,1,1}, int64[3] joined = {-1,1,1}, int64[4] apart = {2,3,1,1}, int64[2] rest = {2,3}"
+    source = model(body, 18, inputs="float[2,3] x", outputs="float[?,?] y", constants=f"{W}, {SHARED}, {sizes}")
+    assert shape(rebatched(source, size), "x") == [4 if size == 4 else "batch", 3]
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "constants"),
+    [
+        ("y = Add(x, w)", "float[3,3] x", ""),
+        ("y = Add(x, rows)", "float[1,3] x", ""),
+        ("y = Add(x, zeros)", "float[2,1] x", ", float[2,1] zeros = {0.0, -0.0}"),
+        ("y = GatherND(x, each)", "float[2,2] x", ", int64[2,1,2] each = {1,0, 0,0}"),
+        ("y = GatherND(x, each)", "float[2,2] x", ", int64[2,1,2] each = {0,0, 1,1}"),
+        ("y = GatherND(x, each)", "float[2,2] x", ", int64[1,1,2] each = {1,0}"),
+        ("y = GatherND<batch_dims=1>(x, each)", "float[2,2,2] x", ", int64[2,1,2] each = {0,0, 1,0}"),
+    ],
+)
+def test_constants_that_differ_from_sample_to_sample_are_refused(body, inputs, constants):
+    held = f"{W}, float[2,3] rows = {{1,2,3,1,2,3}}{constants}"
+    assert refused(model(body, 18, inputs=inputs, outputs="float[?,?] y", constants=held)).op in ("Add", "GatherND")
+
+
 def test_how_many_samples_there_are_is_no_output():
     source = model("y = Relu(x) n = Shape(x)", 18, inputs="float[N,3] x", outputs="float[N,3] y, int64[2] n")
     (refusal,) = rebatching.attempt(source, rebatching.places(source), "dynamic").refusals

@@ -44,7 +44,7 @@ class Choices:
         """Whether the comparisons of each group hold."""
         build, nodes = self._build, np.concatenate(groups)
         values = build.Gather(columns, build.constant(features[nodes], T.INT64), axis=0)
-        holds = build.Greater(build.constant(self._compared.thresholds[nodes][:, None], kind), values)
+        holds = build.Less(values, build.constant(self._compared.thresholds[nodes][:, None], kind))
         if len(groups) == 1:
             return [holds]
         sizes = build.constant([len(group) for group in groups], T.INT64)

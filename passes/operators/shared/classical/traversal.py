@@ -6,8 +6,7 @@ threshold and the children of the slot, the place of the feature in the rows, it
 number, and the slot that it leads to.
 
 All is looked up by GatherElements in vectors, which takes onnxruntime a fifth of the time of Gather, and a tenth of
-that in matrices with few columns. Below opset 11, and for backends that lack it, Gather does the same. Thresholds
-stand in Greater, not values in Less: MNN 3.6 computes Less of floats wrongly in some places.
+that in matrices with few columns. Below opset 11, and for backends that lack it, Gather does the same.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def leaves_reached(build: Builder, rows: Rows, kind: int, compared: Comparisons,
     def descend(inner: Builder, slots: str) -> str:
         feature, threshold, following = (look_up(inner, table, slots) for table in held)
         value = look_up(inner, rows.values, inner.Add(feature, begins))
-        holds = inner.Cast(inner.Greater(threshold, value), to=T.INT32)
+        holds = inner.Cast(inner.Less(value, threshold), to=T.INT32)
         return str(inner.Add(following, holds))
 
     for _ in range(min(rest, UNROLLED)):
@@ -145,7 +144,7 @@ def _through_top(
     width = tables.ends[min(levels, len(tables.ends)) - 1]
     places = build.Add(rows.begins, build.constant(features[None, :width], T.INT32))
     values = build.Reshape(look_up(build, rows.values, build.Reshape(places, [-1])), [-1, width])
-    holds = build.Greater(build.constant(thresholds[None, :width], kind), values)
+    holds = build.Less(values, build.constant(thresholds[None, :width], kind))
     after = build.Add(build.Cast(holds, to=T.INT32), build.constant(tables.following[None, :width], T.INT32))
     if levels == 1:
         return str(build.Reshape(after, [-1]))

@@ -1,6 +1,7 @@
 """What single inputs are filled with."""
 
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import TypeProto
 from opshift.passes.inputs.interface import required
@@ -307,3 +308,23 @@ def test_lengths_are_those_of_an_axis(of, inputs, longest):
     assert set(found) == set(range(1, longest + 1))
     assert found[0] == longest
     assert lengths(of, inputs, name, sizes={"T": 11, "K": 3, "B": 20}, seed=3)[3] == longest
+
+
+@pytest.mark.parametrize(
+    "column", ["Gather<axis = 1>(x, {})", "ai.onnx.ml.ArrayFeatureExtractor(x, {})"], ids=["Gather", "extractor"]
+)
+def test_encoders_that_fail_at_other_categories_get_their_own(column):
+    """The two columns have categories of their own."""
+    known = ["a", "b"], ["p", "q", "r"]
+    encoded = [
+        f"s{k} = {column.format(f'k{k}')} e{k} = ai.onnx.ml.OneHotEncoder<cats_strings = {cats}, zeros = 0>(s{k})"
+        for k, cats in enumerate(known)
+    ]
+    source = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+        m (string[20,2] x) => (float[20,M,C] y) <int64[1] k0 = {{0}}, int64[1] k1 = {{1}}>
+        {{ {" ".join(encoded)} y = Concat<axis = -1>(e0, e1) }}""".replace("'", '"')
+    )
+    taken = required(source)
+    columns = filling.draw(taken, meanings(source, taken), DRAWN, filling.Choice(3))["x"].T
+    assert [set(column) for column in columns] == [set(cats) for cats in known]

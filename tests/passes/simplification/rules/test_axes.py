@@ -2,16 +2,18 @@
 
 import numpy as np
 import onnx.checker
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 from opshift.passes.optimization import optimize
 
 from tests.passes.simplification.rules.support import check_kept, check_optimized
-from tests.support import check_values
+from tests.support import check_values, model
 
 DATA = np.arange(2 * 3 * 4 * 5, dtype=np.float32)
 DATA[:5] = [0.0, -0.0, np.inf, -np.inf, np.nan]
 FEEDS = {"x": DATA.reshape(2, 3, 4, 5)}
+FINITE = {"x": np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)}
 
 
 @pytest.mark.parametrize(
@@ -111,3 +113,44 @@ def test_what_settles_is_known_by_its_rule():
     from opshift.passes.simplification.rules.axes import state_axes, widen_axes
 
     assert (rules.settles(state_axes), rules.settles(widen_axes)) == (True, False)
+
+
+REDUCED = [  # axes of the first, of the second, what one node has
+    ("3", "2", 0, "2, 3"),
+    ("-1", "-1", 0, "2, 3"),
+    ("0", "0, 2", 0, "0, 1, 3"),
+    ("3", "2", 1, "2, 3"),
+    ("1, 3", "1, -4", 1, "0, 1, 3"),
+]
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize(("first", "second", "kept", "both"), REDUCED)
+def test_two_reductions_are_one(op, first, second, kept, both):
+    outputs = f"float[{'A,B,C,D' if kept else ','.join('ABCD'[both.count(',') + 1 :])}] y".replace("[]", "")
+    inputs = {"inputs": "float[2,3,4,5] x", "outputs": outputs, "feeds": FINITE}
+    check_optimized(
+        f"r = {op}<axes=[{first}], keepdims={kept}>(x) y = {op}<axes=[{second}], keepdims={kept}>(r)",
+        f"y = {op}<axes=[{both}], keepdims={kept}>(x)",
+        opset=13,
+        **inputs,
+    )
+    held = f"int64[{first.count(',') + 1}] a = {{{first}}}, int64[{second.count(',') + 1}] b = {{{second}}}"
+    made = optimize.attempt(model(f"r = {op}<keepdims={kept}>(x, a) y = {op}<keepdims={kept}>(r, b)", 18,
+                                  constants=held, inputs=inputs["inputs"], outputs=outputs)).model  # fmt: skip
+    (node,) = made.graph.node
+    (axes,) = (onnx.numpy_helper.to_array(held) for held in made.graph.initializer if held.name == node.input[1])
+    assert axes.tolist() == [int(axis) for axis in both.split(",")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "r = ReduceMax<axes=[3], keepdims=0>(x) y = ReduceMin<axes=[2], keepdims=0>(r)",
+        "r = ReduceMax<axes=[3], keepdims=1>(x) y = ReduceMax<axes=[2, 3], keepdims=0>(r)",
+        "r = ReduceMax<axes=[3], keepdims=0>(x) s = ReduceMax<axes=[2], keepdims=0>(r) t = ReduceSum(r) y = Add(s, t)",
+        "r = ReduceSum<keepdims=0>(x, last) y = ReduceSum<keepdims=0>(r, last)",
+    ],
+)
+def test_reductions_of_other_kinds_or_with_other_readers_stay(body):
+    check_kept(body, opset=13, constants="int64[1] last = {2}", inputs="float[2,3,4,5] x", outputs="float[A,B] y")
