@@ -496,6 +496,7 @@ PLACES = [
     Row("a line that scores meet", DIFFERENT, _SCORED, _SCORED, outputs="int64[1,M] y", tensors={"t": np.float32(0.25)}, others={"t": np.float32(0.2501)}),
     Row("more of the largest than there are", DIFFERENT, "s = Shape(x) i = Constant<value_ints = [1]>() n = Gather(s, i) m = Min(n, k) v, y = TopK(x, m)", "v, y = TopK(x, k)",
         inputs="float[N,M] x", outputs="int64[N,K] y", tensors={"k": np.array([3])}),
+    Row("places that are attributes", EQUAL, "y = Slice<starts = [0], ends = [4], axes = [1]>(x)", "y = Slice(x, s, e, a)", outputs="float[N,4] y", tensors={"s": np.array([0]), "e": np.array([4]), "a": np.array([1])}, opset=9, opset_after=13),
     Row("places counted from the end", DIFFERENT, "y = Gather(table, x)", "n = Abs(x) y = Gather(table, n)", inputs="int64[N] x", outputs="float[N,8] y", tensors={"table": _TABLE}),
     Row("an outer tap of a convolution", DIFFERENT, "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", tensors={"k": _KERNEL}, others={"k": _TAP}, **_IMAGE),
     Row("an outer tap deep down", DIFFERENT, "p = MaxPool<kernel_shape = [8, 8], strides = [8, 8]>(x) y = Conv<pads = [1, 1, 1, 1]>(p, k)", "p = MaxPool<kernel_shape = [8, 8], strides = [8, 8]>(x) y = Conv<pads = [1, 1, 1, 1]>(p, k)", tensors={"k": _KERNEL}, others={"k": _TAP}, **_IMAGE),
