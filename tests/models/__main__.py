@@ -119,7 +119,7 @@ def _same(a: object, b: object) -> bool:
     return np.array_equal(np.asarray(a), np.asarray(b))
 
 
-def page(found: Sequence[Row]) -> str:
+def page(found: Sequence[Row], count: int) -> str:
     """The page."""
     names = list(dict.fromkeys(row.model for row in found))
     cells = {(row.model, row.verb): row for row in found}
@@ -130,7 +130,7 @@ def page(found: Sequence[Row]) -> str:
         "",
         "Written by `python -m tests.lab models FOLDER ...`; do not edit.",
         "",
-        f"{datetime.date.today()}: {len(names)} model files that ship in packages, opshift {opshift.__version__}, onnx "
+        f"{datetime.date.today()}: {f'{len(names)} of ' if len(names) < count else ''}{count} model files that ship in packages, opshift {opshift.__version__}, onnx "
         f"{onnx.__version__}, onnxruntime {onnxruntime.__version__}. After OODTE",
         "([arXiv 2505.01892](https://arxiv.org/abs/2505.01892)): both forms run in onnxruntime with its own optimizations, and outputs and first",
         f"classes are compared. A number is the largest difference as a part of the largest output. Opsets go {DOWN} down and {UP} up, between 7 and",
@@ -162,10 +162,11 @@ def main() -> None:
         {path.name: path for folder in options.folders for path in folder.rglob("*.onnx")}.values(),
         key=lambda path: path.stat().st_size,
     )
+    paths = [path for path in paths if path.stat().st_size <= options.most << 20]
     known = options.rows.read_text(encoding="utf-8").splitlines() if options.rows and options.rows.exists() else []
     found = [Row(*json.loads(line)) for line in known]
     for path in paths:
-        if path.stat().st_size > options.most << 20 or any(row.model == path.name for row in found):
+        if any(row.model == path.name for row in found):
             continue
         started = time.perf_counter()
         found += (new := list(rows(path, options.seconds)))
@@ -174,7 +175,9 @@ def main() -> None:
                 kept.writelines(json.dumps(row) + "\n" for row in new)
         told = " | ".join(f"{row.verb}: {row.word} {row.why}" for row in new)
         print(f"{path.name} | {time.perf_counter() - started:.0f} s | {told}", flush=True)
-    PAGE.write_text(page(found), encoding="utf-8")
+        PAGE.write_text(page(found, len(paths)), encoding="utf-8")
+    if not paths:
+        sys.exit("there is no model")
 
 
 if __name__ == "__main__":
