@@ -1,5 +1,6 @@
 """ncnn: pnnx converts, and ncnn's runtime runs it on the processor."""
 
+import importlib.metadata
 import os
 import re
 import signal
@@ -9,7 +10,8 @@ import ncnn
 import numpy as np
 import pnnx
 
-PACKAGE = "ncnn"
+RELEASE = importlib.metadata.version("ncnn").rpartition(".")[2]
+"""Its date, which is how ncnn numbers releases."""
 REASONS = [r"not exists or registered", r"not supported|[Uu]nsupported|NYI", r"^ignore ", r"failed|error"]
 
 _KINDS = {"float32": "f32", "float16": "f16", "float64": "f64", "int32": "i32", "int64": "i64", "int8": "i8"}
