@@ -8,6 +8,8 @@ REASONS = [
     r"Unsupport\w* onnx opset",
     r"E (?:load_onnx|build|init_runtime|inference): (?!.*(?:Catch|Please|#|=====))",
 ]
+OPTIONS = ["disable_rules=convert_layernorm_to_exnorm"]
+"""Which the compiler names where one of its rules fails."""
 
 
 class Session:
@@ -16,7 +18,8 @@ class Session:
     def __init__(self, path, folder, inputs, outputs, options):
         self._inputs = list(inputs)
         self._rknn = RKNN(verbose=False)
-        self._rknn.config(target_platform="rk3588")
+        rules = [option.partition("=")[2] for option in options]
+        self._rknn.config(target_platform="rk3588", **({"disable_rules": rules} if rules else {}))
         sizes = [dims for _, dims in inputs.values()]
         known = sizes and all(isinstance(size, int) for dims in sizes for size in dims)
         named = {"inputs": self._inputs, "input_size_list": sizes} if known else {}
