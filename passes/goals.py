@@ -489,8 +489,8 @@ def with_types(
         if backend is None:
             raise ValueError("--types target needs --target")
         lacking = [each for each in ("bfloat16", "float16") if backend.types and f"tensor({each})" not in backend.types]
-        held = types_of_target(backend.name, backend.casts, lacking, own, keep, only, budget)
-        return replace(goal, types=held, folds_sizes=held.of_integers)
+        of_target = types_of_target(backend.name, backend.casts, lacking, own, keep, only, budget)
+        return replace(goal, types=of_target, folds_sizes=of_target.of_integers)
     asked = wanted(types, own, keep, only, budget)
     if goal.backend is not None and asked.of_integers and "int64" in goal.backend.casts:
         asked = replace(asked, target=goal.backend.name)

@@ -132,9 +132,8 @@ def draw(
                 "large numbers", varied(lambda v: normal(v) * (2.0**10 if v.itemsize > 2 else 16), in_range), FAR
             )
             for turn in range(2):
-                yield Draw(
-                    "infinities, NaN and denormals", varied(lambda v, turn=turn: _shuffled(_special(v, turn))), SPECIAL
-                )
+                mixed = varied(partial(_special, turn=turn, rng=rng))
+                yield Draw("infinities, NaN and denormals", mixed, SPECIAL)
         if whole:
             yield Draw("the ends of integer types", varied(normal, lambda v: _ends(v, rng)), FAR)
 
@@ -159,11 +158,12 @@ class _Lookup:
 
     def differing(self, others: Sequence[_Lookup]) -> Sequence[int]:
         """The rows that another table has otherwise; all where there is no other of that size."""
-        shape = np.shape(self.rows)
-        alike = [other.rows for other in others if shape and np.shape(other.rows) == shape]
+        own = self.rows
+        tables = [other.rows for other in others if other.rows is not None]
+        alike = [] if own is None else [rows for rows in tables if rows.shape == own.shape]
         if not alike:
             return self.keys or range(self.size)
-        return sorted({int(row) for rows in alike for row in np.flatnonzero((rows != self.rows).any(1))})
+        return sorted({int(row) for rows in alike for row in np.flatnonzero(np.any(rows != own, axis=1))})
 
 
 _KEYS = ("keys_int64s", "cats_int64s", "int64_vocabulary")
@@ -215,20 +215,22 @@ def _lookups(
         held |= watch(which, list(dict.fromkeys(unknown)), base) if unknown else {}
     held = {**base, **held}
     for (node, index), table in zip(found, names, strict=True):
-        reached, value, offset = tuple(sorted(origins[index])), held.get(table), 0
+        chosen, value, offset = tuple(sorted(origins[index])), held.get(table), 0
         keys = [list(attribute.ints) for attribute in node.attribute if attribute.name in _KEYS]
-        if len(reached) == 1 and index in held and held[index].size == base[reached[0]].size:
-            apart = np.unique(held[index].reshape(-1) - base[reached[0]].reshape(-1))
+        if len(chosen) == 1 and index in held and held[index].size == base[chosen[0]].size:
+            apart = np.unique(held[index].reshape(-1) - base[chosen[0]].reshape(-1))
             offset = int(apart[0]) if len(apart) == 1 else 0
         if keys:
-            yield _Lookup(reached, keys=(*keys[0], max(keys[0], default=0) + 1))
-        elif node.op_type == "OneHot" and getattr(value, "size", 0) == 1:
-            yield _Lookup(reached, int(value.item()), offset=offset)
-        elif getattr(value, "ndim", 0) and node.op_type != "OneHot":
+            yield _Lookup(chosen, keys=(*keys[0], max(keys[0], default=0) + 1))
+        elif value is None:
+            continue
+        elif node.op_type == "OneHot" and value.size == 1:
+            yield _Lookup(chosen, int(value.item()), offset=offset)
+        elif value.ndim and node.op_type != "OneHot":
             last = -1 if node.op_type == "ArrayFeatureExtractor" else 0
             axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), last)
             rows = np.moveaxis(value, axis, 0).reshape(value.shape[axis], -1)
-            yield _Lookup(reached, len(rows), rows, offset=offset)
+            yield _Lookup(chosen, len(rows), rows, offset=offset)
 
 
 _LONG = 4096
@@ -299,11 +301,12 @@ def _negated(value: Array) -> Array:
     return -value if value.dtype.kind == "i" else value
 
 
-def _special(value: Array, turn: int) -> Array:
+def _special(value: Array, turn: int, rng: np.random.Generator) -> Array:
     info = np.finfo(np.float32 if value.dtype.itemsize > 2 else np.float16)
     # apart, as a sum of both overflows, or not, by the order in which a kernel adds
     ends = [float(info.max)] if turn else [np.inf, -np.inf]
-    return np.resize([np.nan, *ends, -0.0, 1.0, float(info.smallest_subnormal), -1.0, 0.0], value.shape)
+    numbers = [np.nan, *ends, -0.0, 1.0, float(info.smallest_subnormal), -1.0, 0.0]
+    return rng.permutation(np.resize(numbers, value.size)).reshape(value.shape)
 
 
 def _ends(value: Array, rng: np.random.Generator) -> Array:

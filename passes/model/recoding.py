@@ -56,7 +56,7 @@ def recoded(data: bytes | memoryview, source: int, target: int) -> memoryview:
         found = _cast(target).run(None, {"x": held})[0]
     else:
         found = rounded(widened(held, source), target)
-    return memoryview(np.ascontiguousarray(found).view(np.uint8))
+    return np.ascontiguousarray(found).view(np.uint8).data
 
 
 @cache

@@ -114,7 +114,7 @@ class Batched(Call):
         """Keep one row of a constant that states the same row for each sample, as exporters write a row of zeros."""
         held = self.array(index, LARGEST) if self.dims(index)[axis] == self.samples.held else None
         rows = () if held is None else [row.tobytes() for row in np.moveaxis(held, axis, 0)]
-        if len(set(rows)) != 1:
+        if held is None or len(set(rows)) != 1:
             raise Mixes("an operand has a fixed size on the batch axis")
         self.shared[index] = held.take([0], axis)
 
