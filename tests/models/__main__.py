@@ -75,8 +75,11 @@ def _row(path: Path, verb: str, typed: Sequence[str], folder: Path, seconds: flo
     lines = (done.stdout + done.stderr).strip().splitlines()
     if done.returncode == 3:
         return Row(path.name, verb, "refused", next((line for line in lines if "refused" in line), lines[-1]))
+    if done.returncode == 4:
+        told = next((line for line in lines if line.startswith("DIFFERENT")), lines[-1])
+        return Row(path.name, verb, "not written", told)
     if done.returncode:
-        return Row(path.name, verb, "different" if done.returncode == 4 else "crash", lines[-1])
+        return Row(path.name, verb, "crash", lines[-1])
     return _compare(path, verb, out, inputs)
 
 
