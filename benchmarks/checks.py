@@ -14,8 +14,8 @@ import onnx
 from opshift.passes import goals
 from opshift.passes.conversion import convert
 from opshift.passes.goals import Goal
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.imports import check_imports
-from opshift.passes.model.kinds import Survey
 
 from benchmarks import models
 from benchmarks.scaling import SHAPES

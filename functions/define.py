@@ -47,7 +47,7 @@ class Definition:
         notes = {
             "op": self.op,
             "domain": self.domain,
-            "types": " ".join(f"{kind}:{carrier}" for kind, carrier in sorted(self.types.items())),
+            "types": " ".join(f"{elem_type}:{carrier}" for elem_type, carrier in sorted(self.types.items())),
             "carried": " ".join(map(str, self.carried_inputs)),
             "grade": self.grade,
             "attributes": " ".join(f"{a.name}:{a.type.value}" for a in self.function.function_ir.attrs),

@@ -67,8 +67,8 @@ def _calls(domain: str, op: str) -> list[ModelProto]:
 
 
 def _common(call: ModelProto) -> bool:
-    kinds = {value.type.tensor_type.elem_type for value in call.graph.input}
-    return TensorProto.FLOAT in kinds <= _COMMON
+    elem_types = {value.type.tensor_type.elem_type for value in call.graph.input}
+    return TensorProto.FLOAT in elem_types <= _COMMON
 
 
 def _published(domain: str, op: str) -> list[ModelProto]:

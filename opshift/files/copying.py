@@ -51,7 +51,7 @@ def _by_hand(source: int, target: int, start: int, count: int) -> int | None:
     return len(data)
 
 
-def recode(source: int, target: int, found: tensor_data.DataPlace, kind: int) -> None:
+def recode(source: int, target: int, found: tensor_data.DataPlace, elem_type: int) -> None:
     """Append numbers of one open file to another as such of another type, in pieces.
 
     Raises:
@@ -68,7 +68,7 @@ def recode(source: int, target: int, found: tensor_data.DataPlace, kind: int) ->
                 if not count:
                     raise OSError(0, "the file ended while it was copied")
                 filled += count
-            write_all(target, recoded(part, found.source, kind))
+            write_all(target, recoded(part, found.source, elem_type))
             left -= filled
 
 

@@ -274,7 +274,7 @@ def _consolidate(
 ) -> Files:
     files, names, threshold = _DataFiles(packing.shard), _data_files(model, output), packing.threshold
     known: dict[tuple[int, bytes], tuple[str, tensor_data.Range]] = {}
-    kinds = _INTEGERS | (_FLOATS if any(n.op_type in _SCALED for b in bodies(model) for n in b.node) else set())
+    elem_types = _INTEGERS | (_FLOATS if any(n.op_type in _SCALED for b in bodies(model) for n in b.node) else set())
     for tensor, readable in _find_held(model):
         embedded = tensor_data.is_embedded(tensor)
         external = tensor_data.is_stored(tensor) and (not embedded or tensor_data.was_outside(tensor))
@@ -284,7 +284,7 @@ def _consolidate(
             continue
         piece = _bytes_of(tensor, folder)
         size = 0 if piece is None else skeletons.size_of(piece)
-        shown = tensor.data_type in kinds and len(tensor.dims) <= 1 and size < THRESHOLD
+        shown = tensor.data_type in elem_types and len(tensor.dims) <= 1 and size < THRESHOLD
         if piece is None or size < threshold or shown or not (readable or external):
             if external and not embedded:
                 tensor_data.embed(tensor)

@@ -112,10 +112,10 @@ def _named(values: Iterable[ValueInfoProto]) -> dict[str, str]:
     return {text(value.name): _spell_type(value.type) for value in values}
 
 
-def _spell_type(kind: TypeProto) -> str:
+def _spell_type(value_type: TypeProto) -> str:
     """Write a type as ONNX text does, such as `float[N,3]`; without brackets, the rank is unknown."""
-    if kind.WhichOneof("value") != "tensor_type":
-        return type_text(kind) or "unknown"
-    element = ELEMENTS[elem_type_of(kind)].name if elem_type_of(kind) in ELEMENTS else "unknown"
-    dims = ",".join("?" if dim is None else str(dim) for dim in dims_of(kind))
-    return f"{element}[{dims}]" if has_shape(kind) else element
+    if value_type.WhichOneof("value") != "tensor_type":
+        return type_text(value_type) or "unknown"
+    element = ELEMENTS[elem_type_of(value_type)].name if elem_type_of(value_type) in ELEMENTS else "unknown"
+    dims = ",".join("?" if dim is None else str(dim) for dim in dims_of(value_type))
+    return f"{element}[{dims}]" if has_shape(value_type) else element

@@ -353,11 +353,11 @@ def _stated(one: Sequence[ValueInfoProto], other: Sequence[ValueInfoProto]) -> I
         yield f"declared types of inner values: {first}{f' and {count - 1} more' if count > 1 else ''}"
 
 
-def described(kind: TypeProto) -> str:
+def described(value_type: TypeProto) -> str:
     """A type as ONNX text has it, such as `float[N,3]`."""
-    if kind.WhichOneof("value") != "tensor_type":
-        return type_text(kind) or "unknown"
-    return _typed(elem_type_of(kind), dims_of(kind) if has_shape(kind) else None)
+    if value_type.WhichOneof("value") != "tensor_type":
+        return type_text(value_type) or "unknown"
+    return _typed(elem_type_of(value_type), dims_of(value_type) if has_shape(value_type) else None)
 
 
 def _typed(elem_type: int, dims: Sequence[Any] | None) -> str:

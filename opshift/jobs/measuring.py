@@ -354,8 +354,8 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
     import onnx.helper
 
     for name, value in given.items():
-        kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-        alone.graph.input.add(name=name, type=tensor_type(kind, [None] * value.ndim))
+        elem_type = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+        alone.graph.input.add(name=name, type=tensor_type(elem_type, [None] * value.ndim))
     for name in filter(None, node.output):
         alone.graph.output.add(name=name)
     try:
@@ -532,10 +532,10 @@ class _Settling:
     def moved(self, after: Side, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
         """How far the outputs of another model are from those of this one."""
         session = after.open()
-        kinds = {value.name: value.type.tensor_type.elem_type for value in after.model.graph.input}
+        elem_types = {value.name: value.type.tensor_type.elem_type for value in after.model.graph.input}
         found: dict[str, Deviation] = {}
         for given, expected in self._given if runs is None else runs:
-            actual = session.run(_fed(given, kinds))
+            actual = session.run(_fed(given, elem_types))
             for name, one, other in zip(self._names, expected, actual, strict=True):
                 seen = deviation(name, one, other, types.budget(name))
                 found[name] = found[name].joined(seen) if name in found else seen
@@ -593,14 +593,15 @@ def _runs(side: Side, wanted: Asked, most: int | None = None) -> list[Run]:
     return []
 
 
-def _fed(given: Mapping[str, Any], kinds: Mapping[str, int]) -> dict[str, Any]:
+def _fed(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dict[str, Any]:
     """Inputs in the types that a model takes."""
     import numpy as np
 
     dtypes = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16}
     return {
-        name: value.astype(dtypes[kind])  # type: ignore[index]
-        if (kind := kinds.get(name, 0)) in dtypes and getattr(getattr(value, "dtype", None), "kind", "") == "f"
+        name: value.astype(dtypes[elem_type])  # type: ignore[index]
+        if (elem_type := elem_types.get(name, 0)) in dtypes
+        and getattr(getattr(value, "dtype", None), "kind", "") == "f"
         else value
         for name, value in given.items()
     }

@@ -150,21 +150,21 @@ def complete(
     return made
 
 
-def _open_sizes(kind: TypeProto, model: ModelProto) -> None:
+def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
     """Leave sizes open, unless those of all inputs are fixed."""
     taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
-    if kind.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
-        for dim in kind.tensor_type.shape.dim:
+    if value_type.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
+        for dim in value_type.tensor_type.shape.dim:
             dim.Clear()
 
 
-def _fitting(kind: TypeProto, seen: list[Any]) -> TypeProto:
+def _fitting(value_type: TypeProto, seen: list[Any]) -> TypeProto:
     """The type with the rank that a value has, and without sizes that it does not have."""
     shapes = [value.shape for value in seen if hasattr(value, "shape")]
-    if kind.WhichOneof("value") != "tensor_type" or not shapes:
-        return kind
+    if value_type.WhichOneof("value") != "tensor_type" or not shapes:
+        return value_type
     made = TypeProto()
-    made.CopyFrom(kind)
+    made.CopyFrom(value_type)
     ranks = {len(shape) for shape in shapes}
     if len(ranks) > 1:
         made.tensor_type.ClearField("shape")

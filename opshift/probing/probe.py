@@ -310,15 +310,15 @@ def _cast(sample: Sample) -> Sample:
     model = ModelProto()
     model.CopyFrom(sample.model)
     for value in model.graph.output:
-        kind = value.type.tensor_type.elem_type
-        if kind in (TensorProto.UNDEFINED, TensorProto.STRING):
+        elem_type = value.type.tensor_type.elem_type
+        if elem_type in (TensorProto.UNDEFINED, TensorProto.STRING):
             continue
         held = f"{value.name}/held"
         rename(model.graph.node, {value.name: held})
-        if kind == TensorProto.INT64:
+        if elem_type == TensorProto.INT64:
             model.graph.node.append(onnx.helper.make_node("Cast", [held], [f"{held}/32"], to=TensorProto.INT32))
             held = f"{held}/32"
-        model.graph.node.append(onnx.helper.make_node("Cast", [held], [value.name], to=kind))
+        model.graph.node.append(onnx.helper.make_node("Cast", [held], [value.name], to=elem_type))
     return replace(sample, model=model)
 
 

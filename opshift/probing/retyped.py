@@ -300,8 +300,8 @@ def inside(made: Made, bound: set[str]) -> Sample | None:
         if value.name in cast:
             held = f"{value.name}/typed"
             rename(nodes, {value.name: held})
-            kind = value.type.tensor_type.elem_type
-            nodes.insert(0, onnx.helper.make_node("Cast", [value.name], [held], to=kind))
+            elem_type = value.type.tensor_type.elem_type
+            nodes.insert(0, onnx.helper.make_node("Cast", [value.name], [held], to=elem_type))
             value.type.tensor_type.elem_type = TensorProto.FLOAT
     for value in model.graph.output:
         held = f"{value.name}/typed"

@@ -30,7 +30,7 @@ class Probe(Protocol):
     @property
     def feeds(self) -> tuple[tuple[int, ...], ...]: ...
     @property
-    def kinds(self) -> tuple[int, ...]: ...
+    def elem_types(self) -> tuple[int, ...]: ...
     @property
     def is_certain(self) -> bool: ...
 
@@ -59,7 +59,7 @@ def _run_ends(probes: Sequence[Probe]) -> Seen:
     count = 0
     for probe in probes:
         dtypes: dict[int, Any] = {T.INT64: np.int64, T.BOOL: np.bool_}
-        given = enumerate(zip(probe.feeds, probe.kinds, strict=True))
+        given = enumerate(zip(probe.feeds, probe.elem_types, strict=True))
         wide = {f"x{at}": np.array(held, dtypes[kind]) for at, (held, kind) in given}
         keep = np.ones(len(probe.feeds[0]), bool)
         if probe.wide.graph.node[0].op_type in ("Div", "Mod"):  # by 0, of which nothing is said

@@ -151,9 +151,9 @@ class OnnxRuntime:
         """Give the session weights that are neither in the message nor in external data."""
         import onnxruntime as ort
 
-        kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+        elem_types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
         make = ort.OrtValue.ortvalue_from_numpy_with_onnx_type
-        self._lent = {name: make(held, kinds[name]) for name, held in aside.items()}  # for as long as the session
+        self._lent = {name: make(held, elem_types[name]) for name, held in aside.items()}  # for as long as the session
         options.add_external_initializers(list(self._lent), list(self._lent.values()))
 
     def run(self, feeds: Feeds) -> list[Any]:

@@ -118,8 +118,8 @@ def _widen_tensor(tensor: TensorProto) -> None:
         tensor.CopyFrom(numpy_helper.from_array(value, name))
 
 
-def _widen_type(kind: TypeProto) -> None:
-    held = kind
+def _widen_type(value_type: TypeProto) -> None:
+    held = value_type
     while held.HasField("sequence_type") or held.HasField("optional_type"):
         held = held.sequence_type.elem_type if held.HasField("sequence_type") else held.optional_type.elem_type
     if held.tensor_type.elem_type in NARROW:

@@ -45,10 +45,10 @@ def narrowest(model: ModelProto, *, computed: bool) -> int:
                     found.add(attribute.t.data_type)
                 elif name == "to" and computed and attribute.i in _NARROW:
                     casts.append((attribute.i, node))
-        if any(kind not in found for kind, _ in casts):
+        if any(elem_type not in found for elem_type, _ in casts):
             used = {name for node in body.node if node.op_type != "Cast" for name in node.input}
-            found.update(kind for kind, node in casts if used.intersection(node.output))
-    return next((kind for kind in _NARROW if kind in found), TensorProto.DOUBLE)
+            found.update(elem_type for elem_type, node in casts if used.intersection(node.output))
+    return next((elem_type for elem_type in _NARROW if elem_type in found), TensorProto.DOUBLE)
 
 
 def as_written(model: ModelProto) -> ModelProto:

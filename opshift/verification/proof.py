@@ -422,15 +422,17 @@ class Prover:
         rng = np.random.default_rng(self._manner.seed)
         found: dict[str, Any] = {}
         for k, name in enumerate(pair.region.inputs):
-            kind = self._types.get(name, TypeProto())
-            if kind.WhichOneof("value") not in (None, "tensor_type"):
+            value_type = self._types.get(name, TypeProto())
+            if value_type.WhichOneof("value") not in (None, "tensor_type"):
                 return None
-            dims = kind.tensor_type.shape.dim
+            dims = value_type.tensor_type.shape.dim
             shape = [dim.dim_value if dim.HasField("dim_value") else 2 + axis for axis, dim in enumerate(dims)]
-            shape = shape if kind.tensor_type.HasField("shape") else [2, 3]  # other ranks are tried where it fails
+            shape = (
+                shape if value_type.tensor_type.HasField("shape") else [2, 3]
+            )  # other ranks are tried where it fails
             if math.prod(shape) > _BATCH // 8:
                 return None
-            dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type or TensorProto.FLOAT)
+            dtype = helper.tensor_dtype_to_np_dtype(value_type.tensor_type.elem_type or TensorProto.FLOAT)
             if dtype.kind == "O":
                 return None
             value = rng.normal(size=shape) if dtype.kind in "fV" else rng.integers(0, 2, shape)

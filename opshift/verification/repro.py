@@ -90,7 +90,7 @@ def _cut(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
     """Cut out the nodes that compute a value from others, weights included."""
     pieces = Pieces(side.model)
     read = set(pieces.between([tensor], types)[1])
-    model = pieces.cut([tensor], {name: kind for name, kind in types.items() if name in read})
+    model = pieces.cut([tensor], {name: value_type for name, value_type in types.items() if name in read})
     if side.folder is not None:
         model = external.runnable(model, side.folder, embedded=True)
     return replace(side, model=model, folder=None)

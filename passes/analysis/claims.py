@@ -32,23 +32,23 @@ ENTERED = frozenset(["If", "Loop", "Scan"])
 """The operators of ONNX in whose graphs types are inferred: these have paths."""
 
 
-def bare(kind: TypeProto) -> TypeProto:
+def bare(value_type: TypeProto) -> TypeProto:
     """The type without what it says of shapes."""
     made = TypeProto()
-    made.CopyFrom(kind)
+    made.CopyFrom(value_type)
     forget(made)
     return made
 
 
-def forget(kind: TypeProto) -> None:
+def forget(value_type: TypeProto) -> None:
     """Take from a type what it says of shapes."""
-    held = kind.WhichOneof("value")
+    held = value_type.WhichOneof("value")
     if held in ("tensor_type", "sparse_tensor_type"):
-        getattr(kind, held).ClearField("shape")
+        getattr(value_type, held).ClearField("shape")
     elif held in ("sequence_type", "optional_type"):
-        forget(getattr(kind, held).elem_type)
+        forget(getattr(value_type, held).elem_type)
     elif held == "map_type":
-        forget(kind.map_type.value_type)
+        forget(value_type.map_type.value_type)
 
 
 def withdraw(light: ModelProto, held: Iterable[Body] | None = None) -> None:
@@ -135,9 +135,9 @@ def _find_contradicted_in_graphs(
     for path, graph in graphs(source):
         wrong = {}
         for value in (*graph.value_info, *graph.output):
-            kind = inferred(path, value.name) if has_shape(value.type) else None
-            if kind is not None and has_shape(kind) and contradict(value.type, kind):
-                wrong[value.name] = kind
+            value_type = inferred(path, value.name) if has_shape(value.type) else None
+            if value_type is not None and has_shape(value_type) and contradict(value.type, value_type):
+                wrong[value.name] = value_type
         if wrong:
             yield graph, wrong
 
@@ -154,7 +154,11 @@ def graphs(source: ModelProto) -> Iterator[tuple[Path, GraphProto]]:
 
 def find_contradicted(source: ModelProto, inferred: Callable[[Path, str], TypeProto | None]) -> dict[str, TypeProto]:
     """The values of which a model declares shapes that they do not have, with what they are."""
-    return {name: kind for _, wrong in _find_contradicted_in_graphs(source, inferred) for name, kind in wrong.items()}
+    return {
+        name: value_type
+        for _, wrong in _find_contradicted_in_graphs(source, inferred)
+        for name, value_type in wrong.items()
+    }
 
 
 def find_declared(source: ModelProto) -> set[str]:
@@ -170,11 +174,11 @@ def mend_main(model: ModelProto, inferred: Callable[[Path, str], TypeProto | Non
         return
     _mend(model.graph.output, wrong)
     for value in model.graph.value_info:
-        kind = inferred((), value.name)
-        if kind is None or not has_shape(kind):
+        value_type = inferred((), value.name)
+        if value_type is None or not has_shape(value_type):
             forget(value.type)
         elif has_shape(value.type):
-            _state(value, kind)
+            _state(value, value_type)
 
 
 def mend(model: ModelProto, known: Mapping[str, TypeProto]) -> None:
@@ -188,9 +192,9 @@ def _mend(declared: Iterable[ValueInfoProto], known: Mapping[str, TypeProto]) ->
             _state(value, known[value.name])
 
 
-def _state(value: ValueInfoProto, kind: TypeProto) -> None:
+def _state(value: ValueInfoProto, value_type: TypeProto) -> None:
     """Declare a shape, in which what nobody named stays open."""
-    value.type.tensor_type.shape.CopyFrom(kind.tensor_type.shape)
+    value.type.tensor_type.shape.CopyFrom(value_type.tensor_type.shape)
     for dim in _dims(value.type):
         if not dim.HasField("dim_value") and is_made_up(dim.dim_param):
             dim.Clear()
@@ -242,19 +246,19 @@ def _mended(body: Body, outside: Mapping[str, TensorProto], opset: int) -> Itera
             continue
         name = node.output[0]
         held[name] = tensor
-        kind = tensor_type(tensor.data_type, tensor.dims)
-        if name in declared and contradict(declared[name], kind):
-            said = f"{name!r}: declared {spell_shape(declared[name])}, inferred {spell_shape(kind)}"
-            declared[name].tensor_type.shape.CopyFrom(kind.tensor_type.shape)
+        value_type = tensor_type(tensor.data_type, tensor.dims)
+        if name in declared and contradict(declared[name], value_type):
+            said = f"{name!r}: declared {spell_shape(declared[name])}, inferred {spell_shape(value_type)}"
+            declared[name].tensor_type.shape.CopyFrom(value_type.tensor_type.shape)
             since = schemas.since("", op, opset) or 0
             yield Change(node.name or name, op, "", since, since, CONTRADICTED, "exact", said)
 
 
-def spell_shape(kind: TypeProto) -> str:
+def spell_shape(value_type: TypeProto) -> str:
     """A shape in brackets; what nobody named is a question mark."""
     sizes = (
         str(dim.dim_value) if _is_number(dim) else "?" if is_made_up(dim.dim_param) else dim.dim_param or "?"
-        for dim in _dims(kind)
+        for dim in _dims(value_type)
     )
     return f"[{', '.join(sizes)}]"
 
@@ -274,13 +278,13 @@ def _is_number(dim: Any) -> bool:
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
-def symbols(kind: TypeProto) -> Iterator[str]:
+def symbols(value_type: TypeProto) -> Iterator[str]:
     """The names of the sizes that are no numbers."""
-    return (dim.dim_param for dim in _dims(kind) if not dim.HasField("dim_value"))
+    return (dim.dim_param for dim in _dims(value_type) if not dim.HasField("dim_value"))
 
 
-def _dims(kind: TypeProto) -> Any:
-    return kind.tensor_type.shape.dim
+def _dims(value_type: TypeProto) -> Any:
+    return value_type.tensor_type.shape.dim
 
 
 def is_made_up(symbol: str) -> bool:
@@ -292,7 +296,7 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
     """State that values which count from 0 to a size are as long, which inference does not see; False if none is."""
     found = False
     graphs = [body for body in bodies(inferred) if isinstance(body, GraphProto)]
-    known = Shapes({name: kind for graph in graphs for name, kind in graph_types(graph).items()})
+    known = Shapes({name: value_type for graph in graphs for name, value_type in graph_types(graph).items()})
 
     for body, seen in zip(bodies(light), bodies(inferred), strict=True):
         ranges = [node for node in body.node if node.op_type == "Range" and not default_domain(node.domain)]
@@ -301,12 +305,12 @@ def state_lengths(light: ModelProto, inferred: ModelProto) -> bool:
         makers = {name: node for node in body.node for name in node.output}
         held = {tensor.name: tensor for tensor in body.initializer}
         stated = (*seen.value_info, *seen.output) if isinstance(seen, GraphProto) else ()
-        kinds = {value.name: value.type.tensor_type.elem_type for value in stated}
+        elem_types = {value.name: value.type.tensor_type.elem_type for value in stated}
         for node in ranges:
-            start, limit, step = (_number(name, makers, held, known.of, kinds) for name in node.input)
-            if start == 0 and step == 1 and isinstance(limit, str) and limit and kinds.get(node.output[0]):
+            start, limit, step = (_number(name, makers, held, known.of, elem_types) for name in node.input)
+            if start == 0 and step == 1 and isinstance(limit, str) and limit and elem_types.get(node.output[0]):
                 kind = body.value_info.add(name=node.output[0]).type.tensor_type
-                kind.elem_type = kinds[node.output[0]]
+                kind.elem_type = elem_types[node.output[0]]
                 kind.shape.dim.add().dim_param = limit
                 found = True
     return found
@@ -321,7 +325,7 @@ def _number(
     makers: Mapping[str, NodeProto],
     held: Mapping[str, TensorProto],
     sizes: Callable[[str], Sizes | None],
-    kinds: Mapping[str, int],
+    elem_types: Mapping[str, int],
 ) -> int | str | None:
     """The one number that a value holds, or the size that it is, if it is taken from a shape.
 
@@ -330,11 +334,11 @@ def _number(
     places = None
     while (node := makers.get(name)) is not None and node.op_type in _ONE_OF_A_SHAPE:
         if node.op_type == "Gather" and len(node.input) == 2:
-            at = _number(node.input[1], makers, held, sizes, kinds)
+            at = _number(node.input[1], makers, held, sizes, elem_types)
             places = at if isinstance(at, int) and places is None else None
             if places is None:
                 return None
-        if node.op_type in ("Cast", "CastLike") and kinds.get(node.output[0]) not in _COUNTING:
+        if node.op_type in ("Cast", "CastLike") and elem_types.get(node.output[0]) not in _COUNTING:
             return None
         name = node.input[0]
     if node is not None and node.op_type == "Shape":

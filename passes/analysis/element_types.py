@@ -52,13 +52,13 @@ def spread(scope: KnownBody, nodes: Sequence[NodeProto], stated: Container[str])
         if op not in typing:
             fixed, alike = (0, ()) if op in _BY_ATTRIBUTE else _typing("", op, scope.opset, 0)
             typing[op] = fixed, alike[0] if alike else -1
-        kind, like = typing[op]
+        elem_type, like = typing[op]
         if default_domain(node.domain) or not made or made[0] in stated:
             continue
-        if not kind and 0 <= like < len(read) and (name := read[like]):
-            kind = known.get(name) or (0 if name in made_here else scope.elem_type(name))
-        if kind:
-            known[made[0]] = kind
+        if not elem_type and 0 <= like < len(read) and (name := read[like]):
+            elem_type = known.get(name) or (0 if name in made_here else scope.elem_type(name))
+        if elem_type:
+            known[made[0]] = elem_type
 
 
 _BY_ATTRIBUTE = frozenset(("Cast", "Constant"))

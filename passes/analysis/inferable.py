@@ -208,12 +208,12 @@ class Inferable:
             self._settled |= self._told
             self._told.clear()
 
-    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
+    def seed(self, names: Sequence[str], value_types: Sequence[TypeProto | None]) -> None:
         """State types of outer values, if nothing better is known."""
-        for name, kind in zip(names, kinds, strict=False):
+        for name, value_type in zip(names, value_types, strict=False):
             known = self.typed.get(name) or self.declared_type(name)
-            if name and kind is not None and elem_type_of(kind) and (known is None or not has_shape(known)):
-                self.typed[name] = kind
+            if name and value_type is not None and elem_type_of(value_type) and (known is None or not has_shape(known)):
+                self.typed[name] = value_type
 
     def declared_type(self, name: str) -> TypeProto | None:
         """The type that an initializer has, or that the model declares."""

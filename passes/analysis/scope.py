@@ -28,8 +28,8 @@ from opshift.passes.analysis.inferring.weightless import OVERRIDABLE_SINCE
 from opshift.passes.analysis.knowledge import Origin
 from opshift.passes.analysis.trust import Trust
 from opshift.passes.model import imports, installed, tensor_data, tensors
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.editing.names import Names
-from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import (
     GraphProto,
     ModelProto,

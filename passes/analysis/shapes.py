@@ -31,15 +31,15 @@ class Shapes:
         try:
             return self._read[name]
         except KeyError:
-            kind = self.types.get(name)
-            found = None if kind is None or not has_shape(kind) else read_sizes(kind)
+            value_type = self.types.get(name)
+            found = None if value_type is None or not has_shape(value_type) else read_sizes(value_type)
             self._read[name] = found
             return found
 
 
-def read_sizes(kind: TypeProto) -> Sizes:
+def read_sizes(value_type: TypeProto) -> Sizes:
     """The sizes of a type that has a shape."""
-    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.tensor_type.shape.dim]
+    return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in value_type.tensor_type.shape.dim]
 
 
 Known = Callable[[str], Sizes | None]

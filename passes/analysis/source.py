@@ -71,7 +71,9 @@ class Source:
         found = {value.name: value.type for value in stated if value.HasField("type")}
         if not self._context.trusting:
             given = {value.name for value in graph.input} if graph and self._outermost else set()
-            found = {name: kind if name in given else claims.bare(kind) for name, kind in found.items()}
+            found = {
+                name: value_type if name in given else claims.bare(value_type) for name, value_type in found.items()
+            }
         for held in graph.sparse_initializer if graph else ():  # whose readers know them as dense
             found.setdefault(held.values.name, tensor_type(held.values.data_type, held.dims))
         return found

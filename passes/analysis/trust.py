@@ -12,7 +12,7 @@ from opshift.passes.analysis.knowledge import KnownBody
 from opshift.passes.analysis.source import Source
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
-from opshift.passes.model.kinds import Survey
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto, TypeProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import Dim, dims_of, has_shape, plain_type, type_text
@@ -43,10 +43,10 @@ class Trust:
 
     def take(self, name: str, scope: Believing) -> None:
         """Remember a value of this body, whose declared type is believed."""
-        kind, node = scope.source.declared_type(name), scope.source.producer(name)
-        if kind is None or not self._asked or (scope.path, name) in self._taken:
+        value_type, node = scope.source.declared_type(name), scope.source.producer(name)
+        if value_type is None or not self._asked or (scope.path, name) in self._taken:
             return
-        what = f"{name!r} is {plain_type(type_text(kind) or '')}{spell_shape(kind) if has_shape(kind) else ''}"
+        what = f"{name!r} is {plain_type(type_text(value_type) or '')}{spell_shape(value_type) if has_shape(value_type) else ''}"
         op, domain = ("value", "") if node is None else (node.op_type, default_domain(node.domain))
         since = schemas.since(domain, op, scope.opset) or 0
         called = name if node is None else node.name or name
@@ -93,9 +93,11 @@ class Trust:
             passed.append(name)
             self._origins[scope.path, name] = ""
             node = scope.source.producer(name)
-            kind, source = (0, "") if node is None else element_types.find_output_type(node, scope.opset, name, scope)
+            elem_type, source = (
+                (0, "") if node is None else element_types.find_output_type(node, scope.opset, name, scope)
+            )
             if (
-                not kind and not source and self.is_custom(name, scope)
+                not elem_type and not source and self.is_custom(name, scope)
             ):  # of vendors' operators a table tells most types
                 found = name
                 break

@@ -20,7 +20,7 @@ from opshift.passes.conversion.convert import convert_once
 from opshift.passes.errors import Refusal
 from opshift.passes.inlining import definable
 from opshift.passes.model import imports, schemas
-from opshift.passes.model.kinds import Survey
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.model.traversal import Op, bodies
 from opshift.passes.records import replace

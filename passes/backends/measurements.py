@@ -63,10 +63,12 @@ def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterat
         for place, name in enumerate(names):
             formal, then = formals(place), measured(place)
             if name and formal is not None and len(formal.types) > 1 and 0 not in (scope.shape(name) or ()):
-                kind = scope.type(name)
+                value_type = scope.type(name)
                 types = held.types.get(then.type) if then is not None else None
                 yield OpenType(
-                    name, type_text(kind) if kind is not None else None, types or held.types.get(formal.type)
+                    name,
+                    type_text(value_type) if value_type is not None else None,
+                    types or held.types.get(formal.type),
                 )
 
 

@@ -113,8 +113,8 @@ class _ObstacleSearch:
         )
         names += [name for node in body.node for name in node.output if name]
         for name in dict.fromkeys(names):
-            kind = scope.type(name)
-            text = type_text(kind) if kind is not None else None
+            value_type = scope.type(name)
+            text = type_text(value_type) if value_type is not None else None
             if text and text not in types:
                 yield Refusal(name, "value", "", 0, False, f"{text} is not supported", where)
 
@@ -184,8 +184,8 @@ class _ObstacleSearch:
                 return f'input {parameter.name} "{name}" is dynamic; supported: constants'
             if name and parameter.name in limit.unused and 0 not in (scope.shape(name) or ()):
                 return f'input {parameter.name} "{name}" is not supported'
-            kind = scope.type(name) if limit.types and name else None
-            text = type_text(kind) if kind is not None else None
+            value_type = scope.type(name) if limit.types and name else None
+            text = type_text(value_type) if value_type is not None else None
             if text and text not in limit.types:
                 return f'"{name}" is {text}; supported: {", ".join(sorted(limit.types))}'
         for parameter, name in zip(schema.outputs, node.output, strict=False):

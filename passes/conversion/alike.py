@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from opshift.passes.changes import Change
 from opshift.passes.model import schemas
-from opshift.passes.model.kinds import BodyLayout, Kind, Survey
+from opshift.passes.model.call_signatures import BodyLayout, CallSignature, Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, Op, subgraphs
 from opshift.passes.records import dataclass, field
@@ -45,16 +45,24 @@ def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) 
     names = {node.name or next(iter(node.output), ""): node.op_type for node, _, _ in calls}
     if len(names) < len(calls):
         return Alike()  # names that are given twice tell nothing
-    kinds: dict[tuple[str, str, int, int, int, str, bool], Kind] = {}
+    kinds: dict[tuple[str, str, int, int, int, str, bool], CallSignature] = {}
     for node, layout, index in calls:
-        kind = layout.kinds[index]
-        domain, op = default_domain(kind.domain), kind.op
+        signature = layout.signatures[index]
+        domain, op = default_domain(signature.domain), signature.op
         node.op_type = chosen.get((domain, op), (domain, op))[1]
-        same = kind.same and not kind.attributes
-        form = (kind.domain, node.op_type, kind.inputs, kind.outputs, kind.attributes, kind.overload, same)
+        same = signature.same and not signature.attributes
+        form = (
+            signature.domain,
+            node.op_type,
+            signature.inputs,
+            signature.outputs,
+            signature.attributes,
+            signature.overload,
+            same,
+        )
         if form not in kinds:
-            kinds[form] = Kind(*form[:-1], same=same)
-        layout.kinds[index] = kinds[form]
+            kinds[form] = CallSignature(*form[:-1], same=same)
+        layout.signatures[index] = kinds[form]
     return Alike(names, frozenset(chosen.values()))
 
 
@@ -80,8 +88,8 @@ def _find_calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Itera
         body, layout = pending.pop()
         if isinstance(body, FunctionProto) and (default_domain(body.domain), body.name) in ops:
             continue  # it goes
-        for index, kind in enumerate(layout.kinds):
-            if (default_domain(kind.domain), kind.op) in ops:
+        for index, signature in enumerate(layout.signatures):
+            if (default_domain(signature.domain), signature.op) in ops:
                 yield body.node[index], layout, index
         for index, inner in layout.inner.items():
             pending += zip((graph for _, _, graph in subgraphs(body.node[index])), inner, strict=True)

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from opshift.passes.changes import Change, Result
 from opshift.passes.conversion import ir_versions
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.imports import check_imports, opsets
-from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, replace

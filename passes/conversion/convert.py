@@ -26,6 +26,7 @@ from opshift.passes.conversion.worklist import BodyConverter
 from opshift.passes.errors import InvalidModel, Refusal, Refused, function_place
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import (
     DEEPEST,
@@ -37,7 +38,6 @@ from opshift.passes.model.imports import (
     stamp_imports,
 )
 from opshift.passes.model.installed import Lacking
-from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, copy_model, default_domain
 from opshift.passes.model.schemas import NCHWC
 from opshift.passes.model.traversal import Calls, Op, census, with_nested

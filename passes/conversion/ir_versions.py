@@ -96,13 +96,13 @@ def _find_ir_version(elem_type: int) -> int:
     return ELEMENTS[elem_type].ir_version if elem_type in ELEMENTS else 0
 
 
-def _type_needs(kind: TypeProto) -> int:
-    which = kind.WhichOneof("value")
+def _type_needs(value_type: TypeProto) -> int:
+    which = value_type.WhichOneof("value")
     if which in ("optional_type", "sparse_tensor_type"):
         return 8
     if which == "sequence_type":
-        return _type_needs(kind.sequence_type.elem_type)
-    return _find_ir_version(elem_type_of(kind))
+        return _type_needs(value_type.sequence_type.elem_type)
+    return _find_ir_version(elem_type_of(value_type))
 
 
 def initializers_to_inputs(model: ModelProto) -> None:

@@ -62,8 +62,8 @@ def carry_narrow_integers(source: ModelProto, target: int, ledger: Ledger, folde
 
     What is done and what cannot be goes to `ledger`. Graph inputs and outputs are not looked at: their types stay.
     """
-    missing = {kind: n for kind, n in NARROW.items() if 0 < target < n.since <= _opset(source)}
-    if not missing or not any(kind in missing for kind in _find_held_types(source)):
+    missing = {elem_type: n for elem_type, n in NARROW.items() if 0 < target < n.since <= _opset(source)}
+    if not missing or not any(elem_type in missing for elem_type in _find_held_types(source)):
         return source
     return _IntegerRetyping(source, missing, ledger, folder).model
 
@@ -123,8 +123,8 @@ class _IntegerRetyping:
             self._body(graph, asked.nested(twin, index, attribute, k), scope)
         domain = default_domain(proto.domain)
         question = Node(old, asked, self._opset, Builder(asked, self._opset))
-        kinds = {asked.elem_type(name) for name in (*old.input, *old.output) if name}
-        narrow = [self._missing[kind].name for kind in kinds if kind in self._missing]
+        elem_types = {asked.elem_type(name) for name in (*old.input, *old.output) if name}
+        narrow = [self._missing[elem_type].name for elem_type in elem_types if elem_type in self._missing]
         try:
             if not domain and proto.op_type in MAKERS:
                 node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
@@ -143,9 +143,9 @@ class _IntegerRetyping:
         self._note(node.name, node.op_type)
         return [node.proto] if result is None else take_over(node, result)
 
-    def missing(self, kind: int) -> Narrow | None:
+    def missing(self, elem_type: int) -> Narrow | None:
         """Look up a type that the target lacks; None for any other type."""
-        return self._missing.get(kind)
+        return self._missing.get(elem_type)
 
     def _value(self, value: Any) -> None:
         kind = value.type.tensor_type
@@ -239,11 +239,11 @@ def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | Non
 
 
 def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) -> str:
-    kind = question.elem_type(0)
-    fits = kind == T.BOOL
-    if kind in NARROW:
-        fits = narrow.lowest <= NARROW[kind].lowest and NARROW[kind].highest <= narrow.highest
-    elif kind != T.BOOL and kind not in WIDE:
+    elem_type = question.elem_type(0)
+    fits = elem_type == T.BOOL
+    if elem_type in NARROW:
+        fits = narrow.lowest <= NARROW[elem_type].lowest and NARROW[elem_type].highest <= narrow.highest
+    elif elem_type != T.BOOL and elem_type not in WIDE:
         why = f"a cast of fractions to {narrow.name}: runtimes disagree on the rounding; supported: integers"
         raise CannotConvert(question, why)
     wide = str(node.build.again(node.proto, node.inputs, **attributes))

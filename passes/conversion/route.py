@@ -10,7 +10,7 @@ from opshift.passes.conversion.work import Versions, Within, Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import schemas
-from opshift.passes.model.kinds import Kind
+from opshift.passes.model.call_signatures import CallSignature
 from opshift.passes.model.legality import LegalityJudge
 from opshift.passes.model.messages import default_domain
 from opshift.passes.model.traversal import Op
@@ -25,7 +25,7 @@ _TENSORS_SINCE = 9
 """The version of Constant from which on no step changes one that holds a tensor of a type that it takes."""
 
 
-class KindPlan(Enum):
+class CallPlan(Enum):
     """What nodes of a kind need."""
 
     KEEP = "nothing: the operator has the same version at both ends, and the call is legal there"
@@ -73,23 +73,25 @@ class Route:
         """The opset to reach in a domain: its target, or else what the body imports."""
         return self._targets.get(domain) or self.home.get(domain, version)
 
-    def plan(self, versions: Versions, kind: Kind, judge: LegalityJudge) -> KindPlan:
+    def plan(self, versions: Versions, signature: CallSignature, judge: LegalityJudge) -> CallPlan:
         """Plan what nodes of a kind need: nothing, a check, or a conversion. Asked once for each kind."""
-        domain, op = default_domain(kind.domain), kind.op
+        domain, op = default_domain(signature.domain), signature.op
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
-            return KindPlan.CLIMB
+            return CallPlan.CLIMB
         opset = self.target(domain, version)
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, opset)
         if (goal is None or too_early(op, at)) and schemas.known_domain(domain):
-            return KindPlan.CLIMB
+            return CallPlan.CLIMB
         if schemas.has_subgraphs(domain, op):
-            return KindPlan.DESCEND
+            return CallPlan.DESCEND
         if needs_work(domain, op, at or 0, goal or 0):
-            return KindPlan.CLIMB
-        if kind.attributes or (opset and judge.why(kind.domain, op, kind.inputs, kind.outputs, (), opset)):
-            return KindPlan.JUDGE
-        return KindPlan.KEEP
+            return CallPlan.CLIMB
+        if signature.attributes or (
+            opset and judge.why(signature.domain, op, signature.inputs, signature.outputs, (), opset)
+        ):
+            return CallPlan.JUDGE
+        return CallPlan.KEEP
 
     def tensors_kept(self, versions: Versions) -> frozenset[int]:
         """The element types of Constants that need no change."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from opshift.passes.analysis.scope import Scope
-from opshift.passes.model.kinds import BodyLayout
+from opshift.passes.model.call_signatures import BodyLayout
 from opshift.passes.model.messages import NodeProto, default_domain
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass

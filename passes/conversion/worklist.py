@@ -15,13 +15,13 @@ from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Change, Ledger
 from opshift.passes.conversion import moves
 from opshift.passes.conversion.replay.cache import Replays
-from opshift.passes.conversion.route import Arrived, Inline, KindPlan, Route
+from opshift.passes.conversion.route import Arrived, CallPlan, Inline, Route
 from opshift.passes.conversion.work import Versions, Within, Work
 from opshift.passes.errors import CannotConvert, Refusal, function_place
 from opshift.passes.inlining.expander import Expander
 from opshift.passes.model import legality, schemas
+from opshift.passes.model.call_signatures import BodyLayout, CallSignature, Survey
 from opshift.passes.model.encoding.fields import put
-from opshift.passes.model.kinds import BodyLayout, Kind, Survey
 from opshift.passes.model.messages import AttributeProto, FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, subgraphs
 from opshift.passes.rewrite.replace import drop_stale_shards
@@ -39,7 +39,7 @@ class BodyConverter:
         self._route = Route(targets, {}, expander)
         self._expander = expander
         self._ledger = ledger
-        self._known: dict[object, tuple[dict[Kind, KindPlan], Replays]] = {}
+        self._known: dict[object, tuple[dict[CallSignature, CallPlan], Replays]] = {}
         self._judge = legality.LegalityJudge()
         self._rehearsing = False
         self._source = NodeProto()
@@ -68,35 +68,35 @@ class BodyConverter:
         def rehearse(stand_in: NodeProto, stage: Scope) -> tuple[list[NodeProto], list[Change]] | None:
             return self._rehearse(stand_in, stage, versions, within)
 
-        visited = self._plan_kinds(nodes, layout, plans, versions)
-        places: dict[Kind, list[int]] = {}
-        for index, kind in visited:
-            places.setdefault(kind, []).append(index)
-        ahead: dict[Kind, Iterator[Iterable[Change]] | None] = {}
-        for place, (index, kind) in enumerate(visited):
+        visited = self._plan_signatures(nodes, layout, plans, versions)
+        places: dict[CallSignature, list[int]] = {}
+        for index, signature in visited:
+            places.setdefault(signature, []).append(index)
+        ahead: dict[CallSignature, Iterator[Iterable[Change]] | None] = {}
+        for place, (index, signature) in enumerate(visited):
             if place % _TOLD == _TOLD - 1:
                 progress.tell("convert", place + 1, len(visited))
-            if done := ahead.get(kind):
+            if done := ahead.get(signature):
                 self._ledger.changes += next(done)
                 continue
-            proto, plan = nodes[index], plans[kind]
+            proto, plan = nodes[index], plans[signature]
             produced: Sequence[NodeProto | bytes] | None = None
-            if plan is KindPlan.JUDGE:
-                if not self._note_illegal(proto, versions) and kind.same:
-                    plans[kind] = KindPlan.KEEP
+            if plan is CallPlan.JUDGE:
+                if not self._note_illegal(proto, versions) and signature.same:
+                    plans[signature] = CallPlan.KEEP
                 continue
-            if plan is KindPlan.KEEP:
+            if plan is CallPlan.KEEP:
                 continue
-            if plan is KindPlan.CLIMB and not self._rehearsing:
-                produced = replays.replayed(proto, kind, scope, rehearse, self._ledger.changes)
-                if produced is not None and kind not in ahead:
-                    later = places[kind][bisect_right(places[kind], index) :]
+            if plan is CallPlan.CLIMB and not self._rehearsing:
+                produced = replays.replayed(proto, signature, scope, rehearse, self._ledger.changes)
+                if produced is not None and signature not in ahead:
+                    later = places[signature][bisect_right(places[signature], index) :]
                     whole = not layout.values.omitting
-                    ahead[kind] = replays.ahead(kind, nodes, later, scope, whole=whole)
+                    ahead[signature] = replays.ahead(signature, nodes, later, scope, whole=whole)
             if produced is None:
                 work = Work(proto, versions, index, layout.inner.get(index, ()), within=within)
                 produced = self._convert_node(work, scope)
-                layout.outdated |= (proto.domain, proto.op_type) != (kind.domain, kind.op)
+                layout.outdated |= (proto.domain, proto.op_type) != (signature.domain, signature.op)
             if len(produced) != 1 or produced[0] is not proto:
                 taken[index] = produced
             scope.settle(produced)
@@ -104,41 +104,51 @@ class BodyConverter:
             put(body, taken)
             layout.outdated = True
 
-    def _plan_kinds(
-        self, nodes: Sequence[NodeProto], layout: BodyLayout, plans: dict[Kind, KindPlan], versions: Versions
-    ) -> list[tuple[int, Kind]]:
+    def _plan_signatures(
+        self, nodes: Sequence[NodeProto], layout: BodyLayout, plans: dict[CallSignature, CallPlan], versions: Versions
+    ) -> list[tuple[int, CallSignature]]:
         """Plan each kind of node once; returns the places and kinds of nodes that need work."""
-        forms: dict[object, KindPlan] = {}  # of many constants, each of which is a kind
-        kinds = set(layout.kinds)
-        for kind in [kind for kind in kinds if kind not in plans]:  # a difference would look at each of the plans
-            form = kind.domain, kind.op, kind.inputs, kind.outputs, kind.attributes
+        forms: dict[object, CallPlan] = {}  # of many constants, each of which is a kind
+        signatures = set(layout.signatures)
+        for signature in [
+            signature for signature in signatures if signature not in plans
+        ]:  # a difference would look at each of the plans
+            form = signature.domain, signature.op, signature.inputs, signature.outputs, signature.attributes
             if form not in forms:
-                forms[form] = self._route.plan(versions, kind, self._judge)
-            plans[kind] = forms[form]
-        changing = {kind for kind in kinds if plans[kind] is not KindPlan.KEEP}
-        constants = {kind for kind in changing if (kind.op, kind.domain, kind.attributes) == ("Constant", "", 1)}
+                forms[form] = self._route.plan(versions, signature, self._judge)
+            plans[signature] = forms[form]
+        changing = {signature for signature in signatures if plans[signature] is not CallPlan.KEEP}
+        constants = {
+            signature
+            for signature in changing
+            if (signature.op, signature.domain, signature.attributes) == ("Constant", "", 1)
+        }
         lasting = self._find_kept_constants(nodes, layout, constants, plans, versions) if constants else ()
-        return [(index, kind) for index, kind in enumerate(layout.kinds) if kind in changing and index not in lasting]
+        return [
+            (index, signature)
+            for index, signature in enumerate(layout.signatures)
+            if signature in changing and index not in lasting
+        ]
 
     def _find_kept_constants(
         self,
         nodes: Sequence[NodeProto],
         layout: BodyLayout,
-        constants: Container[Kind],
-        plans: Mapping[Kind, KindPlan],
+        constants: Container[CallSignature],
+        plans: Mapping[CallSignature, CallPlan],
         versions: Versions,
     ) -> set[int]:
         """Find Constants whose tensor type the target accepts, which need no work."""
         opset, kinds = self._route.target("", versions.get("", 0)), (("value", AttributeProto.TENSOR),)
         if not opset or self._judge.why("", "Constant", 0, 1, kinds, opset):
             return set()
-        places = [index for index, kind in enumerate(layout.kinds) if kind in constants]
-        legal = {index for index in places if plans[layout.kinds[index]] is KindPlan.JUDGE}
+        places = [index for index, signature in enumerate(layout.signatures) if signature in constants]
+        legal = {index for index in places if plans[layout.signatures[index]] is CallPlan.JUDGE}
         taken = self._route.tensors_kept(versions) if len(legal) < len(places) else ()
         kept = {index for index in places if index not in legal and _elem_type(nodes[index]) in taken}
         return kept | (legal & layout.values.constants)
 
-    def _at(self, versions: Versions, within: Within) -> tuple[dict[Kind, KindPlan], Replays]:
+    def _at(self, versions: Versions, within: Within) -> tuple[dict[CallSignature, CallPlan], Replays]:
         """Look up the plans and replays for nodes at `versions` that came from the definitions of `within`."""
         key = frozenset(versions.items()), frozenset(self._route.home.items()), within
         if key not in self._known:

@@ -29,16 +29,19 @@ class Calls:
     def seed(self, scope: Scope, function: FunctionProto) -> None:
         """State in a function's body what all of its calls give, which are those that were met."""
         given = self._given[key_of(function)]
-        rows = ([kinds[at] if at < len(kinds) else None for kinds in given] for at in range(len(function.input)))
+        rows = (
+            [value_types[at] if at < len(value_types) else None for value_types in given]
+            for at in range(len(function.input))
+        )
         scope.seed(function.input, [_agreed(row) for row in rows])
 
 
-def _agreed(kinds: Sequence[TypeProto | None]) -> TypeProto | None:
+def _agreed(value_types: Sequence[TypeProto | None]) -> TypeProto | None:
     """One tensor type for all, with the sizes that are the same in each; None where there is none."""
-    known = [kind for kind in kinds if kind is not None and elem_type_of(kind)]
-    if not known or len(known) < len(kinds) or len({elem_type_of(kind) for kind in known}) > 1:
+    known = [value_type for value_type in value_types if value_type is not None and elem_type_of(value_type)]
+    if not known or len(known) < len(value_types) or len({elem_type_of(value_type) for value_type in known}) > 1:
         return None
-    shapes = [dims_of(kind) for kind in known if has_shape(kind)]
+    shapes = [dims_of(value_type) for value_type in known if has_shape(value_type)]
     alike = len(shapes) == len(known) and len({len(shape) for shape in shapes}) == 1
     return tensor_type(elem_type_of(known[0]), list(map(_same, zip(*shapes, strict=True))) if alike else None)
 

@@ -57,7 +57,7 @@ class Part(Reader):
     def __init__(self, whole: Reader, nodes: Sequence[NodeProto]):
         super().__init__(whole.terms, whole.scope, whole.rules)
         self._whole = whole
-        self._kinds = whole._kinds
+        self._elem_types = whole._elem_types
         self.granted = whole.granted
         for node in nodes:
             self.read(node)
@@ -96,7 +96,7 @@ class View:
 class _Entry(NamedTuple):
     """What a node is by itself, as a number; what it reads and where that is made; what it makes, who reads it."""
 
-    kind: int
+    elem_type: int
     inputs: Sequence[tuple[str, int]]
     outputs: Sequence[str]
     users: Sequence[int]
@@ -137,7 +137,7 @@ class Cuts:
                 fixed += sum(map(places.__contains__, self._uses.made[at]))
                 continue
             inside.add(at)
-            key = [state, entry.kind]
+            key = [state, entry.elem_type]
             for name in entry.outputs:
                 key.append(place := places.get(name, _NOWHERE))
                 leaves -= place >= 0
@@ -177,7 +177,7 @@ class Cuts:
             plain &= is_plain
             looks.append(term)
             inputs.append((name, makers.get(name, _NOWHERE) if term < 0 else _CONSTANT))
-        looks += map(self._reader.kind if plain else self._look, (made[0], *filter(None, read)))
+        looks += map(self._reader.elem_type if plain else self._look, (made[0], *filter(None, read)))
         attributes = tuple(sorted(each.SerializeToString(deterministic=True) for each in held)) if held else ()
         given = tuple(map(bool, read)), self._reader.scope.is_open(node)
         moved = tuple(map(self._reader.dims, (read[0], made[0]))) if op in MOVING else ()
@@ -201,7 +201,9 @@ class Cuts:
         """A number for the type of a value."""
         found = self._looks.get(name)
         if found is None:
-            kind = self._reader.scope.type(name)
-            key = self._reader.kind(name) if kind is None else kind.SerializeToString(deterministic=True)
+            value_type = self._reader.scope.type(name)
+            key = (
+                self._reader.elem_type(name) if value_type is None else value_type.SerializeToString(deterministic=True)
+            )
             found = self._looks[name] = self._numbers.number(("type", key))
         return found

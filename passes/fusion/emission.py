@@ -31,10 +31,10 @@ class Emission:
     beside: Beside
 
     @property
-    def kind(self) -> int:
+    def elem_type(self) -> int:
         """The element type of the first input."""
         given = self.call.inputs[0]
-        return given.kind if isinstance(given, PatternTensor) else 0
+        return given.elem_type if isinstance(given, PatternTensor) else 0
 
 
 _TOLERANCES: dict[int, float] = {TensorProto.FLOAT16: 1e-3, TensorProto.BFLOAT16: 8e-3}
@@ -73,11 +73,11 @@ def half_of(scope: Scope, name: str) -> list[Dim] | None:
     return list(halves[0].shape) if halves is not None and np.array_equal(*halves) else None
 
 
-def first_half(build: Builder, name: str, kind: int) -> str:
+def first_half(build: Builder, name: str, elem_type: int) -> str:
     """That half as a constant."""
     halves = _halves(build.scope, name)
     assert halves is not None, "it was looked at before"
-    return build.constant(halves[0], kind, f"{name}/half")
+    return build.constant(halves[0], elem_type, f"{name}/half")
 
 
 def has_rule(op: Op) -> bool:
@@ -96,7 +96,7 @@ def _attention(made: Emission) -> None:
     """The scale that the size of the heads gives is not written; a mask has a row for each query, as runtimes want."""
     query = made.shapes[0] or [None]
     size, scale = query[-1], made.attributes["scale"]
-    if isinstance(size, int) and size and isclose(scale, size**-0.5, rel_tol=_TOLERANCES.get(made.kind, 1e-6)):
+    if isinstance(size, int) and size and isclose(scale, size**-0.5, rel_tol=_TOLERANCES.get(made.elem_type, 1e-6)):
         made.attributes["scale"] = None
     if len(made.inputs) < 4:
         return
@@ -119,7 +119,7 @@ def _scaled(made: Emission) -> None:
         shape = made.shapes[index]
         if isinstance(given, Splat):
             dims = [int(dim) for dim in x[axis:] if isinstance(dim, int)]
-            made.inputs[index] = made.build.constant(np.full(dims, given.value), given.kind)
+            made.inputs[index] = made.build.constant(np.full(dims, given.value), given.elem_type)
         elif shape is not None and len(shape) > -axis:
             made.inputs[index] = reshaped(
                 made.build, made.inputs[index], [int(dim) for dim in shape[axis:] if isinstance(dim, int)]

@@ -28,7 +28,7 @@ class Clues:
     """What a value tells about the call that it may be: its type, and the axes that occur in its term."""
 
     opset: int
-    kind: int
+    elem_type: int
     shape: Callable[[], Sequence[Dim] | None]
     """What tells the dimensions, which not every operator hangs on."""
     axes: Mapping[str, Sequence[Axes]]
@@ -62,7 +62,7 @@ Suggest = Callable[[Op, Clues], Iterator[PatternCall]]
 
 def elementwise(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """One input, with each text that an attribute may hold, and floats as they are by default or as they come."""
-    x = PatternTensor(clues.kind, ("a", "b", "c"))
+    x = PatternTensor(clues.elem_type, ("a", "b", "c"))
     schema = schemas.schema(*op, clues.opset)
     floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
     for texts in _CHOICES.get(op, ((),)):
@@ -72,7 +72,7 @@ def elementwise(op: Op, clues: Clues) -> Iterator[PatternCall]:
 
 
 def two_operands(op: Op, clues: Clues) -> Iterator[PatternCall]:
-    a, b = (PatternTensor(clues.kind, (f"{n}1", f"{n}2", f"{n}3")) for n in "ab")
+    a, b = (PatternTensor(clues.elem_type, (f"{n}1", f"{n}2", f"{n}3")) for n in "ab")
     yield PatternCall(op, clues.opset, (a, b))
     schema = schemas.schema(*op, clues.opset)
     floats = tuple(n for n, a in schema.attributes.items() if a.type == AttributeProto.FLOAT) if schema else ()
@@ -87,31 +87,35 @@ def _trailing(axes: Axes) -> bool:
 def layer(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The last axes are normalized, with a scale, with or without a bias."""
     for axes in filter(_trailing, clues.over("Variance")):
-        x, scale = _normalized(clues.kind, axes)
-        ones = Splat(clues.kind, scale.dims, 1.0)
+        x, scale = _normalized(clues.elem_type, axes)
+        ones = Splat(clues.elem_type, scale.dims, 1.0)
         for inputs in ((x, scale, scale), (x, scale), (x, ones)):
             yield PatternCall(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
 def root_mean_square(op: Op, clues: Clues) -> Iterator[PatternCall]:
     for axes in filter(_trailing, clues.over("Mean")):
-        x, scale = _normalized(clues.kind, axes)
-        for inputs in ((x, scale), (x, Splat(clues.kind, scale.dims, 1.0))):
+        x, scale = _normalized(clues.elem_type, axes)
+        for inputs in ((x, scale), (x, Splat(clues.elem_type, scale.dims, 1.0))):
             yield PatternCall(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
-def _normalized(kind: int, axes: Axes) -> tuple[PatternTensor, PatternTensor]:
+def _normalized(elem_type: int, axes: Axes) -> tuple[PatternTensor, PatternTensor]:
     dims = tuple(f"d{axis}" for axis in axes)
-    return PatternTensor(kind, ("a", *dims)), PatternTensor(kind, dims)
+    return PatternTensor(elem_type, ("a", *dims)), PatternTensor(elem_type, dims)
 
 
 def behind_channels(op: Op, clues: Clues) -> Iterator[PatternCall]:
     if clues.rank is None or clues.rank < 3:
         return
-    x = PatternTensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    x = PatternTensor(clues.elem_type, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
     if tuple(range(2 - clues.rank, 0)) in clues.over("Variance"):
         yield PatternCall(
-            op, clues.opset, (x, PatternTensor(clues.kind, ("c",)), PatternTensor(clues.kind, ("c",))), (), ("epsilon",)
+            op,
+            clues.opset,
+            (x, PatternTensor(clues.elem_type, ("c",)), PatternTensor(clues.elem_type, ("c",))),
+            (),
+            ("epsilon",),
         )
 
 
@@ -119,25 +123,27 @@ def groups(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """Channels are normalized in groups; scale and bias are per channel from opset 21 on."""
     if clues.rank is None or clues.rank < 3 or clues.opset < PER_CHANNEL or (-1,) not in clues.over("Variance"):
         return
-    x = PatternTensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
-    scale = PatternTensor(clues.kind, ("c",))
-    wide = (("stash_type", clues.kind),) if clues.kind == TensorProto.DOUBLE else ()  # else it is computed in float
+    x = PatternTensor(clues.elem_type, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+    scale = PatternTensor(clues.elem_type, ("c",))
+    wide = (
+        (("stash_type", clues.elem_type),) if clues.elem_type == TensorProto.DOUBLE else ()
+    )  # else it is computed in float
     for (number,) in clues.over("groups"):
         yield PatternCall(op, clues.opset, (x, scale, scale), (("num_groups", number), *wide), ("epsilon",))
 
 
 def mean_and_variance(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The body that runtimes and `onnx.checker` read adds a float, so that no other type is valid."""
-    if clues.rank is not None and clues.kind == TensorProto.FLOAT:
+    if clues.rank is not None and clues.elem_type == TensorProto.FLOAT:
         for axes in (found for found in clues.over("Variance") if -found[0] <= clues.rank):
-            x = PatternTensor(clues.kind, tuple(f"d{axis}" for axis in range(clues.rank)))
+            x = PatternTensor(clues.elem_type, tuple(f"d{axis}" for axis in range(clues.rank)))
             yield PatternCall(op, clues.opset, (x,), (("axes", tuple(axis + clues.rank for axis in axes)),))
 
 
 def one_axis(op: Op, clues: Clues) -> Iterator[PatternCall]:
     for axes in clues.over("Total", "Softmax"):
         if len(axes) == 1:
-            x = PatternTensor(clues.kind, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
+            x = PatternTensor(clues.elem_type, tuple(f"d{axis}" for axis in range(max(clues.rank or 0, -axes[0]))))
             for texts in _CHOICES.get(op, ((),)):
                 if clues.opset >= NEGATIVE_AXES:
                     yield PatternCall(op, clues.opset, (x,), (("axis", axes[0]), *texts))
@@ -152,7 +158,7 @@ def reduction(op: Op, clues: Clues) -> Iterator[PatternCall]:
         for keepdims in (1, 0):
             dropped = 0 if keepdims else len(axes)
             x = PatternTensor(
-                clues.kind, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0])))
+                clues.elem_type, tuple(f"d{axis}" for axis in range(max((clues.rank or 0) + dropped, -axes[0])))
             )
             spelled = clues.spelled(axes, dropped)
             if spelled is None or (any(axis < 0 for axis in spelled) and clues.rank is not None):
@@ -167,9 +173,11 @@ def attention(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """Heads apart from each other, with a mask of truth values, one that is added, or none."""
     if clues.rank != 4 or not clues.axes.get("Softmax"):
         return
-    query, key, value = (PatternTensor(clues.kind, ("b", "h", *rest)) for rest in (("s", "d"), ("t", "d"), ("t", "e")))
+    query, key, value = (
+        PatternTensor(clues.elem_type, ("b", "h", *rest)) for rest in (("s", "d"), ("t", "d"), ("t", "e"))
+    )
     scores = ("b", "h", "s", "t")
-    for mask in (PatternTensor(TensorProto.BOOL, scores), PatternTensor(clues.kind, scores), None):
+    for mask in (PatternTensor(TensorProto.BOOL, scores), PatternTensor(clues.elem_type, scores), None):
         inputs = (query, key, value) if mask is None else (query, key, value, mask)
         yield PatternCall(op, clues.opset, inputs, (), ("scale",))
 
@@ -177,8 +185,8 @@ def attention(op: Op, clues: Clues) -> Iterator[PatternCall]:
 def rotary(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The halves of each head are rotated."""
     if clues.rank == 4 and isinstance(clues.size, int):
-        cache = PatternTensor(clues.kind, ("b", "s", clues.size // 2))
-        yield PatternCall(op, clues.opset, (PatternTensor(clues.kind, ("b", "h", "s", clues.size)), cache, cache))
+        cache = PatternTensor(clues.elem_type, ("b", "s", clues.size // 2))
+        yield PatternCall(op, clues.opset, (PatternTensor(clues.elem_type, ("b", "h", "s", clues.size)), cache, cache))
 
 
 def openvino(op: Op, clues: Clues) -> Iterator[PatternCall]:
@@ -189,7 +197,7 @@ def openvino(op: Op, clues: Clues) -> Iterator[PatternCall]:
             spelled = clues.spelled(axes, 0 if keep else len(axes))
             if spelled is None:
                 continue
-            inputs = (PatternTensor(clues.kind, tuple(f"d{axis}" for axis in range(rank))), spelled)
+            inputs = (PatternTensor(clues.elem_type, tuple(f"d{axis}" for axis in range(rank))), spelled)
             if op[1] == "ReduceL1":
                 yield PatternCall(op, clues.opset, inputs, (("keep_dims", keep),))
                 continue
@@ -200,7 +208,7 @@ def openvino(op: Op, clues: Clues) -> Iterator[PatternCall]:
 def pooled(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """All axes behind the channels are reduced to one element."""
     if clues.rank is not None and clues.rank >= 3:
-        x = PatternTensor(clues.kind, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
+        x = PatternTensor(clues.elem_type, ("n", "c", *(f"d{axis}" for axis in range(2, clues.rank))))
         for p in (1, 2) if op[1] == "GlobalLpPool" else (0,):
             yield PatternCall(op, clues.opset, (x,), (("p", p),) if p else ())
 
@@ -209,10 +217,10 @@ def products(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The product of two matrices, either of which may be transposed, alone or with something added."""
     if clues.rank != 2:
         return
-    added = PatternTensor(clues.kind, ("m", "n"))
+    added = PatternTensor(clues.elem_type, ("m", "n"))
     for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        first = PatternTensor(clues.kind, ("k", "m") if a else ("m", "k"))
-        second = PatternTensor(clues.kind, ("n", "k") if b else ("k", "n"))
+        first = PatternTensor(clues.elem_type, ("k", "m") if a else ("m", "k"))
+        second = PatternTensor(clues.elem_type, ("n", "k") if b else ("k", "n"))
         turned = tuple((name, 1) for name, of in (("transA", a), ("transB", b)) if of)
         for marks in ((), ("alpha",), ("beta",), ("alpha", "beta")):
             yield PatternCall(op, clues.opset, (first, second, added), turned, marks)
@@ -227,8 +235,8 @@ def transposed_products(op: Op, clues: Clues) -> Iterator[PatternCall]:
         return
     batch = tuple(f"d{axis}" for axis in range(clues.rank - 2))
     for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        first = PatternTensor(clues.kind, (*batch, *(("k", "m") if a else ("m", "k"))))
-        second = PatternTensor(clues.kind, (*batch, *(("n", "k") if b else ("k", "n"))))
+        first = PatternTensor(clues.elem_type, (*batch, *(("k", "m") if a else ("m", "k"))))
+        second = PatternTensor(clues.elem_type, (*batch, *(("n", "k") if b else ("k", "n"))))
         turned = tuple((name, 1) for name, of in (("transA", a), ("transB", b)) if of)
         yield PatternCall(op, clues.opset, (first, second), turned, ("alpha",))
         if turned:
@@ -237,7 +245,7 @@ def transposed_products(op: Op, clues: Clues) -> Iterator[PatternCall]:
 
 def biased(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """A vector is added first, which one of these operators may lack."""
-    x, bias = PatternTensor(clues.kind, ("a", "b", "c")), PatternTensor(clues.kind, ("c",))
+    x, bias = PatternTensor(clues.elem_type, ("a", "b", "c")), PatternTensor(clues.elem_type, ("c",))
     yield PatternCall(op, clues.opset, (x, bias))
     if op[1] == "FastGelu":
         yield PatternCall(op, clues.opset, (x,))
@@ -245,7 +253,7 @@ def biased(op: Op, clues: Clues) -> Iterator[PatternCall]:
 
 def normalized_sums(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The sum of two values, and of a vector or none, is normalized over its last axis; nothing else reads it."""
-    x, vector = PatternTensor(clues.kind, ("a", "b", "c")), PatternTensor(clues.kind, ("c",))
+    x, vector = PatternTensor(clues.elem_type, ("a", "b", "c")), PatternTensor(clues.elem_type, ("c",))
     shifts = (vector, None) if op[1] == "SkipLayerNormalization" else ()
     for behind in ((*shifts[:1], vector), (*shifts[1:], vector), shifts[:1], ()):
         for given, marks in (

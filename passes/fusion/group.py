@@ -109,7 +109,7 @@ class Grouping:
 
         None if others read what they make, if they read anything else, or if one is `taken`.
         """
-        kind = self._reader.kind(self._nodes[index].output[0])
+        elem_type = self._reader.elem_type(self._nodes[index].output[0])
         wanted = {term: self._wanted(pattern, variable) for variable, term in found.bound.items()}
         turned = {term: self._moved(term) for term in wanted}
         for term, of in turned.items():
@@ -123,7 +123,7 @@ class Grouping:
         if not self._is_closed(index, inside):
             return None
         for name in self._above(doubled):
-            if self._reader.kind(name) == kind:
+            if self._reader.elem_type(name) == elem_type:
                 names.setdefault(self._reader.term(name), name)
         held = {variable: self._held(term, turned[term], names) for variable, term in found.bound.items()}
         known = {variable: given for variable, given in held.items() if given is not None}
@@ -143,7 +143,7 @@ class Grouping:
 
         None where they read anything else, where one is `taken`, or where there are too many.
         """
-        kind = self._reader.kind(self._nodes[index].output[0])
+        elem_type = self._reader.elem_type(self._nodes[index].output[0])
         names: dict[int, str] = {}
         doubled: list[str] = []
         inside, pending = {index}, list(self._nodes[index].input)
@@ -152,7 +152,7 @@ class Grouping:
             if not name:
                 continue
             term = self._reader.term(name)
-            if term in wanted and self._reader.kind(name) == wanted[term]:
+            if term in wanted and self._reader.elem_type(name) == wanted[term]:
                 if self._precision(names.setdefault(term, name)) != self._precision(name):
                     return None  # one is the other, rounded
                 continue
@@ -170,7 +170,7 @@ class Grouping:
             several = len(maker.output) > 1 and maker.op_type != "Split"
             if len(inside) >= LARGEST or default_domain(maker.domain) or several:
                 return None
-            if self._is_narrower(maker.output[0], kind):
+            if self._is_narrower(maker.output[0], elem_type):
                 return None
             inside.add(at)
             pending += maker.input
@@ -238,7 +238,7 @@ class Grouping:
         """The element type of what a variable stands for."""
         given = pattern.call.inputs[variable]
         assert isinstance(given, PatternTensor), "variables stand for tensors"
-        return given.kind
+        return given.elem_type
 
     def _moved(self, term: int) -> Moved | None:
         """What a term is a Transpose, a Reshape or a sum of, where a node can make it again."""
@@ -260,17 +260,17 @@ class Grouping:
                 return Moved(key.operands[0], shape=tuple(int(size) for size in sizes if size is not None))
         return None
 
-    def _is_narrower(self, name: str, kind: int) -> bool:
-        own = self._reader.kind(name)
-        return own in FLOATS and _WIDTHS[own] < _WIDTHS[kind]
+    def _is_narrower(self, name: str, elem_type: int) -> bool:
+        own = self._reader.elem_type(name)
+        return own in FLOATS and _WIDTHS[own] < _WIDTHS[elem_type]
 
     def _precision(self, name: str) -> int:
         """The bits of the narrowest type that a value was cast to on its way."""
-        found = _WIDTHS.get(self._reader.kind(name), 0)
+        found = _WIDTHS.get(self._reader.elem_type(name), 0)
         at = self._uses.makers.get(name)
         while at is not None and self._nodes[at].op_type in ("Cast", "CastLike", "Identity"):
             name = self._nodes[at].input[0]
-            found = min(found, _WIDTHS.get(self._reader.kind(name), found))
+            found = min(found, _WIDTHS.get(self._reader.elem_type(name), found))
             at = self._uses.makers.get(name)
         return found
 

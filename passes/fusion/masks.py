@@ -55,27 +55,27 @@ class MaskRemedy(Enum):
     NO = "nothing: rows may hold the lowest number and -inf"
 
 
-def remedy(scope: Scope, parts: Iterable[str], kind: int) -> MaskRemedy:
+def remedy(scope: Scope, parts: Iterable[str], elem_type: int) -> MaskRemedy:
     """What the mask needs that is the sum of some values."""
     names = list(parts)
-    walk = _ConstantWalk(kind)
+    walk = _ConstantWalk(elem_type)
     held = reduce(_sum, [walk.elements(scope, name, _FAR) for name in names])
-    if Element.LOWEST not in held or (len(names) == 1 and _attends_somewhere(scope, names[0], kind)):
+    if Element.LOWEST not in held or (len(names) == 1 and _attends_somewhere(scope, names[0], elem_type)):
         return MaskRemedy.NONE
     return MaskRemedy.NO if held & (_EXCLUDED | _WILD) else MaskRemedy.RAISED
 
 
-def raised(build: Builder, name: str, kind: int) -> str:
+def raised(build: Builder, name: str, elem_type: int) -> str:
     """A mask with the next number for the lowest one."""
-    step = 2.0 ** (1 - _PRECISION[kind])
-    return str(build.Max(name, build.constant(_BOTTOM[kind] * (1 - step / (2 - step)), kind, "lowest")))
+    step = 2.0 ** (1 - _PRECISION[elem_type])
+    return str(build.Max(name, build.constant(_BOTTOM[elem_type] * (1 - step / (2 - step)), elem_type, "lowest")))
 
 
 class _ConstantWalk:
     """Follows a value to the constants that it is made of."""
 
-    def __init__(self, kind: int):
-        self._kind = kind
+    def __init__(self, elem_type: int):
+        self._kind = elem_type
         self._known: dict[str, Elements] = {}
 
     def elements(self, scope: Scope, name: str, depth: int) -> Elements:
@@ -113,11 +113,11 @@ class _ConstantWalk:
         return _WILD | _LOWEST if any(Element.LOWEST in operand for operand in operands) else _WILD
 
 
-def _of_array(values: np.ndarray | None, kind: int) -> Elements:
+def _of_array(values: np.ndarray | None, elem_type: int) -> Elements:
     if values is None or values.dtype.kind in "iubOSU":
         return _WILD
-    numbers, bottom = values.astype(np.float64), _BOTTOM[kind]
-    tame = np.abs(numbers) < -bottom * 2.0 ** -(_PRECISION[kind] + 1)
+    numbers, bottom = values.astype(np.float64), _BOTTOM[elem_type]
+    tame = np.abs(numbers) < -bottom * 2.0 ** -(_PRECISION[elem_type] + 1)
     finite = (numbers > bottom) & (numbers < np.inf) & ~tame
     lowest, excluded = numbers == bottom, numbers == -np.inf
     wild = ~(tame | finite | lowest | excluded)
@@ -139,10 +139,12 @@ _SUMS: dict[Elements, Elements] = {
 """What the sum of two elements is; of any others, it may be anything."""
 
 
-def _attends_somewhere(scope: Scope, name: str, kind: int) -> bool:
+def _attends_somewhere(scope: Scope, name: str, elem_type: int) -> bool:
     """Whether each row of a constant mask holds something more than the lowest number."""
     held = scope.tensor(name, _MOST)
     values = None if held is None else tensors.array(held)
     return (
-        values is not None and values.ndim > 0 and bool((values.astype(np.float64) > _BOTTOM[kind]).any(axis=-1).all())
+        values is not None
+        and values.ndim > 0
+        and bool((values.astype(np.float64) > _BOTTOM[elem_type]).any(axis=-1).all())
     )

@@ -39,7 +39,7 @@ _MARKS = tuple(map(single, (0.37193127, 0.61417943, 0.83511719)))
 class PatternTensor:
     """An input that a variable stands for."""
 
-    kind: int
+    elem_type: int
     dims: tuple[Dim, ...] | None
 
 
@@ -128,16 +128,16 @@ def _written(call: PatternCall, schema: schemas.Schema | None) -> ModelProto:
         name = "" if given is None else f"x{index}"
         node.input.append(name)
         if isinstance(given, PatternTensor):
-            model.graph.input.add(name=name).type.CopyFrom(tensor_type(given.kind, given.dims))
+            model.graph.input.add(name=name).type.CopyFrom(tensor_type(given.elem_type, given.dims))
         elif given is not None:
             model.graph.initializer.append(int64s(given))
             model.graph.initializer[-1].name = name
     for name, value in call.given().items():
-        kind = schema.attributes[name].type if schema else 0
-        node.attribute.append(make_attribute(name, value, kind))
+        elem_type = schema.attributes[name].type if schema else 0
+        node.attribute.append(make_attribute(name, value, elem_type))
     model.graph.node.append(node)
     first = next(given for given in call.inputs if isinstance(given, PatternTensor))
-    model.graph.output.add(name="y").type.CopyFrom(tensor_type(first.kind))
+    model.graph.output.add(name="y").type.CopyFrom(tensor_type(first.elem_type))
     return model
 
 
@@ -145,5 +145,7 @@ def _is_taken(schema: schemas.Schema, index: int, given: PatternTensor | Axes | 
     """Whether an operator takes what is given to it at `index`."""
     formal = schema.input(index)
     return (
-        not isinstance(given, PatternTensor) or formal is None or schemas.legal_types(tensor_text(given.kind), formal)
+        not isinstance(given, PatternTensor)
+        or formal is None
+        or schemas.legal_types(tensor_text(given.elem_type), formal)
     )

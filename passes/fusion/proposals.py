@@ -97,18 +97,18 @@ class Proposals:
 
     def first(self, index: int, ops: Sequence[Op], taken: Container[int]) -> Proposal | None:
         """The call of the first of some operators whose result a node makes, in a region or else in the whole body."""
-        kind = self._reader.kind(self._nodes[index].output[0])
-        if len(self._nodes[index].output) != 1 or kind not in FLOATS:
+        elem_type = self._reader.elem_type(self._nodes[index].output[0])
+        if len(self._nodes[index].output) != 1 or elem_type not in FLOATS:
             return None
         saved = self._known.saved
         inputs = max((self._families[op].inputs for op in ops), default=0)
         regions = self._cuts.above(index, taken, inputs, lambda state: any(saved.get((state, op), 0) > 0 for op in ops))
         self._views.clear()
-        in_regions = (self._largest(index, kind, op, regions, taken) for op in ops)
-        in_body = (self._read(index, kind, op, self._whole, taken)[0] for op in ops)
+        in_regions = (self._largest(index, elem_type, op, regions, taken) for op in ops)
+        in_body = (self._read(index, elem_type, op, self._whole, taken)[0] for op in ops)
         return next((found for found in chain(in_regions, in_body) if found is not None), None)
 
-    def _largest(self, index: int, kind: int, op: Op, regions: Regions, taken: Container[int]) -> Proposal | None:
+    def _largest(self, index: int, elem_type: int, op: Op, regions: Regions, taken: Container[int]) -> Proposal | None:
         """The call that saves most nodes, read in a region above its result; the largest come first."""
         best: Proposal | None = None
         saved, family, unknown = self._known.saved, self._families[op], len(self._nodes)
@@ -131,13 +131,15 @@ class Proposals:
                     saved[key] = 0
                     continue
                 view = self._views.setdefault(size, View(self._reader, self._uses, nodes))
-                found, saved[key] = self._read(index, kind, op, view, taken)
+                found, saved[key] = self._read(index, elem_type, op, view, taken)
                 self._remember(key, found, regions)
             if found is not None and (best is None or found.saved > best.saved):
                 best = found
         return best
 
-    def _read(self, index: int, kind: int, op: Op, view: View, taken: Container[int]) -> tuple[Proposal | None, int]:
+    def _read(
+        self, index: int, elem_type: int, op: Op, view: View, taken: Container[int]
+    ) -> tuple[Proposal | None, int]:
         """The call that saves most nodes whose result the node makes, in some view; and how many any does.
 
         Those count that are not allowed.
@@ -147,11 +149,11 @@ class Proposals:
         term = view.reader.term(name)
         if self._terms.keys[term].kind not in (OP, PRODUCT, SUM):
             return None, 0
-        clues = Clues(self._reader.opset, kind, lambda: self._reader.shape(name), _FoundAxes(self._terms, term))
+        clues = Clues(self._reader.opset, elem_type, lambda: self._reader.shape(name), _FoundAxes(self._terms, term))
         for call in self._families[op].suggest(op, clues):
             if (pattern := patterns.pattern(call)) is None:
                 continue
-            for found in self._matches(term, kind, pattern):
+            for found in self._matches(term, elem_type, pattern):
                 group = view.grouping.group(index, pattern, found, taken)
                 saved = 0 if group is None else self._saved(group)
                 if group is None or saved <= (0 if best is None else best.saved):
@@ -174,16 +176,16 @@ class Proposals:
             return None
         return proposal._replace(remedy=remedy)
 
-    def _matches(self, term: int, kind: int, pattern: Pattern) -> Iterator[GraphMatch]:
+    def _matches(self, term: int, elem_type: int, pattern: Pattern) -> Iterator[GraphMatch]:
         """The ways in which a term is a pattern, of which the operator is its definition."""
         own, other = pattern.terms.keys[pattern.root], self._terms.keys[term]
         if own.kind != other.kind or (own.kind == OP and own.name != other.name):
             return
         positive = _POSITIVE.get(pattern.call.op[1], ("epsilon",))
-        for found in Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[kind]).all(term):
+        for found in Matcher(pattern.terms, pattern.root, pattern.marks, self._terms, _TOLERANCES[elem_type]).all(term):
             if any(found.floats.get(name, 1.0) <= 0 for name in positive):
                 continue
-            if kind == T.DOUBLE and not all(map(_is_single, found.floats.values())):
+            if elem_type == T.DOUBLE and not all(map(_is_single, found.floats.values())):
                 continue  # attributes are float32
             yield from (found, *self._unscaled(pattern, found))
 
@@ -205,11 +207,11 @@ class Proposals:
 
     def _remedy(self, call: PatternCall, group: Group) -> masks.MaskRemedy:
         """What makes runtimes agree on the mask."""
-        kind = kind_of(call, MASK) if call.op == ("", "Attention") and len(call.inputs) > MASK else 0
-        if kind not in FLOATS:
+        elem_type = elem_type_of(call, MASK) if call.op == ("", "Attention") and len(call.inputs) > MASK else 0
+        if elem_type not in FLOATS:
             return masks.MaskRemedy.NONE
         held = group.held[MASK]
-        return masks.remedy(self._scope, [held.name, *([held.plus] if held.plus else [])], kind)
+        return masks.remedy(self._scope, [held.name, *([held.plus] if held.plus else [])], elem_type)
 
     def _saved(self, group: Group) -> int:
         """How many nodes go, but for those that must, so that there are not more of them."""
@@ -243,9 +245,9 @@ class Proposals:
         return self._allowed(index, recipe.of._replace(group=group))
 
 
-def kind_of(call: PatternCall, index: int) -> int:
+def elem_type_of(call: PatternCall, index: int) -> int:
     given = call.inputs[index]
-    return given.kind if isinstance(given, PatternTensor) else 0
+    return given.elem_type if isinstance(given, PatternTensor) else 0
 
 
 def _is_single(value: float) -> bool:

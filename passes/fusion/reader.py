@@ -59,7 +59,7 @@ class Reader:
         self.opset = scope.opset
         self._outer = outer
         self._terms: dict[str, int] = {}
-        self._kinds: dict[str, int] = {}
+        self._elem_types: dict[str, int] = {}
         self._dims: dict[str, tuple[int, ...] | None] = {}
         self.fixed: Fixed = Fixed(scope, None if outer is None else outer.fixed)
         self._postponed: Sequence[NodeProto] = ()
@@ -99,11 +99,11 @@ class Reader:
     def bind(self, name: str, term: int) -> None:
         self._terms[name] = term
 
-    def kind(self, name: str) -> int:
+    def elem_type(self, name: str) -> int:
         """The element type of a value; 0 where it is unknown."""
-        found = self._kinds.get(name)
+        found = self._elem_types.get(name)
         if found is None:
-            found = self._kinds[name] = self.scope.elem_type(name)
+            found = self._elem_types[name] = self.scope.elem_type(name)
         return found
 
     def rank(self, name: str) -> int | None:
@@ -122,14 +122,16 @@ class Reader:
             self._opaque(node)
         else:
             self._terms[node.output[0]] = term
-        if kind := self._kind_made(node):
-            self._kinds.update(dict.fromkeys(node.output if node.op_type == "Split" else node.output[:1], kind))
+        if elem_type := self._inferred_elem_type(node):
+            self._elem_types.update(
+                dict.fromkeys(node.output if node.op_type == "Split" else node.output[:1], elem_type)
+            )
 
-    def _kind_made(self, node: NodeProto) -> int:
+    def _inferred_elem_type(self, node: NodeProto) -> int:
         if node.op_type == "Cast":
             return integer(node, "to", 0) if self.opset >= SPELLED_BEFORE else 0
-        like, kind = _typed(node.op_type, self.opset)
-        return self.kind(node.input[like]) if 0 <= like < len(node.input) else kind
+        like, elem_type = _typed(node.op_type, self.opset)
+        return self.elem_type(node.input[like]) if 0 <= like < len(node.input) else elem_type
 
     def _opaque(self, node: NodeProto) -> None:
         op = node.op_type
@@ -179,7 +181,7 @@ class Reader:
         held = of_constant(node)
         if held is None:
             return self.terms.of(LEAF, id(self.scope), node.output[0])
-        self._kinds[node.output[0]] = held.data_type
+        self._elem_types[node.output[0]] = held.data_type
         found = self._constant(held)
         return self.terms.of(LEAF, id(self.scope), node.output[0]) if found is None else found
 

@@ -10,7 +10,7 @@ from opshift.passes.fusion import emission, families, masks
 from opshift.passes.fusion.emission import Emission
 from opshift.passes.fusion.group import Group, Grouping, Held, Uses
 from opshift.passes.fusion.patterns import PatternCall, PatternTensor, Splat
-from opshift.passes.fusion.proposals import MASK, Permits, Proposal, Proposals, RegionKnowledge, kind_of
+from opshift.passes.fusion.proposals import MASK, Permits, Proposal, Proposals, RegionKnowledge, elem_type_of
 from opshift.passes.fusion.reader import Reader
 from opshift.passes.model.messages import NodeProto, TensorProto, default_domain
 from opshift.passes.model.traversal import Op
@@ -86,7 +86,7 @@ class PatternSearch:
             self._added.setdefault(self._uses.makers.get(name, -1), []).extend(build.nodes)
         return self._made[name, key]
 
-    def _made_of(self, build: Builder, held: Held, kind: int) -> str:
+    def _made_of(self, build: Builder, held: Held, elem_type: int) -> str:
         """The name of an input, after the nodes that make it."""
         name = held.name
         if held.perm:
@@ -98,7 +98,7 @@ class PatternSearch:
         if held.op:
             return self._beside(name, held.op, lambda made: str(made.emit(held.op, [name])))
         if held.half:
-            return emission.first_half(build, name, kind)
+            return emission.first_half(build, name, elem_type)
         return emission.reshaped(build, name, held.shape) if held.shape else name
 
     def _suspects(self) -> dict[int, set[Op]]:
@@ -137,11 +137,11 @@ class PatternSearch:
             front = beyond
         return reached
 
-    def _raised(self, build: Builder, name: str, held: Held, kind: int) -> str:
+    def _raised(self, build: Builder, name: str, held: Held, elem_type: int) -> str:
         """A mask without the lowest number: made once for all that read it."""
         if held != Held(name):
-            return masks.raised(build, name, kind)
-        return self._beside(name, "raised", lambda beside: masks.raised(beside, name, kind))
+            return masks.raised(build, name, elem_type)
+        return self._beside(name, "raised", lambda beside: masks.raised(beside, name, elem_type))
 
     def _written(self, proposal: Proposal, old: NodeProto, shapes: Sequence[Sequence[Dim] | None]) -> list[NodeProto]:
         """The call, behind what is made for it."""
@@ -153,11 +153,11 @@ class PatternSearch:
             if isinstance(given, Splat):
                 inputs.append("")
             elif isinstance(given, PatternTensor):
-                inputs.append(self._made_of(build, group.held[i], given.kind))
+                inputs.append(self._made_of(build, group.held[i], given.elem_type))
             else:
                 inputs.append(None if given is None else list(given))
         if remedy is masks.MaskRemedy.RAISED:
-            inputs[MASK] = self._raised(build, str(inputs[MASK]), group.held[MASK], kind_of(call, MASK))
+            inputs[MASK] = self._raised(build, str(inputs[MASK]), group.held[MASK], elem_type_of(call, MASK))
         floats = {name: proposal.floats.get(name) for name in call.marks}
         written = Emission(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
         emission.canonicalize(call.op, written)

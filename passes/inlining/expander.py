@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opshift.passes.errors import CannotConvert, reason
 from opshift.passes.model import schemas
-from opshift.passes.model.attributes import attribute_kind, make_attribute
+from opshift.passes.model.attributes import attribute_type_of, make_attribute
 from opshift.passes.model.messages import AttributeProto, FunctionProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Op, subgraphs
 from opshift.passes.model.types import elem_type_of, plain_type, type_text
@@ -54,10 +54,10 @@ class Expander:
         if not functions.defined(*_op(node.proto)):
             return ""
         data = node.input(0)
-        kind = node.scope.type(data)
-        if kind is None or not elem_type_of(kind):
+        value_type = node.scope.type(data)
+        if value_type is None or not elem_type_of(value_type):
             return reason(f'the type of "{data}" is unknown', fix="a value_info that declares it")
-        return f"its definition does not accept {plain_type(type_text(kind) or data)}"
+        return f"its definition does not accept {plain_type(type_text(value_type) or data)}"
 
     def expand(self, node: Node) -> tuple[list[NodeProto], dict[str, int], str, str]:
         """The nodes that take over, the versions they are written at, the grade, and a sentence.
@@ -146,14 +146,14 @@ def _check_call(node: Node, form: functions.Form) -> None:
         if name not in node.attributes:
             raise CannotConvert(node, f"attribute {name} is missing, which the operator requires")
     for name in node.attributes:
-        kind = form.attributes.get(name)
-        if kind is None:
+        attribute_type = form.attributes.get(name)
+        if attribute_type is None:
             declared = ", ".join(form.attributes)
             raise CannotConvert(node, f"attribute {name} does not exist", supported=f"{declared}")
-        found = attribute_kind(node.proto.attribute[list(node.attributes).index(name)])
-        if found != kind:
+        found = attribute_type_of(node.proto.attribute[list(node.attributes).index(name)])
+        if found != attribute_type:
             spelled = AttributeProto.AttributeType.Name
-            raise CannotConvert(node, f"attribute {name} is {spelled(found)}", supported=f"{spelled(kind)}")
+            raise CannotConvert(node, f"attribute {name} is {spelled(found)}", supported=f"{spelled(attribute_type)}")
 
 
 def _check_choices(node: Node, form: functions.Form) -> None:

@@ -18,10 +18,10 @@ def required(model: ModelProto) -> dict[str, TypeProto]:
     return {value.name: value.type for value in model.graph.input if value.name not in held}
 
 
-def tensor(kind: TypeProto) -> TypeProto.Tensor:
+def tensor(value_type: TypeProto) -> TypeProto.Tensor:
     """The tensor in a type; an empty one where there is none."""
-    which = kind.WhichOneof("value")
-    return tensor(kind.optional_type.elem_type) if which == "optional_type" else kind.tensor_type
+    which = value_type.WhichOneof("value")
+    return tensor(value_type.optional_type.elem_type) if which == "optional_type" else value_type.tensor_type
 
 
 def known(name: str, names: Iterable[str], what: str, whose: str = "the model") -> None:
@@ -34,9 +34,9 @@ def known(name: str, names: Iterable[str], what: str, whose: str = "the model") 
     raise ValueError(f"{whose} has no {what} {name!r}{hint(name, held, repr) or f'; {have}'}")
 
 
-def fits(name: str, kind: TypeProto, shape: Sequence[int]) -> None:
+def fits(name: str, value_type: TypeProto, shape: Sequence[int]) -> None:
     """Raise `ValueError` for a shape that is not what the model says of its input."""
-    declared = tensor(kind)
+    declared = tensor(value_type)
     if not declared.HasField("shape"):
         return
     dims = declared.shape.dim
@@ -48,17 +48,17 @@ def fits(name: str, kind: TypeProto, shape: Sequence[int]) -> None:
             raise ValueError(f"input {name!r} has shape [{text}], not {list(shape)}")
 
 
-def of_type(name: str, value: Any, kind: TypeProto) -> Any:
+def of_type(name: str, value: Any, value_type: TypeProto) -> Any:
     """A value as an engine takes it; raises `ValueError` for one that is not of the input's type."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which == "optional_type":
-        return None if value is None else of_type(name, value, kind.optional_type.elem_type)
+        return None if value is None else of_type(name, value, value_type.optional_type.elem_type)
     if which == "sequence_type":
         if not isinstance(value, (list, tuple)):
             raise ValueError(f"input {name!r} is a sequence; give a list of arrays")
-        return [of_type(name, one, kind.sequence_type.elem_type) for one in value]
-    array = of_elements(name, value, kind.tensor_type.elem_type)
-    fits(name, kind, array.shape)
+        return [of_type(name, one, value_type.sequence_type.elem_type) for one in value]
+    array = of_elements(name, value, value_type.tensor_type.elem_type)
+    fits(name, value_type, array.shape)
     return array
 
 

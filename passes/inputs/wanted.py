@@ -96,7 +96,7 @@ def resolved(of: Wanted, model: ModelProto) -> ResolvedInputs:
     inputs = {value.name: value.type for value in model.graph.input}
     for name in (*of.shapes, *of.values):
         known(name, inputs, "input")
-    symbols = {name for kind in inputs.values() for dim in tensor(kind).shape.dim if (name := symbol(dim))}
+    symbols = {name for value_type in inputs.values() for dim in tensor(value_type).shape.dim if (name := symbol(dim))}
     for name in of.sizes:
         known(name, symbols, "symbolic dimension")
     arrays = {name: array(name, value, inputs[name], of.shapes.get(name)) for name, value in of.values.items()}
@@ -115,24 +115,24 @@ def resolved(of: Wanted, model: ModelProto) -> ResolvedInputs:
     return ResolvedInputs(shapes, {**found, **computed}, arrays)
 
 
-def array(name: str, given: Any, kind: TypeProto, shape: Sequence[int] | None = None) -> Any:
+def array(name: str, given: Any, value_type: TypeProto, shape: Sequence[int] | None = None) -> Any:
     """A value of an input as an array of the input's type; raises `ValueError` where it is none.
 
     One number stands for an array of one element, whatever the rank of the input is.
     """
     import numpy as np
 
-    if kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.elem_type:
+    if value_type.WhichOneof("value") != "tensor_type" or not value_type.tensor_type.elem_type:
         raise ValueError(f"input {name!r} is not a tensor of a known type")
-    elem_type = kind.tensor_type.elem_type
+    elem_type = value_type.tensor_type.elem_type
     if isinstance(given, (np.ndarray, np.generic)):
         held = of_elements(name, given, elem_type)
     else:
         held = _converted(name, _parsed(given, elem_type) if isinstance(given, str) else given, elem_type)
-        dims = kind.tensor_type.shape.dim
+        dims = value_type.tensor_type.shape.dim
         if not held.ndim and all(dim.dim_value == 1 or not is_fixed(dim) for dim in dims):
             held = held.reshape([1] * len(dims))
-    fits(name, kind, held.shape)
+    fits(name, value_type, held.shape)
     if shape is not None and tuple(shape) != held.shape:
         raise ValueError(f"input {name!r} is of shape {list(held.shape)}, not {list(shape)}")
     return held

@@ -62,23 +62,23 @@ def _values(model: ModelProto) -> Iterator[ValueInfoProto]:
             yield from (*body.input, *body.value_info, *body.output)
 
 
-def _shape(kind: TypeProto, shape: tuple[int, ...]) -> None:
-    held = tensor(kind)
+def _shape(value_type: TypeProto, shape: tuple[int, ...]) -> None:
+    held = tensor(value_type)
     del held.shape.dim[:]
     held.shape.SetInParent()
     for size in shape:
         held.shape.dim.add().dim_value = size
 
 
-def _fix(kind: TypeProto, sizes: Mapping[str, int]) -> None:
+def _fix(value_type: TypeProto, sizes: Mapping[str, int]) -> None:
     """Put numbers in the place of symbols, however deep in a type they stand."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which in ("sequence_type", "optional_type"):
-        _fix(getattr(kind, which).elem_type, sizes)
+        _fix(getattr(value_type, which).elem_type, sizes)
     elif which == "map_type":
-        _fix(kind.map_type.value_type, sizes)
+        _fix(value_type.map_type.value_type, sizes)
     elif which in ("tensor_type", "sparse_tensor_type"):
-        for dim in getattr(kind, which).shape.dim:
+        for dim in getattr(value_type, which).shape.dim:
             size = size_of(name, sizes) if (name := symbol(dim)) else None
             if size is not None:
                 dim.dim_value = size
@@ -87,13 +87,13 @@ def _fix(kind: TypeProto, sizes: Mapping[str, int]) -> None:
 def _set(model: ModelProto, of: ResolvedInputs) -> None:
     """Make initializers of inputs, which are inputs no more but where each initializer has to be one."""
     graph = model.graph
-    kinds = {value.name: value.type.tensor_type.elem_type for value in graph.input}
+    elem_types = {value.name: value.type.tensor_type.elem_type for value in graph.input}
     retain(graph.initializer, [held.name not in of.values for held in graph.initializer])
     retain(graph.sparse_initializer, [held.values.name not in of.values for held in graph.sparse_initializer])
     if model.ir_version >= _OVERRIDABLE_SINCE:
         retain(graph.input, [value.name not in of.values for value in graph.input])
     for name, value in of.values.items():
-        graph.initializer.add().CopyFrom(tensors.tensor(value, kinds[name]))
+        graph.initializer.add().CopyFrom(tensors.tensor(value, elem_types[name]))
         graph.initializer[-1].name = name
     yielded = [value.name for value in graph.output if value.name in of.values]
     fresh = Names(model).fresh if yielded else None

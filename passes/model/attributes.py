@@ -31,41 +31,41 @@ _SCALARS = {AttributeProto.FLOAT, AttributeProto.INT}
 _TEXTS = {AttributeProto.STRING, AttributeProto.STRINGS}
 
 
-def attribute_kind(attribute: AttributeProto) -> int:
+def attribute_type_of(attribute: AttributeProto) -> int:
     """The attribute's type; files of IR 1 leave it out, so it is read from the field that is set."""
     if attribute.type:
         return attribute.type
     present = {descriptor.name for descriptor, _ in attribute.ListFields()}
-    return next((kind for kind, name in _FIELDS.items() if name in present), 0)
+    return next((attribute_type for attribute_type, name in _FIELDS.items() if name in present), 0)
 
 
 def attribute_value(attribute: AttributeProto) -> Any:
     """The Python value of an attribute: int, float, str, a message, or a list of those."""
-    kind = attribute_kind(attribute)
-    if kind not in _FIELDS:
+    attribute_type = attribute_type_of(attribute)
+    if attribute_type not in _FIELDS:
         return None
-    value = getattr(attribute, _FIELDS[kind])
-    if kind == AttributeProto.STRING:
+    value = getattr(attribute, _FIELDS[attribute_type])
+    if attribute_type == AttributeProto.STRING:
         return value.decode("utf-8", "surrogateescape")
-    if kind == AttributeProto.STRINGS:
+    if attribute_type == AttributeProto.STRINGS:
         return [text.decode("utf-8", "surrogateescape") for text in value]
-    return value if kind <= AttributeProto.GRAPH or not isinstance(value, Sequence) else list(value)
+    return value if attribute_type <= AttributeProto.GRAPH or not isinstance(value, Sequence) else list(value)
 
 
-def make_attribute(name: str, value: Any, kind: int = 0) -> AttributeProto:
+def make_attribute(name: str, value: Any, attribute_type: int = 0) -> AttributeProto:
     """An attribute holding `value`. `kind` settles what the value alone cannot: 1 as FLOAT, [] as INTS."""
     if isinstance(value, AttributeProto):
         copied = AttributeProto.FromString(value.SerializeToString())
         copied.name = name
         return copied
-    kind = kind or _kind_of(value)
-    attribute = AttributeProto(name=name, type=kind)  # type: ignore[arg-type]
-    field = _FIELDS[kind]
-    if kind in _TEXTS:
-        value = [_bytes(v) for v in value] if kind == AttributeProto.STRINGS else _bytes(value)
-    if kind in _SCALARS or kind == AttributeProto.STRING:
+    attribute_type = attribute_type or _attribute_type_of(value)
+    attribute = AttributeProto(name=name, type=attribute_type)  # type: ignore[arg-type]
+    field = _FIELDS[attribute_type]
+    if attribute_type in _TEXTS:
+        value = [_bytes(v) for v in value] if attribute_type == AttributeProto.STRINGS else _bytes(value)
+    if attribute_type in _SCALARS or attribute_type == AttributeProto.STRING:
         setattr(attribute, field, value)
-    elif kind in (AttributeProto.TENSOR, AttributeProto.GRAPH, AttributeProto.TYPE_PROTO):
+    elif attribute_type in (AttributeProto.TENSOR, AttributeProto.GRAPH, AttributeProto.TYPE_PROTO):
         getattr(attribute, field).CopyFrom(value)
     else:
         getattr(attribute, field).extend(value)
@@ -76,7 +76,7 @@ def _bytes(text: str | bytes) -> bytes:
     return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
 
 
-def _kind_of(value: Any) -> int:
+def _attribute_type_of(value: Any) -> int:
     single = value[0] if isinstance(value, (list, tuple)) and value else value
     several = isinstance(value, (list, tuple))
     if isinstance(single, float):

@@ -7,7 +7,7 @@ from functools import cache
 
 from opshift.passes.errors import Refusal
 from opshift.passes.model import schemas
-from opshift.passes.model.attributes import attribute_kind
+from opshift.passes.model.attributes import attribute_type_of
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import bodies
 from opshift.passes.model.types import ELEMENT_TYPES, elem_type_of, type_text
@@ -25,7 +25,7 @@ class LegalityJudge:
     def why_not(self, node: NodeProto, opset: int) -> str:
         """Why a call is not legal at `opset` of its own domain; empty if it is, and for domains that are not known."""
         attributes = node.attribute
-        kinds = tuple([(a.name, a.type or attribute_kind(a)) for a in attributes]) if attributes else ()
+        kinds = tuple([(a.name, a.type or attribute_type_of(a)) for a in attributes]) if attributes else ()
         return self.why(node.domain, node.op_type, len(node.input), len(node.output), kinds, opset)
 
     def why(
@@ -83,7 +83,7 @@ def misuse(node: NodeProto, domain: str, version: int) -> str:
     for formal, name in zip(schema.inputs, node.input, strict=False):
         if not name and formal.option == "Single":
             return f"input {formal.name} is missing"
-    kinds = tuple((a.name, attribute_kind(a)) for a in node.attribute)
+    kinds = tuple((a.name, attribute_type_of(a)) for a in node.attribute)
     return _against(schema, len(node.input), len(node.output), kinds)
 
 
@@ -112,13 +112,13 @@ def _against(schema: schemas.Schema, inputs: int, outputs: int, attributes: Kind
         return f"{outputs} outputs; supported: {_span(schema.min_output, schema.max_output)}"
     if (domain, op) == ("", "BatchNormalization") and outputs not in (counts := (1, 3 if schema.since > 9 else 5)):
         return f"{outputs} outputs; supported: {counts[0]} or {counts[1]}"
-    for name, kind in attributes:
+    for name, attribute_type in attributes:
         declared = schema.attributes.get(name)
         if declared is None and name.startswith(_INTERNAL):
             continue
         if declared is None:
             return f"attribute {name} does not exist"
-        if kind != declared.type:
+        if attribute_type != declared.type:
             return f"attribute {name} has the wrong type"
     given = dict(attributes)
     if len(given) < len(attributes):

@@ -30,12 +30,12 @@ def named_types(model: ModelProto) -> Iterator[int]:
                 yield attribute.sparse_tensor.values.data_type
 
 
-def tensor_types(kind: TypeProto) -> Iterator[Any]:
+def tensor_types(value_type: TypeProto) -> Iterator[Any]:
     """The types of tensors in a type, those in sequences and optionals among them."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
-        yield getattr(kind, which)
+        yield getattr(value_type, which)
     elif which in ("sequence_type", "optional_type"):
-        yield from tensor_types(getattr(kind, which).elem_type)
+        yield from tensor_types(getattr(value_type, which).elem_type)
     elif which == "map_type":
-        yield from tensor_types(kind.map_type.value_type)
+        yield from tensor_types(value_type.map_type.value_type)

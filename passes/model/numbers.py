@@ -17,8 +17,10 @@ FEW = 64
 
 def read(held: TensorProto) -> Sequence[float] | None:
     """The elements of a tensor in order; None for types that are rarely a parameter's, or data that do not fit."""
-    kind, count = held.data_type, prod(held.dims)
-    code = "H" if kind == T.BFLOAT16 else ELEMENTS[kind].code.replace("?", "B") if kind in ELEMENTS else ""
+    elem_type, count = held.data_type, prod(held.dims)
+    code = (
+        "H" if elem_type == T.BFLOAT16 else ELEMENTS[elem_type].code.replace("?", "B") if elem_type in ELEMENTS else ""
+    )
     if tensor_data.is_stored(held) or not code:
         return None
     values: Sequence[float]
@@ -26,19 +28,19 @@ def read(held: TensorProto) -> Sequence[float] | None:
         if len(held.raw_data) != count * struct.calcsize(code):
             return None
         values = struct.unpack(f"<{count}{code}", held.raw_data)
-    elif kind == T.FLOAT:
+    elif elem_type == T.FLOAT:
         values = held.float_data
-    elif kind == T.DOUBLE:
+    elif elem_type == T.DOUBLE:
         values = held.double_data
-    elif kind == T.INT64:
+    elif elem_type == T.INT64:
         values = held.int64_data
-    elif kind in (T.UINT32, T.UINT64):
+    elif elem_type in (T.UINT32, T.UINT64):
         values = held.uint64_data
     else:
         values = held.int32_data
-        if kind == T.FLOAT16:
+        if elem_type == T.FLOAT16:
             values = [struct.unpack("<e", struct.pack("<H", bits & 0xFFFF))[0] for bits in values]
-    if kind == T.BFLOAT16:
+    if elem_type == T.BFLOAT16:
         values = [struct.unpack("<f", struct.pack("<I", (int(bits) & 0xFFFF) << 16))[0] for bits in values]
     return values if len(values) == count else None
 

@@ -72,7 +72,7 @@ class Pieces:
         graph.initializer.extend(tensor for name, tensor in self.held.items() if name in read)
         graph.sparse_initializer.extend(tensor for name, tensor in self.sparse.items() if name in read)
         graph.input.extend(value for value in self.model.graph.input if types is None or value.name in read)
-        graph.input.extend(ValueInfoProto(name=name, type=kind) for name, kind in given.items())
+        graph.input.extend(ValueInfoProto(name=name, type=value_type) for name, value_type in given.items())
         declared = {value.name: value for value in self.model.graph.output}
         graph.output.extend(declared.get(name, ValueInfoProto(name=name)) for name in wanted)
         return piece

@@ -36,11 +36,11 @@ def rounded(array: np.ndarray[Any, Any], target: int) -> np.ndarray[Any, Any]:
         return _bfloat16_bits(array) if target == T.BFLOAT16 else array.astype(DTYPES[target])
 
 
-def widened(array: np.ndarray[Any, Any], kind: int) -> np.ndarray[Any, Any]:
+def widened(array: np.ndarray[Any, Any], elem_type: int) -> np.ndarray[Any, Any]:
     """Numbers of a type as such that numpy has: bfloat16, by its bits, as float32."""
     import numpy as np
 
-    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32) if kind == T.BFLOAT16 else array
+    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32) if elem_type == T.BFLOAT16 else array
 
 
 _MANY = 1 << 18
@@ -66,8 +66,8 @@ def _cast(target: int) -> Any:
 
     node = NodeProto(op_type="Cast", input=["x"], output=["y"], attribute=[make_attribute("to", target)])
     graph = GraphProto(name="cast", node=[node])
-    for values, name, kind in ((graph.input, "x", T.FLOAT), (graph.output, "y", target)):
-        values.add(name=name, type=tensor_type(kind, [None]))
+    for values, name, elem_type in ((graph.input, "x", T.FLOAT), (graph.output, "y", target)):
+        values.add(name=name, type=tensor_type(elem_type, [None]))
     model = ModelProto(ir_version=7, graph=graph)
     model.opset_import.add(domain="", version=13)
     options = onnxruntime.SessionOptions()

@@ -25,8 +25,8 @@ _KNOWN_TYPES = set(NUMBERS.values()) - {_TENSOR.UNDEFINED}
 
 def fault(tensor: TensorProto) -> str:
     """What is wrong with a tensor, of whose data only the size is looked at; empty for nothing."""
-    kind = tensor.data_type
-    if not kind:
+    elem_type = tensor.data_type
+    if not elem_type:
         return "has no element type"
     sizes = {field: size for field in _DATA_FIELDS if (size := len(getattr(tensor, field)))}
     held = [*sizes]
@@ -37,23 +37,23 @@ def fault(tensor: TensorProto) -> str:
     count = _count(tensor)
     if count >= UNCOUNTED:
         return f"has too many elements: {list(tensor.dims)}"
-    unknown = "" if kind in _KNOWN_TYPES else f"is of the unknown element type {kind}"
+    unknown = "" if elem_type in _KNOWN_TYPES else f"is of the unknown element type {elem_type}"
     if not count:
         return f"has no elements, but holds data in {held[0]}" if held else unknown
     if len(held) != 1:
         return f"holds data in {' and '.join(held) or 'no field'}; it must be in one field"
     if held == ["raw_data"]:
         needed, there = (0 if unknown else tensor_data.nbytes(tensor)), sizes["raw_data"]
-        if kind == _TENSOR.STRING:
+        if elem_type == _TENSOR.STRING:
             return "holds strings as raw_data, which is not allowed"
         return f"has {there} bytes of data; its shape and type need {needed}" if there < needed else ""
     if unknown:
         return unknown
-    field = _STORED.get(kind, "int32_data")
+    field = _STORED.get(elem_type, "int32_data")
     if held != [field]:
         return f"holds data in {held[0]}; its type needs {field}"
-    packed = {2: 16, 4: 8}.get(tensor_data.bits(kind), 1)
-    needed = 2 * count if kind in _PAIRS else -(-count // packed)
+    packed = {2: 16, 4: 8}.get(tensor_data.bits(elem_type), 1)
+    needed = 2 * count if elem_type in _PAIRS else -(-count // packed)
     there = sizes[field]
     return f"has {there} values in {field}; its shape needs {needed}" if there < needed else ""
 

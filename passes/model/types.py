@@ -98,8 +98,8 @@ def tensor_type(elem_type: int, dims: Sequence[Dim] | None = None) -> TypeProto:
     return made
 
 
-def dims_of(kind: TypeProto) -> list[Dim]:
-    return [dim.dim_value if dim.dim_value > 0 else _dim(dim) for dim in kind.tensor_type.shape.dim]
+def dims_of(value_type: TypeProto) -> list[Dim]:
+    return [dim.dim_value if dim.dim_value > 0 else _dim(dim) for dim in value_type.tensor_type.shape.dim]
 
 
 def _dim(dim: TensorShapeProto.Dimension) -> Dim:
@@ -121,13 +121,13 @@ def is_name(symbol: str) -> bool:
     return symbol not in _NAMELESS
 
 
-def elem_type_of(kind: TypeProto) -> int:
+def elem_type_of(value_type: TypeProto) -> int:
     """The element type of a (sparse) tensor type; 0 for unknown types and for other kinds."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which == "tensor_type":
-        return kind.tensor_type.elem_type
+        return value_type.tensor_type.elem_type
     if which == "sparse_tensor_type":
-        return kind.sparse_tensor_type.elem_type
+        return value_type.sparse_tensor_type.elem_type
     return 0
 
 
@@ -147,26 +147,26 @@ def plain_type(kind: str) -> str:
     return re.sub(r"\btensor\((\w+)\)", r"\1", kind)
 
 
-def type_text(kind: TypeProto) -> str | None:
+def type_text(value_type: TypeProto) -> str | None:
     """A type as the schemas' type constraints spell it, such as `seq(tensor(float))`; None if unknown."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
-        element = elem_type_of(kind)
+        element = elem_type_of(value_type)
         if not element:
             return None
         return f"{'sparse_' if which == 'sparse_tensor_type' else ''}tensor({element_name(element)})"
     if which == "sequence_type":
-        inner = type_text(kind.sequence_type.elem_type)
+        inner = type_text(value_type.sequence_type.elem_type)
         return inner and f"seq({inner})"
     if which == "optional_type":
-        inner = type_text(kind.optional_type.elem_type)
+        inner = type_text(value_type.optional_type.elem_type)
         return inner and f"optional({inner})"
     if which == "map_type":
-        inner = type_text(kind.map_type.value_type)
-        key = kind.map_type.key_type
+        inner = type_text(value_type.map_type.value_type)
+        key = value_type.map_type.key_type
         return inner and f"map({element_name(key)},{inner})"
     return None
 
 
-def has_shape(kind: TypeProto) -> bool:
-    return kind.tensor_type.HasField("shape")  # which is empty in a type of another kind
+def has_shape(value_type: TypeProto) -> bool:
+    return value_type.tensor_type.HasField("shape")  # which is empty in a type of another kind

@@ -36,10 +36,10 @@ def by_segments(of: Layer) -> Made:
 @layer("SegmentMax")
 def largest_of_segments(of: Layer) -> Made:
     """Data, the segment of each row, how many there are; all begin at the lowest number, which NaN and -inf leave."""
-    b, kind, fill = of.build, of.elem_type(), of.choice("fill_mode", ("zero", "lowest"))
-    if kind == T.INT64 and fill == "lowest":
+    b, elem_type, fill = of.build, of.elem_type(), of.choice("fill_mode", ("zero", "lowest"))
+    if elem_type == T.INT64 and fill == "lowest":
         raise Unmapped("fill_mode=lowest for int64, which OpenVINO computes in 32 bits", supported="fill_mode=zero")
-    wide = T.FLOAT if kind in (T.FLOAT16, T.BFLOAT16) else kind
+    wide = T.FLOAT if elem_type in (T.FLOAT16, T.BFLOAT16) else elem_type
     lowest = b.constant(_lowest(wide), wide)
     x, segment = of.cast(of.input(0), wide), of.vector(1)
     if wide in (T.FLOAT, T.DOUBLE):
@@ -52,12 +52,12 @@ def largest_of_segments(of: Layer) -> Made:
         held = b.ScatterND(b.Expand(0, count), rows, b.Expand(1, b.Shape(segment)), reduction="max")
         shape = b.Concat(count, b.Expand(1, b.Shape(width)), axis=0)
         found = b.Where(b.Cast(b.Reshape(held, shape), to=T.BOOL), found, b.constant(0, wide))
-    return of.cast(b.Slice(found, [0], of.vector(2), [0]) if of.has(2) else found, kind)
+    return of.cast(b.Slice(found, [0], of.vector(2), [0]) if of.has(2) else found, elem_type)
 
 
-def _lowest(kind: int) -> float | int:
+def _lowest(elem_type: int) -> float | int:
     info = {T.FLOAT: np.finfo(np.float32), T.DOUBLE: np.finfo(np.float64), T.INT32: np.iinfo(np.int32),
-            T.INT64: np.iinfo(np.int64)}.get(kind)  # type: ignore[call-overload]  # fmt: skip
+            T.INT64: np.iinfo(np.int64)}.get(elem_type)  # type: ignore[call-overload]  # fmt: skip
     if info is None:
         raise Unmapped("the largest of small or unsigned integers", supported="floats, int32 and int64")
     return info.min  # type: ignore[no-any-return]
@@ -69,18 +69,18 @@ def _is_mean(of: Layer) -> bool:
 
 def _summed(of: Layer, bag: str, bags: str, default: int, *, mean: bool) -> str:
     """Each row is added to its bag; an empty one takes the row of its own, or nothing where that is -1."""
-    b, kind = of.build, of.elem_type()
+    b, elem_type = of.build, of.elem_type()
     count, rank = of.build.Unsqueeze(bag, [1]), of.rank()
     rows = _weighted(of, b.Gather(of.input(0), of.int64(1), axis=0), default + 1, 1)
     width = b.Shape(of.input(0), start=1)
-    none = b.Expand(b.constant(0, kind), b.Concat(bags, width, axis=0))
+    none = b.Expand(b.constant(0, elem_type), b.Concat(bags, width, axis=0))
     total = b.ScatterND(none, count, rows, reduction="add")
-    ones = b.Expand(b.constant(1, kind), b.Shape(bag))
-    sizes = b.ScatterND(b.Expand(b.constant(0, kind), bags), count, ones, reduction="add")
+    ones = b.Expand(b.constant(1, elem_type), b.Shape(bag))
+    sizes = b.ScatterND(b.Expand(b.constant(0, elem_type), bags), count, ones, reduction="add")
     if rank > 1:
         sizes = b.Unsqueeze(sizes, list(range(1, rank)))
     if mean:
-        total = b.Div(total, b.Max(sizes, b.constant(1, kind)))
+        total = b.Div(total, b.Max(sizes, b.constant(1, elem_type)))
     held = of.constant(default) if of.has(default) else [-1]
     if held is not None and held[0] < 0:
         return str(total)
@@ -88,7 +88,7 @@ def _summed(of: Layer, bag: str, bags: str, default: int, *, mean: bool) -> str:
     row = b.Gather(of.input(0), b.Max(place, [0]), axis=0)
     if held is None:
         row = b.Where(b.Less(place, [0]) if rank == 1 else b.Reshape(b.Less(place, [0]), [1] * rank), of.like(0), row)
-    return str(b.Where(b.Equal(sizes, b.constant(0, kind)), row, total))
+    return str(b.Where(b.Equal(sizes, b.constant(0, elem_type)), row, total))
 
 
 def _weighted(of: Layer, rows: str, index: int, axes: int) -> str:

@@ -49,8 +49,8 @@ def loop(of: Layer) -> Made:
     names = {port.inner: fresh("Loop/so_far") for port, _ in parts.carried}
     own = {inner: fresh("Loop/part") for inner in [*(port.inner for port in parts.sliced), *parts.counters]}
     nested = of.nest(body, {**parts.bound, **names, **own})
-    for name, kind in ((at, T.INT64), (going, T.BOOL)):
-        nested.graph.input.add(name=name).type.CopyFrom(tensor_type(kind, []))
+    for name, elem_type in ((at, T.INT64), (going, T.BOOL)):
+        nested.graph.input.add(name=name).type.CopyFrom(tensor_type(elem_type, []))
     for port, _ in parts.carried:
         carried = tensor_type(of.type_of(_outer(of, port)), _parameter(body, port.inner))
         nested.graph.input.add(name=names[port.inner]).type.CopyFrom(carried)
@@ -213,9 +213,9 @@ def _closed(nested: Nested, results: list[str]) -> GraphProto:
         name = result if result in made and result not in taken else build.Identity(result)
         taken.add(name)
         output = nested.graph.output.add(name=name)
-        kind = scope.type(result)
-        if kind is not None:
-            output.type.CopyFrom(kind)
+        value_type = scope.type(result)
+        if value_type is not None:
+            output.type.CopyFrom(value_type)
     nested.graph.node.extend(build.nodes)
     for index in reversed(range(len(nested.graph.value_info))):
         if nested.graph.value_info[index].name in taken:

@@ -42,7 +42,7 @@ def beams(of: Layer) -> Made:
 
     From its last step on backwards, each beam is the one that it came from; behind its first end there are but ends.
     """
-    b, kind = of.build, of.elem_type()
+    b, elem_type = of.build, of.elem_type()
     time, _, width = sizes.dims(of)
     end, last = b.Reshape(of.input(3), [1, 1]), b.Unsqueeze(of.int64(2), [1])
     here = b.Expand(
@@ -62,7 +62,7 @@ def beams(of: Layer) -> Made:
     forward = b.Slice(stacked, [-1], [-(2**63)], [0], [-1])
     ended = b.CumSum(b.Cast(b.Equal(forward, end), to=T.INT32), 0)
     made = b.Where(b.Greater(ended, b.constant(0, T.INT32)), b.Unsqueeze(end, [2]), forward)
-    return of.cast(str(made), kind)
+    return of.cast(str(made), elem_type)
 
 
 def _packed(of: Layer, best: str, going: str, blank: str, merge: bool) -> tuple[str, str]:

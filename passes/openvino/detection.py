@@ -23,7 +23,7 @@ class _Detection:
 
     def __init__(self, of: Layer):
         self.of, self.build = of, of.build
-        self.kind = of.elem_type()
+        self.elem_type = of.elem_type()
         self.by_class = not of.flag("share_location", True)
         self.whole = of.flag("normalized", False)
         self.background = of.integer("background_label_id", 0)
@@ -61,7 +61,7 @@ class _Detection:
         label = b.Sub(label, [1]) if self.decreased else label
         numbers = b.Cast(b.Concat(image, label, axis=1), to=T.FLOAT)
         table = b.Concat(numbers, b.Unsqueeze(b.GatherND(values, found), [1]), corners, axis=1)
-        return of.cast(self._filled(table), self.kind)
+        return of.cast(self._filled(table), self.elem_type)
 
     def _most(self) -> Size:
         """How many of one class there can be."""

@@ -182,24 +182,24 @@ def round_(of: Layer) -> Made:
 def clamp(of: Layer) -> Made:
     """Bounds of integers are rounded inwards."""
     low, high = of.number("min"), of.number("max")
-    kind = of.elem_type()
+    elem_type = of.elem_type()
     if math.isnan(low) or math.isnan(high) or low > high:
         raise Unmapped(f"min={low}, max={high}", supported="min <= max")
-    if kind in FLOATS:
+    if elem_type in FLOATS:
         return str(of.build.Clip(of.input(0), of.like(low), of.like(high)))
-    least, most = _range(kind)
+    least, most = _range(elem_type)
     bounds = [
         least if low <= least else most if low > most else math.ceil(low),
         most if high >= most else least if high < least else math.floor(high),
     ]
-    return str(of.build.Clip(of.input(0), *(of.build.constant(bound, kind) for bound in bounds)))
+    return str(of.build.Clip(of.input(0), *(of.build.constant(bound, elem_type) for bound in bounds)))
 
 
-def _range(kind: int) -> tuple[int, int]:
-    if kind not in SIGNED | UNSIGNED:
+def _range(elem_type: int) -> tuple[int, int]:
+    if elem_type not in SIGNED | UNSIGNED:
         raise Unmapped("the elements are not numbers")
-    width = {T.INT8: 8, T.UINT8: 8, T.INT16: 16, T.UINT16: 16, T.INT32: 32, T.UINT32: 32}.get(kind, 64)  # type: ignore[call-overload]
-    return (0, 2**width - 1) if kind in UNSIGNED else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+    width = {T.INT8: 8, T.UINT8: 8, T.INT16: 16, T.UINT16: 16, T.INT32: 32, T.UINT32: 32}.get(elem_type, 64)  # type: ignore[call-overload]
+    return (0, 2**width - 1) if elem_type in UNSIGNED else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
 
 
 @layer("Elu")
@@ -227,8 +227,8 @@ OUTER = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573
 @layer("ErfInv")
 def inverse_of_erf(of: Layer) -> Made:
     """Giles's two polynomials of -log(1 - x^2), of 32 bits; infinite at the ends."""
-    b, kind = of.build, of.elem_type()
-    if kind not in (T.FLOAT, T.FLOAT16, T.BFLOAT16):
+    b, elem_type = of.build, of.elem_type()
+    if elem_type not in (T.FLOAT, T.FLOAT16, T.BFLOAT16):
         raise Unmapped("other numbers than float32 and float16")
     x, one = of.cast(of.input(0), T.FLOAT), b.constant(1.0, T.FLOAT)
     w = b.Neg(b.Log(b.Mul(b.Sub(one, x), b.Add(one, x))))
@@ -237,7 +237,7 @@ def inverse_of_erf(of: Layer) -> Made:
     found = b.Mul(b.Where(b.Less(w, b.constant(5.0, T.FLOAT)), near, far), x)
     ends = b.Equal(b.Abs(x), one)
     of.close("float32 polynomials; near 0 and 1 OpenVINO is up to 0.5 % off")
-    return of.cast(b.Where(ends, b.Mul(x, b.constant(math.inf, T.FLOAT)), found), kind)
+    return of.cast(b.Where(ends, b.Mul(x, b.constant(math.inf, T.FLOAT)), found), elem_type)
 
 
 def _polynomial(build: Builder, factors: Sequence[float], x: str) -> str:
@@ -324,10 +324,10 @@ def fake_quantize(of: Layer) -> Made:
 @layer("FakeConvert")
 def fake_convert(of: Layer) -> Made:
     """To float8 and back between a scale and a shift; what is too large is the largest number there."""
-    b, kind = of.build, of.elem_type()
+    b, elem_type = of.build, of.elem_type()
     to = of.choice("destination_type", tuple(FLOAT8), "f8e4m3")
     moved = b.Mul(of.input(0), of.input(1))
     moved = b.Sub(moved, of.input(2)) if of.has(2) else moved
-    rounded = b.Cast(b.Cast(of.cast(str(moved), T.FLOAT16), to=FLOAT8[to]), to=kind)
+    rounded = b.Cast(b.Cast(of.cast(str(moved), T.FLOAT16), to=FLOAT8[to]), to=elem_type)
     back = b.Add(rounded, of.input(2)) if of.has(2) else rounded
     return str(b.Div(back, of.input(1)))

@@ -19,7 +19,7 @@ def generated(of: Layer) -> Made:
     """Sizes of images, anchors at each place, and how far boxes and scores of each are from them."""
     if of.number("nms_eta", 1.0) != 1:
         raise Unmapped(f"nms_eta={of.number('nms_eta')}", supported="1")
-    b, kind = of.build, of.elem_type(3)
+    b, elem_type = of.build, of.elem_type(3)
     batch, count, height, width = sizes.dims(of, 3)
     total = sizes.times(of, height, width, count)
     boxes, fits = _boxes(of, [batch, count, height, width], total)
@@ -46,7 +46,11 @@ def generated(of: Layer) -> Made:
     counts = b.ReduceSum(b.Cast(b.Equal(b.Slice(at, [0], [1], [1]), images), to=T.INT64), [0], keepdims=0)
     of.close("Exp may round otherwise; equal scores may come in another order")
     number = of.element_type("roi_num_type", "i64")
-    return [of.cast(b.GatherND(boxes, at), kind), of.cast(b.GatherND(scores, at), kind), of.cast(counts, number)]
+    return [
+        of.cast(b.GatherND(boxes, at), elem_type),
+        of.cast(b.GatherND(scores, at), elem_type),
+        of.cast(counts, number),
+    ]
 
 
 def _number(of: Layer, value: float) -> str:

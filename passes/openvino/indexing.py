@@ -264,8 +264,8 @@ def _behind(of: Layer, first: str, begin: list[int] | None, place: int, mask: li
 def range_(of: Layer) -> Made:
     """Start, stop and step are brought to the type of the result, which loses nothing."""
     to = of.element_type("output_type") if of.version >= 4 else of.elem_type()
-    kinds = {of.elem_type(index) for index in range(3)}
-    if to in SIGNED and not kinds <= SIGNED:
+    elem_types = {of.elem_type(index) for index in range(3)}
+    if to in SIGNED and not elem_types <= SIGNED:
         raise Unmapped("float bounds for an integer result", supported="bounds of the type of the result")
     scalars = [of.build.Squeeze(of.input(index)) if of.dims(index) else of.input(index) for index in range(3)]
     return str(of.build.Range(*(of.cast(scalar, to) for scalar in scalars)))

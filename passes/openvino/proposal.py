@@ -174,8 +174,8 @@ def best_of_overlapping(
         left = inner.ScatterElements(left, place, inner.Mul(inner.Cast(place, to=T.FLOAT), nothing), axis=1)
         return [left, inner.Squeeze(place, [1]), there]
 
-    kind = tensor_type(T.FLOAT, b.scope.shape(alive))
-    _, places, there = b.loop(most, [(alive, kind)], choose)
+    value_type = tensor_type(T.FLOAT, b.scope.shape(alive))
+    _, places, there = b.loop(most, [(alive, value_type)], choose)
     return str(b.Transpose(places, perm=[1, 0])), str(b.Transpose(there, perm=[1, 0]))
 
 

@@ -97,11 +97,11 @@ def _sampled(of: Layer, size: list[int]) -> str:
 
 def _points(of: Layer, start: str, end: str, edge: str, count: int) -> str:
     """The middle, or `count` points from the start to the end of each region, which they reach exactly."""
-    b, kind = of.build, of.elem_type()
+    b, elem_type = of.build, of.elem_type()
     if count == 1:
         return str(b.Mul(b.Mul(b.Add(start, end), of.like(0.5)), edge))
     step = b.Div(b.Mul(b.Sub(end, start), edge), of.like(count - 1))
-    before = b.Add(b.Mul(b.constant([list(range(count - 1))], kind), step), b.Mul(start, edge))
+    before = b.Add(b.Mul(b.constant([list(range(count - 1))], elem_type), step), b.Mul(start, edge))
     return str(b.Concat(before, b.Mul(end, edge), axis=1))
 
 

@@ -121,7 +121,7 @@ def short_time(of: Layer) -> Made:
 @layer("ISTFT")
 def inverse_short_time(of: Layer) -> Made:
     """Frames are put where they come from, and what they sum to is divided by the squares of the windows there."""
-    b, rank, kind, (window,) = of.build, of.rank(), of.elem_type(), of.static(1)
+    b, rank, elem_type, (window,) = of.build, of.rank(), of.elem_type(), of.static(1)
     (size,), (step,) = of.known(2), of.known(3)
     if window > size or step < 1 or rank not in (3, 4):
         raise Unmapped(
@@ -132,7 +132,7 @@ def inverse_short_time(of: Layer) -> Made:
     frames = b.Transpose(b.Unsqueeze(of.input(0), [0]) if rank == 3 else of.input(0), perm=[0, 2, 1, 3])
     half = size // 2 + 1
     other = b.Slice(frames, [size - half], [0], [2], [-1])
-    other = b.Mul(other, b.constant([1.0, -1.0], kind))
+    other = b.Mul(other, b.constant([1.0, -1.0], elem_type))
     whole = b.Concat(b.Slice(frames, [0], [half], [2]), other, axis=2)
     parts = b.Squeeze(b.Slice(b.DFT(whole, None, 2, inverse=1), [0], [1], [3]), [3])
     if of.flag("normalized", False):

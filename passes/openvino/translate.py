@@ -140,12 +140,12 @@ class _Graph:
                 plain = entry.name if len(entry.outputs) == 1 else f"{entry.name}.{index}"
                 name = self.whole.name(next(iter(port.names), plain) or f"layer{entry.id}")
                 self.values[end] = name
-                kind = _declared(entry, port)
+                value_type = _declared(entry, port)
                 if entry.type == "Parameter":
-                    self.graph.input.add(name=name).type.CopyFrom(kind)
+                    self.graph.input.add(name=name).type.CopyFrom(value_type)
                 elif entry.type != "Const" and port.elem_type:
                     self.declared[name] = self.graph.value_info.add(name=name)
-                    self.declared[name].type.CopyFrom(kind)
+                    self.declared[name].type.CopyFrom(value_type)
 
     def translate(self) -> None:
         for entry in self.body.layers:
@@ -242,15 +242,15 @@ class _Graph:
         """A port without dimensions is a scalar or of any rank, which the nodes that make it tell."""
         for port in entry.outputs:
             value = self.declared.get(self.values[End(entry.id, port.id)])
-            if value is not None and not port.dims and (kind := self.scope.type(value.name)) is not None:
-                value.type.CopyFrom(kind)
+            if value is not None and not port.dims and (value_type := self.scope.type(value.name)) is not None:
+                value.type.CopyFrom(value_type)
 
     def _check(self, node: NodeProto) -> None:
         """Operators of ONNX are not there for each element type."""
         schema = schemas.schema(node.domain, node.op_type, OPSET) if not node.domain else None
         for index, name in enumerate(node.input if schema is not None else ()):
-            kind = self.scope.type(name) if name else None
-            spelled = None if kind is None else type_text(kind)
+            value_type = self.scope.type(name) if name else None
+            spelled = None if value_type is None else type_text(value_type)
             if schema is None or spelled is None:
                 continue
             formal = schema.inputs[min(index, len(schema.inputs) - 1)]
@@ -268,12 +268,12 @@ class _Graph:
             self.scope.record(node, OPSET)
         else:
             final = source
-        kind = self.scope.type(source)
-        if kind is None or not has_shape(kind):
+        value_type = self.scope.type(source)
+        if value_type is None or not has_shape(value_type):
             if source in self.lost:
                 return
             raise Unmapped(f"an output of dynamic rank; {STATED}")
-        self.graph.output.add(name=final).type.CopyFrom(kind)
+        self.graph.output.add(name=final).type.CopyFrom(value_type)
         for index in [k for k, value in enumerate(self.graph.value_info) if value.name == final]:
             del self.graph.value_info[index]
 
@@ -295,8 +295,8 @@ def _names_of(network: Network) -> ModelProto:
 def _declared(entry: Entry, port: Port) -> TypeProto:
     """The type that a port states. Without dimensions it says nothing of the rank, but for constants and inputs."""
     if entry.type == "Parameter":
-        kind = element_type(entry.attributes.get("element_type", ""))
-        return tensor_type(kind, _partial(entry))
+        elem_type = element_type(entry.attributes.get("element_type", ""))
+        return tensor_type(elem_type, _partial(entry))
     dims: list[Dim] | None = [dim if dim >= 0 else None for dim in port.dims]
     return tensor_type(port.elem_type, dims or None)
 
@@ -312,13 +312,13 @@ def _partial(entry: Entry) -> list[Dim] | None:
 
 def _constant(entry: Entry, name: str, whole: _SharedByGraphs) -> TensorProto:
     """A Const layer as a tensor that refers to the file of the weights, or holds its bytes where they are few."""
-    kind = element_type(entry.attributes["element_type"])
-    if not kind:
+    elem_type = element_type(entry.attributes["element_type"])
+    if not elem_type:
         raise Unmapped(f"element_type={entry.attributes['element_type']}, which ONNX does not have")
     dims = shape_of(entry)
     offset, size = int(entry.attributes["offset"]), int(entry.attributes["size"])
-    tensor = TensorProto(name=name, data_type=kind, dims=dims)
-    if kind == TensorProto.STRING:
+    tensor = TensorProto(name=name, data_type=elem_type, dims=dims)
+    if elem_type == TensorProto.STRING:
         raw = TensorProto(data_type=TensorProto.UINT8, dims=[size])
         tensor_data.refer(raw, whole.weights, (offset, offset + size))
         tensor.string_data.extend(_texts(tensor_data.loaded(raw, whole.folder).raw_data, tensor))

@@ -89,13 +89,13 @@ def _never(node: NodeProto, carried: int, space: Workspace) -> Course | None:
     empty: list[TensorProto] = []
     for name in node.output[carried:]:
         inference = space.whole.context.inference
-        kind = inference.type(space.path, name) if space.path is not None and name else None
-        if name and (kind is None or not has_shape(kind) or name in inference.granted):
+        value_type = inference.type(space.path, name) if space.path is not None and name else None
+        if name and (value_type is None or not has_shape(value_type) or name in inference.granted):
             return None
-        dims = [0, *dims_of(kind)[1:]] if kind is not None else []
+        dims = [0, *dims_of(value_type)[1:]] if value_type is not None else []
         if any(not isinstance(dim, int) for dim in dims):
             return None
-        elem_type = elem_type_of(kind) if kind is not None else 0
+        elem_type = elem_type_of(value_type) if value_type is not None else 0
         empty.append(TensorProto(data_type=elem_type, dims=[dim for dim in dims if isinstance(dim, int)]))
 
     def make() -> list[NodeProto]:
@@ -130,10 +130,10 @@ def _once(node: NodeProto, body: GraphProto, carried: int, space: Workspace) -> 
     return [*made, *branches.inlined(body, yields, dict(names), fresh), *after]
 
 
-def _may_be_stacked(kind: TypeProto, space: Workspace) -> bool:
+def _may_be_stacked(value_type: TypeProto, space: Workspace) -> bool:
     """Whether Unsqueeze takes values of a type."""
     takes = schemas.schema("", "Unsqueeze", space.opset)
-    return takes is not None and legal_types(type_text(kind), takes.inputs[0])
+    return takes is not None and legal_types(type_text(value_type), takes.inputs[0])
 
 
 def _unsqueezed(value: str, name: str, space: Workspace) -> list[NodeProto]:
@@ -201,5 +201,7 @@ def _may_echo(graph: GraphProto, yields: Sequence[str], outputs: Sequence[str], 
 
 def _is_plain(name: str, space: Workspace) -> bool:
     """Whether Identity takes a value at this opset."""
-    kind = space.type(name) if space.opset == _SEQUENCES_ARE_YIELDED else None
-    return space.opset != _SEQUENCES_ARE_YIELDED or (kind is not None and kind.WhichOneof("value") == "tensor_type")
+    value_type = space.type(name) if space.opset == _SEQUENCES_ARE_YIELDED else None
+    return space.opset != _SEQUENCES_ARE_YIELDED or (
+        value_type is not None and value_type.WhichOneof("value") == "tensor_type"
+    )

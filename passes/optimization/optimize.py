@@ -12,9 +12,9 @@ from opshift.passes.analysis.inferring.strict_inference import contradiction, me
 from opshift.passes.changes import Allowance, Change, Result
 from opshift.passes.errors import InvalidModel
 from opshift.passes.model import schemas
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.editing import dead_code
 from opshift.passes.model.imports import DEEPEST, check_imports, opsets
-from opshift.passes.model.kinds import Survey
 from opshift.passes.model.messages import FunctionProto, ModelProto, NodeProto, default_domain
 from opshift.passes.model.traversal import Body, census, with_nested
 from opshift.passes.optimization.bodies import BodyVisit

@@ -58,10 +58,10 @@ class Builder:
         declared = schemas.schema(domain, op_type, self.opset)
         for name, value in (attributes or {}).items():
             if value is not None:
-                kind = declared.attributes[name].type if declared and name in declared.attributes else 0
-                if kind == AttributeProto.STRING and isinstance(value, int):
+                attribute_type = declared.attributes[name].type if declared and name in declared.attributes else 0
+                if attribute_type == AttributeProto.STRING and isinstance(value, int):
                     value = number_name(value)  # Cast spells its type below opset 6
-                node.attribute.append(make_attribute(name, value, kind))
+                node.attribute.append(make_attribute(name, value, attribute_type))
         return self._add(node, outputs)
 
     def again(self, node: NodeProto, inputs: Sequence[str], **attributes: Any) -> Any:
@@ -136,8 +136,8 @@ class Builder:
 
         The value keeps its shape.
         """
-        kind = tensor_type(elem_type, self.scope.shape(value))
-        return self.loop(count, [(value, kind)], lambda inner, at, values: [update(inner, at, *values)])[0]
+        value_type = tensor_type(elem_type, self.scope.shape(value))
+        return self.loop(count, [(value, value_type)], lambda inner, at, values: [update(inner, at, *values)])[0]
 
     def loop(
         self,
@@ -154,12 +154,12 @@ class Builder:
         Where it `ends` the loop early, whether to go on comes first. There is no round unless the condition `begins`
         holds, where one is given.
         """
-        fresh, types = self.scope.context.names.fresh, [kind for _, kind in carried]
+        fresh, types = self.scope.context.names.fresh, [value_type for _, value_type in carried]
         graph = GraphProto(name="rounds")
         at, go, *before = (fresh(f"Loop/{part}") for part in ("round", "go", *("so_far" for _ in carried)))
         flag = tensor_type(TensorProto.BOOL, [])
-        for name, kind in zip((at, go, *before), (tensor_type(TensorProto.INT64, []), flag, *types), strict=True):
-            graph.input.add(name=name).type.CopyFrom(kind)
+        for name, value_type in zip((at, go, *before), (tensor_type(TensorProto.INT64, []), flag, *types), strict=True):
+            graph.input.add(name=name).type.CopyFrom(value_type)
         inner = Builder(Scope(graph, self.scope.context, self.opset, self.scope), self.opset, self._like)
         results = list(body(inner, at, before))
         for result in results if ends else [go, *results]:
@@ -167,14 +167,16 @@ class Builder:
             graph.output.add(name=result if own else inner.Identity(result))
         yields = [value.name for value in graph.output[1 + len(carried) :]]
         each = [(inner.scope.elem_type(name), inner.scope.shape(name)) for name in yields]
-        for value, kind in zip(graph.output, [flag, *types, *(tensor_type(*kind) for kind in each)], strict=True):
-            value.type.CopyFrom(kind)
+        for value, value_type in zip(graph.output, [flag, *types, *(tensor_type(*kind) for kind in each)], strict=True):
+            value.type.CopyFrom(value_type)
         graph.node.extend(inner.nodes)
         # without either, it goes on until `body` says so, but onnx.reference makes no round
         start = self.constant(True, TensorProto.BOOL) if count is None and begins is None else begins
         given = [count, start, *(name for name, _ in carried)]
         made = self.emit("Loop", given, {"body": graph}, outputs=len(types) + len(each))
-        stacked = [tensor_type(kind, None if dims is None else [None, *dims]) for kind, dims in each]
+        stacked = [
+            tensor_type(attribute_type, None if dims is None else [None, *dims]) for attribute_type, dims in each
+        ]
         made = [made] if isinstance(made, str) else list(made)
         self.scope.typed.update(zip(made, types + stacked, strict=True))
         return made

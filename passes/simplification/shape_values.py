@@ -31,9 +31,9 @@ def follow(call: Call) -> None:
 def _follow(call: Call) -> None:
     found = _FOLLOWED.get(call.op)
     known = found(call) if found is not None else None
-    kind = _kind(call) if known is not None and len(known.values) <= FEW else 0
-    if known is not None and kind:
-        call.space.learn(call.output, numbers=known, kind=kind)
+    elem_type = _elem_type(call) if known is not None and len(known.values) <= FEW else 0
+    if known is not None and elem_type:
+        call.space.learn(call.output, numbers=known, elem_type=elem_type)
     shape = dimensions.SHAPED.get(call.op)
     dims = shape(call) if shape is not None and not _told(call) else None
     if dims is not None:
@@ -64,7 +64,7 @@ def _note(call: Call, name: str, dims: tuple[Number, ...]) -> None:
         call.space.learn(name, dims)
 
 
-def _kind(call: Call) -> int:
+def _elem_type(call: Call) -> int:
     if call.op in ("Shape", "Size"):
         return TensorProto.INT64
     if call.op == "Cast":

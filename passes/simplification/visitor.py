@@ -184,7 +184,7 @@ class Visit:
         numbers = space.known(output) if output in space.numbers else None
         if numbers is not None and all(isinstance(number, int) for number in numbers.values):
             tensor = constants.tensor(
-                list(numbers.values) if not numbers.scalar else numbers.values[0], space.kinds[output]
+                list(numbers.values) if not numbers.scalar else numbers.values[0], space.elem_types[output]
             )
             return self._hold_outputs(call, [tensor], GRANTED if self._whole.leans else "")
         named = [name for name in call.inputs if name]

@@ -8,7 +8,7 @@ from itertools import chain
 from opshift.passes.analysis.callers import refers
 from opshift.passes.analysis.scope import Context
 from opshift.passes.changes import Allowance, Change
-from opshift.passes.model.kinds import Survey
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.model.traversal import Census, bodies, census, referred, results, shadowed, updated
 

@@ -60,7 +60,7 @@ class Workspace:
         self.alias: dict[str, str] = {}
         self.makers: dict[str, NodeProto] = {}
         self.numbers: dict[str, KnownNumbers] = {}
-        self.kinds: dict[str, int] = {}
+        self.elem_types: dict[str, int] = {}
         self.shapes: dict[str, tuple[Number, ...]] = {}
         self.granted: set[str] = set()  # values of which something holds of sizes of 1 or more alone
         self.followed: NodeProto | None = None  # whose numbers and sizes were noted since rules were asked about it
@@ -147,8 +147,8 @@ class Workspace:
         """The element type of a tensor; 0 where it is unknown."""
         space: Workspace | None = self
         while space is not None:
-            if name in space.kinds:
-                return space.kinds[name]
+            if name in space.elem_types:
+                return space.elem_types[name]
             space = space.parent
         held = self.tensor(name)
         if held is not None:
@@ -216,13 +216,13 @@ class Workspace:
         return None if value is None else KnownNumbers(value.ndim == 0, tuple(map(int, value.reshape(-1).tolist())))
 
     def learn(
-        self, name: str, dims: Sequence[Number] | None = None, numbers: KnownNumbers | None = None, kind: int = 0
+        self, name: str, dims: Sequence[Number] | None = None, numbers: KnownNumbers | None = None, elem_type: int = 0
     ) -> None:
         """Note the dimensions of a value, or the numbers that it holds and their type."""
         if dims is not None:
             self.shapes[name] = tuple(dims)
         if numbers is not None:
-            self.numbers[name], self.kinds[name] = numbers, kind
+            self.numbers[name], self.elem_types[name] = numbers, elem_type
         if self.whole.leans:
             self.granted.add(name)
 

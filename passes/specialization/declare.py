@@ -98,10 +98,10 @@ def with_output_types(source: ModelProto) -> ModelProto:
     return model
 
 
-def _is_typed(kind: TypeProto) -> bool:
+def _is_typed(value_type: TypeProto) -> bool:
     """Whether the type of elements is known."""
-    which = kind.WhichOneof("value")
-    return which is not None and (which != "tensor_type" or bool(elem_type_of(kind)))
+    which = value_type.WhichOneof("value")
+    return which is not None and (which != "tensor_type" or bool(elem_type_of(value_type)))
 
 
 def _inference(model: ModelProto) -> Inference:
@@ -138,19 +138,19 @@ def _known(inference: Inference, path: Path, name: str) -> TypeProto | None:
 def _declare(value: ValueInfoProto, known: TypeProto | None) -> None:
     if known is None or (not elem_type_of(known) and known.WhichOneof("value") == "tensor_type"):
         return
-    kind = claims.reconcile(value.type, known) if has_shape(value.type) and has_shape(known) else known
-    if has_shape(value.type) and not has_shape(kind):
+    value_type = claims.reconcile(value.type, known) if has_shape(value.type) and has_shape(known) else known
+    if has_shape(value.type) and not has_shape(value_type):
         return
-    value.type.CopyFrom(kind)
+    value.type.CopyFrom(value_type)
     _forget_made_up(value.type)
 
 
-def _forget_made_up(kind: TypeProto) -> None:
+def _forget_made_up(value_type: TypeProto) -> None:
     """Leave sizes open that inference itself gave a name."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which in ("sequence_type", "optional_type"):
-        _forget_made_up(getattr(kind, which).elem_type)
+        _forget_made_up(getattr(value_type, which).elem_type)
     elif which == "tensor_type":
-        for dim in kind.tensor_type.shape.dim:
+        for dim in value_type.tensor_type.shape.dim:
             if not dim.HasField("dim_value") and claims.is_made_up(dim.dim_param):
                 dim.Clear()

@@ -49,19 +49,19 @@ def _vectorized(model: ModelProto) -> Iterator[Change]:
         if len(readers) != 1 or not (_is(readers[0], "DictVectorizer") or _is(readers[0], "CastMap")):
             continue
         node, held = readers[0], _attributes(readers[0])
-        kind = value.type.map_type.value_type.tensor_type.elem_type
+        elem_type = value.type.map_type.value_type.tensor_type.elem_type
         if node.op_type == "DictVectorizer":
             keys = held.get("string_vocabulary") or held.get("int64_vocabulary") or []
             size: Dim = len(keys)
             told = f"its values in the order of {', '.join(map(str, keys))}"
-            cast = kind
+            cast = elem_type
         else:
             sparse = held.get("map_form", "DENSE") == "SPARSE"
             size = int(held.get("max_map", 1)) if sparse else None
             told = f"its values at the places 0 to {size} - 1" if sparse else "its values in the order of their keys"
             cast = CASTS[held.get("cast_to", "TO_FLOAT")]
-        value.type.CopyFrom(tensor_type(kind, [1, size]))
-        if cast == kind:
+        value.type.CopyFrom(tensor_type(elem_type, [1, size]))
+        if cast == elem_type:
             _pass_on(model, node)
         else:
             _import_default(model)

@@ -58,7 +58,9 @@ def places(model: ModelProto) -> SamplePlaces:
     Raises:
         ValueError: no input has an axis for samples, or one has several.
     """
-    given = {name: kind.tensor_type.shape.dim for name, kind in required(model).items() if _has_axes(kind)}
+    given = {
+        name: value_type.tensor_type.shape.dim for name, value_type in required(model).items() if _has_axes(value_type)
+    }
     if not given:
         raise ValueError("no input of the model has a batch axis")
     first = next(iter(given.values()))[0]
@@ -77,7 +79,9 @@ def places(model: ModelProto) -> SamplePlaces:
 
 def likely(model: ModelProto, of: SamplePlaces) -> SamplePlaces:
     """The same with states of recurrent layers, where no name tells: samples lie along their only axis of that size."""
-    given = {name: kind.tensor_type.shape.dim for name, kind in required(model).items() if _has_axes(kind)}
+    given = {
+        name: value_type.tensor_type.shape.dim for name, value_type in required(model).items() if _has_axes(value_type)
+    }
     counts = [given[name][axis] for name, axis in of.axes.items() if name in given]
     held = {dim.dim_value for dim in counts if is_fixed(dim)}
     found = dict(of.axes)
@@ -116,8 +120,8 @@ def attempt(source: ModelProto, of: SamplePlaces, size: BatchSize, folder: str |
     return Result(model, tuple(changes), (), batch=Batch(walk.space.held or 1, axes, outputs))
 
 
-def _has_axes(kind: TypeProto) -> bool:
-    return kind.WhichOneof("value") == "tensor_type" and len(kind.tensor_type.shape.dim) > 0
+def _has_axes(value_type: TypeProto) -> bool:
+    return value_type.WhichOneof("value") == "tensor_type" and len(value_type.tensor_type.shape.dim) > 0
 
 
 class _BatchWalk:

@@ -34,8 +34,8 @@ class Carry:
         carried = self.carriers.keys() & set(named_types(model))
         if not carried:
             return Result(model, (), ())
-        for kind in sorted(carried):
-            installed.check_type(kind)
+        for elem_type in sorted(carried):
+            installed.check_type(elem_type)
         result = Result(model, (), ())
         if functions := [(default_domain(function.domain), function.name) for function in model.functions]:
             result = convert.attempt(model, imports.opsets(model), ops=functions, folder=facts.folder)
@@ -54,6 +54,6 @@ class Carry:
 
     def _coarsest(self, model: ModelProto) -> int:
         """The type of floats with the fewest digits in which a model computes; 0 without one."""
-        forms = [(FORMATS[kind], kind) for kind in self.carriers.keys() & set(named_types(model))]
-        digits = [(form.digits, kind) for form, kind in forms if isinstance(form, Floats) and not form.powers]
+        forms = [(FORMATS[elem_type], elem_type) for elem_type in self.carriers.keys() & set(named_types(model))]
+        digits = [(form.digits, elem_type) for form, elem_type in forms if isinstance(form, Floats) and not form.powers]
         return min(digits)[1] if digits else 0

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from opshift.passes import progress
 from opshift.passes.changes import Allowance, Result, StageReport
-from opshift.passes.model.kinds import Survey
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import Op
 from opshift.passes.records import dataclass, field, replace

@@ -160,15 +160,15 @@ def rename_sizes(model: ModelProto, names: dict[str, str]) -> None:
                     dim.dim_param = names[dim.dim_param]
 
 
-def dims(kind: TypeProto) -> Iterator[TensorShapeProto.Dimension]:
+def dims(value_type: TypeProto) -> Iterator[TensorShapeProto.Dimension]:
     """Each dimension that a type declares, those of elements of sequences, optionals and maps included."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
-        yield from getattr(kind, which).shape.dim
+        yield from getattr(value_type, which).shape.dim
     elif which in ("sequence_type", "optional_type"):
-        yield from dims(getattr(kind, which).elem_type)
+        yield from dims(getattr(value_type, which).elem_type)
     elif which == "map_type":
-        yield from dims(kind.map_type.value_type)
+        yield from dims(value_type.map_type.value_type)
 
 
 def _dims_of_ends(graph: GraphProto) -> Iterator[TensorShapeProto.Dimension]:

@@ -121,15 +121,15 @@ def _formula(node: Node, carriers: Carriers) -> registry.Step | None:
     if default_domain(proto.domain) or proto.op_type not in _EXPANDED:
         return None
     named = [a.i for a in proto.attribute if a.name in TYPE_ATTRIBUTES]
-    kinds = {*named, *(node.scope.elem_type(name) for name in proto.input if name)}
-    kinds |= {node.scope.elem_type(name) for name in proto.output if name}
-    carried = kinds & carriers.keys()
-    if not carried or (proto.op_type != "BitCast" and all(carriers[kind] in _BYTES for kind in carried)):
+    elem_types = {*named, *(node.scope.elem_type(name) for name in proto.input if name)}
+    elem_types |= {node.scope.elem_type(name) for name in proto.output if name}
+    carried = elem_types & carriers.keys()
+    if not carried or (proto.op_type != "BitCast" and all(carriers[elem_type] in _BYTES for elem_type in carried)):
         return None
     if proto.op_type != "BitCast":
         definition = registry.definition("", proto.op_type)
         return None if definition is None else definition.step
-    forms = [FORMATS.get(kind) for kind in (node.elem_type(), node.attributes["to"])]
+    forms = [FORMATS.get(elem_type) for elem_type in (node.elem_type(), node.attributes["to"])]
     if all(isinstance(form, Integers) for form in forms):
         return None
     if isinstance(forms[0], Floats):
@@ -174,9 +174,9 @@ class _Retyping:
                 if self._retype(value.type) and body is self.model.graph:
                     self._note(value.name, "value", f"It is {self._spelled(kinds)}")
             for tensor in (*body.initializer, *(sparse.values for sparse in body.sparse_initializer)):
-                kind = tensor.data_type
+                elem_type = tensor.data_type
                 if self._tensor(tensor, tensor.name):
-                    self._note(tensor.name, "value", f"Its values are {self._spelled({kind})}")
+                    self._note(tensor.name, "value", f"Its values are {self._spelled({elem_type})}")
 
     def _node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
         old = asked.body.node[index]
@@ -206,7 +206,7 @@ class _Retyping:
         made = [question.scope.elem_type(name) if name else 0 for name in proto.output]
         read = [question.scope.elem_type(name) if name else 0 for name in proto.input]
         named = any(a.name in TYPE_ATTRIBUTES and a.i in self.carriers for a in proto.attribute)
-        if not named and not any(kind in self.carriers for kind in (*made, *read)):
+        if not named and not any(elem_type in self.carriers for elem_type in (*made, *read)):
             self._check_known(question, made)
             return [proto]
         self._check_taken(question, read, made)
@@ -215,7 +215,7 @@ class _Retyping:
                 attribute.i = self.carriers[attribute.i]
         if self._chooses(question):
             return [proto]
-        forms = [FORMATS[kind] if kind in self.carriers else None for kind in made]
+        forms = [FORMATS[elem_type] if elem_type in self.carriers else None for elem_type in made]
         if not any(isinstance(form, Floats) for form in forms):
             return [proto]
         return self._rounded_results(node, forms, made)
@@ -252,9 +252,9 @@ class _Retyping:
         schema = question.schema
         if schema is None or all(made):
             return
-        for index, (name, kind) in enumerate(zip(question.outputs, made, strict=True)):
+        for index, (name, elem_type) in enumerate(zip(question.outputs, made, strict=True)):
             formal = schema.output(index)
-            if name and not kind and formal is not None and len(formal.types) > 1:
+            if name and not elem_type and formal is not None and len(formal.types) > 1:
                 held = question.scope.type(name)
                 if held is None and any(tensor_text(carried) in formal.types for carried in self.carriers):
                     raise CannotConvert(
@@ -265,18 +265,20 @@ class _Retyping:
         """Raise `CannotConvert` where the operator does not take the type that carries a value."""
         schema = question.schema
         if schema is None:
-            kind = next(kind for kind in (*read, *made) if kind in self.carriers)
-            raise CannotConvert(question, f"it uses {element_name(kind)}, and opshift does not know what it computes")
-        for find, kinds in ((schema.input, read), (schema.output, made)):
-            for index, kind in enumerate(kinds):
+            elem_type = next(elem_type for elem_type in (*read, *made) if elem_type in self.carriers)
+            raise CannotConvert(
+                question, f"it uses {element_name(elem_type)}, and opshift does not know what it computes"
+            )
+        for find, elem_types in ((schema.input, read), (schema.output, made)):
+            for index, elem_type in enumerate(elem_types):
                 formal = find(index)
-                if kind in self.carriers and formal and tensor_text(self.carriers[kind]) not in formal.types:
-                    wide = element_name(self.carriers[kind])
-                    raise CannotConvert(question, f"it does not accept {wide}, which stores {element_name(kind)}")
+                if elem_type in self.carriers and formal and tensor_text(self.carriers[elem_type]) not in formal.types:
+                    wide = element_name(self.carriers[elem_type])
+                    raise CannotConvert(question, f"it does not accept {wide}, which stores {element_name(elem_type)}")
 
-    def _retype(self, kind: TypeProto) -> bool:
+    def _retype(self, value_type: TypeProto) -> bool:
         """Write the carrying type into a type; False if there was nothing to do."""
-        found = [each for each in tensor_types(kind) if each.elem_type in self.carriers]
+        found = [each for each in tensor_types(value_type) if each.elem_type in self.carriers]
         for each in found:
             each.elem_type = self.carriers[each.elem_type]
         return bool(found)
@@ -305,8 +307,11 @@ class _Retyping:
             for tensor in (attribute.t, attribute.sparse_tensor.values):
                 node.touched |= self._tensor(tensor, node.name)
 
-    def _spelled(self, kinds: set[int]) -> str:
-        pairs = (f"{element_name(self.carriers[kind])} with the values of {element_name(kind)}" for kind in kinds)
+    def _spelled(self, elem_types: set[int]) -> str:
+        pairs = (
+            f"{element_name(self.carriers[elem_type])} with the values of {element_name(elem_type)}"
+            for elem_type in elem_types
+        )
         return " and ".join(sorted(pairs))
 
     def _note(self, name: str, op: str, how: str = "") -> None:
@@ -350,12 +355,12 @@ def _cast(node: Node, question: Node, model: _Retyping) -> str | None:
 
 
 def _cast_like(node: Node, question: Node, model: _Retyping) -> str | None:
-    kind = question.scope.elem_type(question.input(1))
-    if not kind:
+    elem_type = question.scope.elem_type(question.input(1))
+    if not elem_type:
         raise CannotConvert(
             question, f'the type of "{question.input(1)}" is unknown; try a value_info that declares it'
         )
-    return _cast_to(node, question, model, kind)
+    return _cast_to(node, question, model, elem_type)
 
 
 def _cast_to(node: Node, question: Node, model: _Retyping, to: int) -> str | None:
@@ -363,16 +368,16 @@ def _cast_to(node: Node, question: Node, model: _Retyping, to: int) -> str | Non
     carrier = model.carriers.get(to)
     if carrier is None:
         return None
-    build, x, kind, form = node.build, node.input(0), question.elem_type(0), FORMATS[to]
-    source = FORMATS.get(kind)
-    actual = model.carriers.get(kind, kind)
+    build, x, elem_type, form = node.build, node.input(0), question.elem_type(0), FORMATS[to]
+    source = FORMATS.get(elem_type)
+    actual = model.carriers.get(elem_type, elem_type)
     node.remarks.append(f"Stored {element_name(to)} in {element_name(carrier)}, with explicit rounding")
-    if kind == T.BOOL or kind == to or (source is not None and form.holds(source)):
+    if elem_type == T.BOOL or elem_type == to or (source is not None and form.holds(source)):
         return str(build.Cast(x, to=carrier))
     if isinstance(form, Integers):
         return _low_bits(build, x, form, carrier, isinstance(source, Integers))
     work = T.DOUBLE if T.DOUBLE in (actual, carrier) else T.FLOAT
-    if kind == T.STRING:
+    if elem_type == T.STRING:
         work = T.DOUBLE
     value = x if actual == work else build.Cast(x, to=work)
     saturate = bool(question.attributes.get("saturate", 1))

@@ -117,8 +117,8 @@ class Casting:
         """Whether a value that is no constant is narrow."""
         return value.variable > 0 and self._narrow[value.variable]
 
-    def _kind(self, value: Value, *, narrow: bool) -> int:
-        return self._problem.wanted.mapping[value.kind] if narrow else value.kind
+    def _elem_type(self, value: Value, *, narrow: bool) -> int:
+        return self._problem.wanted.mapping[value.elem_type] if narrow else value.elem_type
 
     def _form(self, value: Value, narrow: bool, limit: float = 0.0, *, outside: bool = False) -> str:
         """The name under which a value is read in one type, which is made where it is read so for the first time."""
@@ -131,30 +131,34 @@ class Casting:
         elif self.is_narrow(value) == narrow:
             name = value.name
         else:
-            kind = self._kind(value, narrow=narrow)
-            name = self._fresh(value.name, kind)
-            self._cast(value, self._form(value, not narrow), name, kind, outside=outside or self._is_outside(value))
+            elem_type = self._elem_type(value, narrow=narrow)
+            name = self._fresh(value.name, elem_type)
+            self._cast(
+                value, self._form(value, not narrow), name, elem_type, outside=outside or self._is_outside(value)
+            )
         forms[key] = name
         return name
 
-    def _fresh(self, name: str, kind: int) -> str:
-        form = self._names.fresh(f"{name}/{FORMATS[kind].name}" if kind in FORMATS else f"{name}/{element_name(kind)}")
+    def _fresh(self, name: str, elem_type: int) -> str:
+        form = self._names.fresh(
+            f"{name}/{FORMATS[elem_type].name}" if elem_type in FORMATS else f"{name}/{element_name(elem_type)}"
+        )
         self.written.origins[form] = name
         return form
 
     def _is_outside(self, value: Value) -> bool:
         return value.place is self._problem.main and value.maker < 0 and value.tensor is None
 
-    def _cast(self, value: Value, before: str, after: str, kind: int, *, outside: bool) -> None:
+    def _cast(self, value: Value, before: str, after: str, elem_type: int, *, outside: bool) -> None:
         """Put a cast behind the node that makes a value."""
         imported = any(not default_domain(entry.domain) for entry in self._problem.model.opset_import)
         opset = value.place.opsets.get("", 1) if imported else schemas.latest()
         name = self._names.fresh(f"{after}/cast")
         node = NodeProto(op_type="Cast", name=name, input=[before], output=[after])
-        node.attribute.append(make_attribute("to", kind if opset >= 6 else T.DataType.Name(kind)))
+        node.attribute.append(make_attribute("to", elem_type if opset >= 6 else T.DataType.Name(elem_type)))
         body = value.place.body
         if opset < 6 and after not in self._ends and isinstance(body, GraphProto):  # of which no type is inferred
-            body.value_info.add(name=after).type.tensor_type.elem_type = kind
+            body.value_info.add(name=after).type.tensor_type.elem_type = elem_type
         self._after.setdefault(id(value.place), {}).setdefault(value.maker, []).append(node)
         (self.written.outside if outside else self.written.casts).append(name)
 
@@ -165,18 +169,20 @@ class Casting:
         if not narrow:
             return value.name
         needed = self._read_forms(value)
-        kind = self._kind(value, narrow=True)
+        elem_type = self._elem_type(value, narrow=True)
         if (False, 0.0) in needed and tensors.size(value.tensor) > SMALL and not limit:
-            name = self._fresh(value.name, kind)
-            self._cast(value, value.name, name, kind, outside=False)
+            name = self._fresh(value.name, elem_type)
+            self._cast(value, value.name, name, elem_type, outside=False)
             return name
-        made = self._original(value) or constants.converted(value.tensor, kind, self._folder, limit or None, lazy=True)
+        made = self._original(value) or constants.converted(
+            value.tensor, elem_type, self._folder, limit or None, lazy=True
+        )
         if made is None:
-            name = self._fresh(value.name, kind)
-            self._cast(value, value.name, name, kind, outside=False)
+            name = self._fresh(value.name, elem_type)
+            self._cast(value, value.name, name, elem_type, outside=False)
             return name
         own = (False, 0.0) not in needed and key == min(needed)
-        name = value.name if own else self._fresh(value.name, kind)
+        name = value.name if own else self._fresh(value.name, elem_type)
         made.name = name if value.maker < 0 else ""
         self.written.converted.append(name)
         if limit:
@@ -230,9 +236,9 @@ class Casting:
             forms = value.forms
             if (narrow, 0.0) in forms:
                 continue
-            forms[own, 0.0] = self._fresh(value.name, self._kind(value, narrow=own))
+            forms[own, 0.0] = self._fresh(value.name, self._elem_type(value, narrow=own))
             forms[narrow, 0.0] = value.name
-            self._cast(value, forms[own, 0.0], value.name, self._kind(value, narrow=narrow), outside=True)
+            self._cast(value, forms[own, 0.0], value.name, self._elem_type(value, narrow=narrow), outside=True)
 
     def _place(self, place: Place, body: Body) -> None:
         nodes = place.nodes if body is place.body else in_order(body)
@@ -264,13 +270,13 @@ class Casting:
 
     def _node(self, place: Place, index: int, node: NodeProto) -> None:
         reads, mapping, narrow_ones = place.reads[index], self._problem.wanted.mapping, self._narrow
-        values, kind = place.values, 0
+        values, elem_type = place.values, 0
         for at, name in enumerate(place.inputs[index]):
             value = values.get(name) or (place.find(name) if name else None)
             if value is None:
                 continue
             variable = reads[at]
-            if value.kind not in mapping:
+            if value.elem_type not in mapping:
                 narrow, found = False, value.forms.get((False, 0.0), name)
             elif value.tensor is None:
                 own = value.variable > 0 and narrow_ones[value.variable]
@@ -282,7 +288,7 @@ class Casting:
             if found != name:
                 node.input[at] = found
             if narrow:
-                kind = mapping[value.kind]
+                elem_type = mapping[value.elem_type]
         for at, name in enumerate(place.outputs[index]):
             value = values.get(name)
             if value is None or value.tensor is not None:
@@ -292,16 +298,16 @@ class Casting:
             if found != name:
                 node.output[at] = found
             if narrow:
-                kind = mapping[value.kind]
+                elem_type = mapping[value.elem_type]
                 if at == 0:
-                    self._named(place, node, value, kind)
+                    self._named(place, node, value, elem_type)
                 if self._rounding and value.form == TENSOR:
                     raw = found
                     node.output[at] = self._names.fresh(f"{raw}/raw")
                     self._round(value, node.output[at], raw)
-        changed = bool(kind)
+        changed = bool(elem_type)
         if changed:
-            self.written.retyped.append((node, kind))
+            self.written.retyped.append((node, elem_type))
         for name, at, graph in subgraphs(node) if index in place.holding else ():
             inner = place.inner.get((index, name, at))
             if inner is not None:
@@ -310,33 +316,33 @@ class Casting:
         if called is not None:
             node.op_type = self._function(called)
 
-    def _named(self, place: Place, node: NodeProto, value: Value, kind: int) -> None:
+    def _named(self, place: Place, node: NodeProto, value: Value, elem_type: int) -> None:
         """Let an attribute name the type that is made now."""
         named = NAMED.get(node.op_type) if not default_domain(node.domain) else None
         if named is not None:
             if node.op_type == "DequantizeLinear" and not place.value_of(node, "output_dtype", 0):
                 return
             old = node.op_type == "Cast" and place.opsets.get("", 1) < 6
-            _set(node, make_attribute(named.name, T.DataType.Name(kind) if old else kind))
+            _set(node, make_attribute(named.name, T.DataType.Name(elem_type) if old else elem_type))
         elif default_domain(node.domain):
             return
         elif node.op_type == "ConstantOfShape":
             held = place.value_of(node, "value")
             held = held if held is not None else tensors.tensor([0.0], T.FLOAT)
-            made = self._original(value) or constants.converted(held, kind, self._folder)
+            made = self._original(value) or constants.converted(held, elem_type, self._folder)
             if made is not None:
                 _set(node, make_attribute("value", made))
         elif node.op_type == "Optional" and not any(node.input):
             held = TypeProto()
             held.CopyFrom(place.value_of(node, "type"))
-            _retype(held, kind)
+            _retype(held, elem_type)
             _set(node, make_attribute("type", held, AttributeProto.TYPE_PROTO))
 
     def _round(self, value: Value, before: str, after: str) -> None:
         """Round a value to the type that it had."""
         half = self._names.fresh(f"{after}/rounded")
-        self._cast(value, before, half, value.kind, outside=False)
-        self._cast(value, half, after, self._kind(value, narrow=True), outside=False)
+        self._cast(value, before, half, value.elem_type, outside=False)
+        self._cast(value, half, after, self._elem_type(value, narrow=True), outside=False)
 
     def _round_inputs(self, place: Place) -> None:
         """Round the inputs of the model that have another type now."""
@@ -352,7 +358,7 @@ class Casting:
         for at, variable in enumerate(place.output_reads):
             name = body.output[at] if isinstance(body, FunctionProto) else body.output[at].name
             value = place.find(name)
-            if value is None or (not self._problem.moves(value.kind) and not value.forms):
+            if value is None or (not self._problem.moves(value.elem_type) and not value.forms):
                 continue
             narrow = self.is_narrow(value) if variable == FREE else variable > 0 and self._narrow[variable]
             found = self._form(value, narrow, outside=place is self._problem.main)
@@ -362,7 +368,7 @@ class Casting:
             if place is not self._problem.main:
                 body.output[at].name = found
             if narrow:
-                _retype(body.output[at].type, self._kind(value, narrow=True))
+                _retype(body.output[at].type, self._elem_type(value, narrow=True))
 
     def _declare(self, place: Place, body: Body) -> None:
         """Declare the types that values have now."""
@@ -371,7 +377,7 @@ class Casting:
             held += body.input
         for declared in held:
             value = place.values.get(declared.name)
-            if value is None or not self._problem.moves(value.kind):
+            if value is None or not self._problem.moves(value.elem_type):
                 continue
             if value.tensor is not None:
                 narrow = any(key[0] and name == value.name for key, name in value.forms.items())
@@ -381,7 +387,7 @@ class Casting:
                 if forms.get((not narrow, 0.0)) == value.name:
                     narrow = not narrow
             if narrow:
-                _retype(declared.type, self._problem.wanted.mapping[value.kind])
+                _retype(declared.type, self._problem.wanted.mapping[value.elem_type])
 
     def _drop_idle(self, place: Place, body: Body) -> None:
         """Take out the casts that have nothing to change any more."""
@@ -390,13 +396,13 @@ class Casting:
             if node.op_type != "Cast" or default_domain(node.domain):
                 continue
             value, made = place.find(node.input[0]), place.values.get(node.output[0])
-            if value is None or made is None or value.kind == made.kind or value.form != made.form:
+            if value is None or made is None or value.elem_type == made.elem_type or value.form != made.form:
                 continue
-            moved = [self._problem.moves(each.kind) for each in (value, made)]
+            moved = [self._problem.moves(each.elem_type) for each in (value, made)]
             if not any(moved) or value.tensor is not None or value.place is not place:
                 continue
-            before = self._kind(value, narrow=True) if moved[0] and self.is_narrow(value) else value.kind
-            after = self._kind(made, narrow=True) if moved[1] and self.is_narrow(made) else made.kind
+            before = self._elem_type(value, narrow=True) if moved[0] and self.is_narrow(value) else value.elem_type
+            after = self._elem_type(made, narrow=True) if moved[1] and self.is_narrow(made) else made.elem_type
             if before != after:
                 continue
             own, other = moved[0] and self.is_narrow(value), moved[1] and self.is_narrow(made)
@@ -446,7 +452,7 @@ class Casting:
 
     def _key(self, place: Place) -> object:
         """What tells the copies of a function apart: the types of all that is in them."""
-        kinds = tuple((name, value.kind) for name, value in place.values.items())
+        kinds = tuple((name, value.elem_type) for name, value in place.values.items())
         flags = tuple(self.is_narrow(value) for value in place.values.values())
         reads = tuple(tuple(v > 0 and self._narrow[v] for v in held) for held in place.reads)
         ends = tuple(v > 0 and self._narrow[v] for v in place.output_reads)
@@ -467,15 +473,15 @@ def _set(node: NodeProto, made: AttributeProto) -> None:
     node.attribute.extend([*held, made])
 
 
-def _retype(kind: TypeProto, elem_type: int) -> None:
+def _retype(value_type: TypeProto, elem_type: int) -> None:
     """Put another element type into a type."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
-        getattr(kind, which).elem_type = elem_type
+        getattr(value_type, which).elem_type = elem_type
     elif which == "sequence_type":
-        _retype(kind.sequence_type.elem_type, elem_type)
+        _retype(value_type.sequence_type.elem_type, elem_type)
     elif which == "optional_type":
-        _retype(kind.optional_type.elem_type, elem_type)
+        _retype(value_type.optional_type.elem_type, elem_type)
 
 
 def _import_default(held: object, known: object) -> None:

@@ -108,7 +108,7 @@ def _lacked(problem: Problem) -> Refusal | None:
     whole, lacking, first = 0, 0, 0
     op = ""
     for value in problem.values():
-        if value.tensor is None or not problem.moves(value.kind):
+        if value.tensor is None or not problem.moves(value.elem_type):
             continue
         count = tensors.size(value.tensor)
         whole += count
@@ -160,8 +160,8 @@ def _kept(problem: Problem, narrow: list[bool]) -> Iterator[Kept]:
             continue
         if any(narrow[other] for other in owner.place.groups[owner.node].values()):
             continue  # mean and variance of BatchNormalization
-        kind = problem.kinds[variable]
-        if not is_narrower(kind, problem.wanted.mapping[kind]):
+        elem_type = problem.elem_types[variable]
+        if not is_narrower(elem_type, problem.wanted.mapping[elem_type]):
             continue
         seen.add((id(owner.place), owner.node))
         node = owner.place.nodes[owner.node]
@@ -192,14 +192,14 @@ def _forget(model: ModelProto) -> None:
         del model.metadata_props[index]
 
 
-def _elements(model: ModelProto, kinds: Container[int]) -> int:
+def _elements(model: ModelProto, elem_types: Container[int]) -> int:
     """How many elements of weights a model has of some types."""
     found = 0
     for body in bodies(model):
         for tensor in getattr(body, "initializer", ()):
-            found += tensors.size(tensor) if tensor.data_type in kinds else 0
+            found += tensors.size(tensor) if tensor.data_type in elem_types else 0
         for node in body.node:
             if node.op_type == "Constant":
                 held = (attribute.t for attribute in node.attribute if attribute.HasField("t"))
-                found += sum(tensors.size(tensor) for tensor in held if tensor.data_type in kinds)
+                found += sum(tensors.size(tensor) for tensor in held if tensor.data_type in elem_types)
     return found

@@ -44,8 +44,8 @@ def count_types(model: ModelProto) -> dict[str, int]:
             if node.op_type == "Constant":
                 continue
             values = (place.find(name) for name in (*node.input, *node.output) if name)
-            found.update({value.kind for value in values if value is not None and value.kind})
-    return {element_name(kind): count for kind, count in found.most_common()}
+            found.update({value.elem_type for value in values if value is not None and value.elem_type})
+    return {element_name(elem_type): count for elem_type, count in found.most_common()}
 
 
 def describe(model: ModelProto, asked: str, folder: str | None) -> Convertible | None:
@@ -54,7 +54,7 @@ def describe(model: ModelProto, asked: str, folder: str | None) -> Convertible |
     `asked` is as for `--types`: `float16`, `int64=int32`.
     """
     problem = Problem(model, types(asked))
-    if not any(problem.moves(value.kind) for value in problem.values()):
+    if not any(problem.moves(value.elem_type) for value in problem.values()):
         return None
     staying = Fitting(problem, folder, {}) if problem.wanted.of_integers else Staying(problem, folder)
     staying.find()
@@ -68,7 +68,7 @@ def describe(model: ModelProto, asked: str, folder: str | None) -> Convertible |
             held = [
                 value.variable if variable is None else variable
                 for value, variable in (*read, *made)
-                if value is not None and problem.moves(value.kind)
+                if value is not None and problem.moves(value.elem_type)
             ]
             if node.op_type == "Constant" or not held:
                 continue

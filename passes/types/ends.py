@@ -33,7 +33,7 @@ class Probe(NamedTuple):
     narrow: ModelProto
     feeds: tuple[tuple[int, ...], ...]
     """The numbers of each input."""
-    kinds: tuple[int, ...]
+    elem_types: tuple[int, ...]
     """The element type of each input of the wide one."""
     is_certain: bool
     """Whether nothing was assumed, so that no result may be beyond int32."""
@@ -61,19 +61,19 @@ def probes(source: ModelProto, wanted: Types, folder: str | None) -> list[Probe]
 
 def _probe(place: Place, node: NodeProto, ranges: Ranges) -> Probe | None:
     values = [place.find(name) if name else None for name in node.input]
-    if any(value is None or value.kind not in (T.INT64, T.BOOL) for value in values):
+    if any(value is None or value.elem_type not in (T.INT64, T.BOOL) for value in values):
         return None
     held = [value for value in values if value is not None]
-    known = [Interval(0, 1) if value.kind == T.BOOL else ranges.of(value) for value in held]
+    known = [Interval(0, 1) if value.elem_type == T.BOOL else ranges.of(value) for value in held]
     if any(each is None for each in known):
         return None
     intervals = [each for each in known if each is not None]
     columns = list(zip(*product(*map(_ends, intervals)), strict=True))
     opset = place.opsets.get("", schemas.latest())
-    wide, narrow = (_alone(node, held, kind, opset) for kind in (T.INT64, T.INT32))
+    wide, narrow = (_alone(node, held, elem_type, opset) for elem_type in (T.INT64, T.INT32))
     certain = not any(each.basis for each in intervals)
     feeds = tuple(tuple(map(int, column)) for column in columns)
-    return Probe(node.name or node.output[0], wide, narrow, feeds, tuple(value.kind for value in held), certain)
+    return Probe(node.name or node.output[0], wide, narrow, feeds, tuple(value.elem_type for value in held), certain)
 
 
 def _ends(known: Interval) -> list[float]:
@@ -82,7 +82,7 @@ def _ends(known: Interval) -> list[float]:
     return sorted({each for each in (low, low + 1, -1, 0, 1, 2, high - 1, high) if low <= each <= high})
 
 
-def _alone(node: NodeProto, values: list[Value], kind: int, opset: int) -> ModelProto:
+def _alone(node: NodeProto, values: list[Value], elem_type: int, opset: int) -> ModelProto:
     """A model of one node."""
     model = ModelProto(ir_version=schemas.ir_version("", opset))
     model.opset_import.add(domain="", version=opset)
@@ -93,11 +93,11 @@ def _alone(node: NodeProto, values: list[Value], kind: int, opset: int) -> Model
     for at, value in enumerate(values):
         made.input[at] = f"x{at}"
         given = model.graph.input.add(name=f"x{at}")
-        given.type.CopyFrom(tensor_type(kind if value.kind == T.INT64 else value.kind, ["N"]))
+        given.type.CopyFrom(tensor_type(elem_type if value.elem_type == T.INT64 else value.elem_type, ["N"]))
     made.output[:] = ["y"]
     model.graph.name = "ends"
     model.graph.output.add(name="y")
     for attribute in made.attribute:
         if attribute.name == "to" and attribute.i == T.INT64:
-            attribute.CopyFrom(make_attribute("to", kind))
+            attribute.CopyFrom(make_attribute("to", elem_type))
     return model

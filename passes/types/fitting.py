@@ -44,7 +44,7 @@ class Fitting(Staying):
         bound = scopes.open_main_graph(bounds, self._folder).shape if bounds is not None else None
         ranges = self.ranges = Ranges(self.problem, self.sizes, self._folder, self._given, open_ends, bound)
         for value in list(self.problem.values()):
-            if not self.problem.moves(value.kind):
+            if not self.problem.moves(value.elem_type):
                 continue
             known = ranges.of(value)
             if value.variable > 0:
@@ -79,7 +79,12 @@ class Fitting(Staying):
                 why = next((self.problem.reasons[each] for each in variables if self.problem.reasons[each]), "")
                 for at in _SIZES.get(node.op_type, ()) if not default_domain(node.domain) else ():
                     value = place.find(node.input[at]) if at < len(node.input) and node.input[at] else None
-                    if value is not None and value.kind == T.INT64 and value.tensor is None and value.name in sizes:
+                    if (
+                        value is not None
+                        and value.elem_type == T.INT64
+                        and value.tensor is None
+                        and value.name in sizes
+                    ):
                         why = why or f'"{value.name}" is a size that is computed'
                 if why:
                     fix = "--fix-shape" if why == SIZES_ALONE or why.endswith("computed") else ""
@@ -97,7 +102,7 @@ class Fitting(Staying):
                     self.node(place, index, _LACKING[node.op_type])
                 for at in _KEPT.get(node.op_type, ()):
                     value = place.find(node.input[at]) if at < len(node.input) and node.input[at] else None
-                    if value is not None and value.kind == T.INT64:
+                    if value is not None and value.elem_type == T.INT64:
                         place.reads[index][at] = WIDE
                         value.readers.append((place, index, at))
 
@@ -107,7 +112,7 @@ class Fitting(Staying):
         """The values that hold the largest or the least number and go nowhere but to ends of Slice, by identity."""
         found: set[int] = set()
         for value in self.problem.values():
-            if value.tensor is not None and value.kind == T.INT64 and tensors.size(value.tensor) <= tensors.SMALL:
+            if value.tensor is not None and value.elem_type == T.INT64 and tensors.size(value.tensor) <= tensors.SMALL:
                 held = tensors.integers(value.tensor)
                 if held and not -MOST - 1 <= min(held) <= max(held) <= MOST:
                     reached = self._reached(value)
@@ -158,10 +163,10 @@ class Fitting(Staying):
                         continue
                     of = signature(domain, node.op_type, place.opsets.get(domain, 1))
                     operand = of.input(at) if of is not None else None
-                    if value.kind != T.INT64 or operand is None or operand.group != ANY:
+                    if value.elem_type != T.INT64 or operand is None or operand.group != ANY:
                         continue
                     if node.op_type != "Cast" or id(value) in open_ends:
-                        place.reads[index][at] = self.problem.variable(value.kind, Owner(place, index))
+                        place.reads[index][at] = self.problem.variable(value.elem_type, Owner(place, index))
 
 
 _OPEN = {"Slice": (1, 2)}

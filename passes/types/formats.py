@@ -76,8 +76,8 @@ def is_narrower(source: int, target: int) -> bool:
     return not (FORMATS[target].most >= FORMATS[source].most and FORMATS[target].integers >= FORMATS[source].integers)
 
 
-def as_floats(array: np.ndarray[Any, Any], kind: int) -> np.ndarray[Any, Any]:
+def as_floats(array: np.ndarray[Any, Any], elem_type: int) -> np.ndarray[Any, Any]:
     """Numbers of a type, bfloat16 as its bits, as float64."""
     import numpy as np
 
-    return widened(array, kind).astype(np.float64)
+    return widened(array, elem_type).astype(np.float64)

@@ -26,7 +26,7 @@ class Operand(NamedTuple):
 
     group: str
     types: frozenset[str]
-    kind: int = 0
+    elem_type: int = 0
 
 
 class Signature(NamedTuple):

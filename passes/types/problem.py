@@ -53,12 +53,12 @@ TENSOR = "tensor({})"
 class Value:
     """A value of one body, whose element type may change."""
 
-    __slots__ = ("form", "forms", "kind", "maker", "name", "place", "readers", "tensor", "variable")
+    __slots__ = ("elem_type", "form", "forms", "maker", "name", "place", "readers", "tensor", "variable")
 
-    def __init__(self, name: str, place: Place, kind: int, form: str, variable: int, maker: int = -1):
+    def __init__(self, name: str, place: Place, elem_type: int, form: str, variable: int, maker: int = -1):
         self.name = name
         self.place = place
-        self.kind = kind
+        self.elem_type = elem_type
         self.form = form
         self.variable = variable
         self.maker = maker
@@ -139,7 +139,7 @@ class Problem:
     def __init__(self, model: ModelProto, wanted: Types):
         self.model = model
         self.wanted = wanted
-        self.kinds: list[int] = [0]
+        self.elem_types: list[int] = [0]
         self.owners: list[Owner | None] = [None]
         self.reasons: list[str] = ["it keeps its type"]
         self.ties: list[tuple[int, int]] = []
@@ -153,30 +153,30 @@ class Problem:
 
     # --- variables ----------------------------------------------------------------------------------------------
 
-    def variable(self, kind: int, owner: Owner | None) -> int:
+    def variable(self, elem_type: int, owner: Owner | None) -> int:
         """A new variable for a type that may change."""
-        self.kinds.append(kind)
+        self.elem_types.append(elem_type)
         self.owners.append(owner)
         self.reasons.append("")
-        return len(self.kinds) - 1
+        return len(self.elem_types) - 1
 
     def stay(self, variable: int, why: str) -> None:
         """Let what a variable stands for keep its type; the first reason is the one that is told."""
         if variable > 0 and not self.reasons[variable]:
             self.reasons[variable] = why
 
-    def moves(self, kind: int) -> bool:
+    def moves(self, elem_type: int) -> bool:
         """Whether a type may become another one."""
-        return kind in self.wanted.mapping
+        return elem_type in self.wanted.mapping
 
     def target(self, value: Value) -> str:
         """The type that a value would have, as schemas spell it."""
-        return self._target(value.kind, value.form)
+        return self._target(value.elem_type, value.form)
 
-    def _target(self, kind: int, form: str) -> str:
-        if (kind, form) not in self._targets:
-            self._targets[kind, form] = form.format(element_name(self.wanted.mapping[kind]))
-        return self._targets[kind, form]
+    def _target(self, elem_type: int, form: str) -> str:
+        if (elem_type, form) not in self._targets:
+            self._targets[elem_type, form] = form.format(element_name(self.wanted.mapping[elem_type]))
+        return self._targets[elem_type, form]
 
     def values(self) -> Iterator[Value]:
         """All values whose types may change."""
@@ -192,19 +192,19 @@ class Problem:
         for value in graph.input:
             if value.name in held:
                 continue
-            kind, form = described(value.type)
-            if self.moves(kind):
-                variable = WIDE if value.name in defaults else self._outside(kind, value.name, place)
-                self._add(place, value.name, kind, form, variable)
-            elif kind:
-                self._add(place, value.name, kind, form, FREE)
+            elem_type, form = described(value.type)
+            if self.moves(elem_type):
+                variable = WIDE if value.name in defaults else self._outside(elem_type, value.name, place)
+                self._add(place, value.name, elem_type, form, variable)
+            elif elem_type:
+                self._add(place, value.name, elem_type, form, FREE)
         self._fill(place)
         for value in graph.output:
             found = place.find(value.name)
-            if found is None or not self.moves(found.kind):
+            if found is None or not self.moves(found.elem_type):
                 place.output_reads.append(FREE)
                 continue
-            variable = self._outside(found.kind, value.name, place)
+            variable = self._outside(found.elem_type, value.name, place)
             self._read(found, variable, place, -1, len(place.output_reads))
             place.output_reads.append(variable)
         return place
@@ -221,15 +221,15 @@ class Problem:
         many = self.model.ir_version < _OVERRIDABLE_SINCE or (len(both) >= _MANY and 2 * len(both) > len(names))
         return names if many else names - both
 
-    def _outside(self, kind: int, name: str, place: Place) -> int:
+    def _outside(self, elem_type: int, name: str, place: Place) -> int:
         """The variable of an input or an output of the model."""
         narrow = self.wanted.interface != KEEP
         if name in self.wanted.at:
-            narrow = self.wanted.at[name] == self.wanted.mapping[kind]
-        return self.variable(kind, Owner(place, -1)) if narrow else WIDE
+            narrow = self.wanted.at[name] == self.wanted.mapping[elem_type]
+        return self.variable(elem_type, Owner(place, -1)) if narrow else WIDE
 
-    def _add(self, place: Place, name: str, kind: int, form: str, variable: int, maker: int = -1) -> Value:
-        value = place.values[name] = Value(name, place, kind, form, variable, maker)
+    def _add(self, place: Place, name: str, elem_type: int, form: str, variable: int, maker: int = -1) -> Value:
+        value = place.values[name] = Value(name, place, elem_type, form, variable, maker)
         return value
 
     def _read(self, value: Value, variable: int, place: Place, node: int, index: int) -> None:
@@ -238,7 +238,7 @@ class Problem:
 
     def _tie(self, value: Value, variable: int) -> None:
         """Let a sequence be read as it is: no cast takes one."""
-        if value.form != TENSOR and variable != FREE and value.variable != FREE and self.moves(value.kind):
+        if value.form != TENSOR and variable != FREE and value.variable != FREE and self.moves(value.elem_type):
             self.ties.append((value.variable, variable))
 
     def _fill(self, place: Place) -> None:
@@ -305,17 +305,17 @@ class Problem:
                     unknown.append((at, operand.group))
                 continue
             group = operand.group
-            if value.kind not in mapping:
+            if value.elem_type not in mapping:
                 kinds.setdefault(group, value)
                 continue
-            able = self._target(value.kind, value.form) in operand.types
+            able = self._target(value.elem_type, value.form) in operand.types
             if not group or (group == ANY and not able):
                 variable = WIDE
             elif group == ANY:
                 variable = FREE
             else:
                 kinds.setdefault(group, value)
-                variable = groups.get(group) or self._grouped(groups, group, value.kind, owner)
+                variable = groups.get(group) or self._grouped(groups, group, value.elem_type, owner)
                 if not able:
                     self.stay(variable, lacks(node, value, self, place))
             reads[at] = variable
@@ -324,7 +324,7 @@ class Problem:
                 self._tie(value, variable)
         for at, group in unknown:
             if group in groups:  # of an operator that nobody knows; it has the type of the others
-                value = self._add(place, inputs[at], kinds[group].kind, TENSOR, WIDE)
+                value = self._add(place, inputs[at], kinds[group].elem_type, TENSOR, WIDE)
                 reads[at] = groups[group]
                 self._read(value, groups[group], place, index, at)
         named = NAMED.get(op)
@@ -335,32 +335,36 @@ class Problem:
             group = operand.group
             like = kinds.get(group)
             if like is not None and not at and op not in _OTHERWISE:
-                kind, form = like.kind, like.form
+                elem_type, form = like.elem_type, like.form
             else:
-                kind, form = self._made(place, node, at, operand.kind, like)
-            if not kind:
-                kind, form = declared(place, name)
-            if kind not in mapping:
-                if kind:
-                    self._add(place, name, kind, form, FREE, index)
+                elem_type, form = self._made(place, node, at, operand.elem_type, like)
+            if not elem_type:
+                elem_type, form = declared(place, name)
+            if elem_type not in mapping:
+                if elem_type:
+                    self._add(place, name, elem_type, form, FREE, index)
                 continue
             if not group or group == "stash":
                 variable = WIDE
             else:
                 if at == 0 and named is not None and not self._is_like(place, node):
                     group = "="
-                variable = groups.get(group) or self._grouped(groups, group, kind, owner)
-            value = self._add(place, name, kind, form, variable, index)
+                variable = groups.get(group) or self._grouped(groups, group, elem_type, owner)
+            value = self._add(place, name, elem_type, form, variable, index)
             if op.startswith(_CLASSICAL):
                 self.stay(variable, "runtimes compute it in float32")
-            if variable and self._target(kind, form) not in operand.types:
+            if variable and self._target(elem_type, form) not in operand.types:
                 self.stay(variable, lacks(node, value, self, place))
-            if op in ("Cast", "CastLike") and (first := place.find(inputs[0])) is not None and first.kind == kind:
+            if (
+                op in ("Cast", "CastLike")
+                and (first := place.find(inputs[0])) is not None
+                and first.elem_type == elem_type
+            ):
                 reads[0] = variable if first.tensor is not None else reads[0]  # it is stored as it is cast
 
-    def _grouped(self, groups: dict[str, int], group: str, kind: int, owner: Owner) -> int:
+    def _grouped(self, groups: dict[str, int], group: str, elem_type: int, owner: Owner) -> int:
         if group not in groups:
-            groups[group] = self.variable(kind, owner)
+            groups[group] = self.variable(elem_type, owner)
         return groups[group]
 
     def _is_like(self, place: Place, node: NodeProto) -> bool:
@@ -377,7 +381,7 @@ class Problem:
                 kind = place.value_of(node, named.name, 0)
                 if not kind and not named.default:
                     first = place.find(node.input[0])
-                    kind = first.kind if first is not None else 0
+                    kind = first.elem_type if first is not None else 0
                 kind = T.DataType.Value(kind) if isinstance(kind, str) else kind  # as Cast below 6 has it
                 return int(kind or named.default), FORMS.get(op, TENSOR)
             if op == "ConstantOfShape":
@@ -399,17 +403,17 @@ class Problem:
                 form = f"optional({form})"
             elif op == "OptionalGetElement" and form.startswith("optional("):
                 form = form[len("optional(") : -1]
-        return like.kind, form
+        return like.elem_type, form
 
     def _constant(self, place: Place, index: int, node: NodeProto) -> None:
         held = tensors.of_constant(node) if not any(a.ref_attr_name for a in node.attribute) else None
         if held is None:
             name = next((a.ref_attr_name for a in node.attribute if a.ref_attr_name), "")
-            kind = T.FLOAT if name and place.body is not None and _binds_floats(place, name) else 0
+            elem_type = T.FLOAT if name and place.body is not None and _binds_floats(place, name) else 0
             if any(a.name == "sparse_value" for a in node.attribute):
-                kind = next(a.sparse_tensor.values.data_type for a in node.attribute if a.name == "sparse_value")
-            if kind:
-                self._add(place, node.output[0], kind, TENSOR, WIDE, index)
+                elem_type = next(a.sparse_tensor.values.data_type for a in node.attribute if a.name == "sparse_value")
+            if elem_type:
+                self._add(place, node.output[0], elem_type, TENSOR, WIDE, index)
             return
         value = self._add(place, node.output[0], held.data_type, TENSOR, FREE, index)
         value.tensor = held
@@ -418,13 +422,13 @@ class Problem:
         """An operator that no schema describes takes what it took."""
         for at, name in enumerate(node.input):
             value = place.find(name) if name else None
-            if value is not None and self.moves(value.kind):
+            if value is not None and self.moves(value.elem_type):
                 place.reads[index][at] = WIDE
                 self._read(value, WIDE, place, index, at)
         for name in filter(None, node.output):
-            kind, form = declared(place, name)
-            if kind:
-                self._add(place, name, kind, form, WIDE if self.moves(kind) else FREE, index)
+            elem_type, form = declared(place, name)
+            if elem_type:
+                self._add(place, name, elem_type, form, WIDE if self.moves(elem_type) else FREE, index)
         for inner in (each for found in self._body(place, node, index).values() for each in found):
             self._given(inner, [None] * len(inner.graph.input))
             self._fill(inner)
@@ -456,11 +460,11 @@ class Problem:
             first = next((value for value in found if value is not None), None)
             variable = FREE
             if first is not None:
-                if self.moves(first.kind):
-                    variable = self.variable(first.kind, Owner(place, index))
+                if self.moves(first.elem_type):
+                    variable = self.variable(first.elem_type, Owner(place, index))
                     self._fits(place, node, first, variable)
                 if name:
-                    self._add(place, name, first.kind, first.form, variable, index)
+                    self._add(place, name, first.elem_type, first.form, variable, index)
             for inner, value in zip(branches, found, strict=True):
                 inner.output_reads.append(variable)
                 if value is not None and variable != FREE:
@@ -480,16 +484,16 @@ class Problem:
         for at in range(states + scanned):
             formal, name = formals[skipped + at], node.input[first + at]
             value = place.find(name) if name else None
-            kind, form = (value.kind, value.form) if value is not None else described(formal.type)
+            elem_type, form = (value.elem_type, value.form) if value is not None else described(formal.type)
             variable = FREE
-            if self.moves(kind):
-                variable = self.variable(kind, Owner(place, index))
+            if self.moves(elem_type):
+                variable = self.variable(elem_type, Owner(place, index))
                 if value is not None:
                     place.reads[index][first + at] = variable
                     self._read(value, variable, place, index, first + at)
-            if kind:
-                made = self._add(inner, formal.name, kind, form, variable)
-                if self.moves(kind):
+            if elem_type:
+                made = self._add(inner, formal.name, elem_type, form, variable)
+                if self.moves(elem_type):
                     self._fits(place, node, made, variable)
             carried.append(variable)
         self._fill(inner)
@@ -498,14 +502,14 @@ class Problem:
             value = inner.find(name)
             which = at - head
             variable = carried[which] if 0 <= which < states else FREE
-            if which >= states and value is not None and self.moves(value.kind):
-                variable = self.variable(value.kind, Owner(place, index))
+            if which >= states and value is not None and self.moves(value.elem_type):
+                variable = self.variable(value.elem_type, Owner(place, index))
                 self._fits(place, node, value, variable)
             inner.output_reads.append(variable)
             if value is not None and variable != FREE:
                 self._read(value, variable, inner, -1, at)
             if 0 <= which < len(node.output) and node.output[which] and value is not None:
-                self._add(place, node.output[which], value.kind, value.form, variable, index)
+                self._add(place, node.output[which], value.elem_type, value.form, variable, index)
 
     def _fits(self, place: Place, node: NodeProto, value: Value, variable: int) -> None:
         """Let what a node passes keep its type where the opset's schema does not take the other one."""
@@ -517,15 +521,15 @@ class Problem:
     def _given(self, inner: Place, variables: list[int | None], at: int = 0) -> None:
         """Add what a body is given, as it is declared; what has no variable keeps its type."""
         for formal, variable in zip(list(inner.graph.input)[at:], variables, strict=False):
-            kind, form = described(formal.type)
-            if kind:
-                wide = WIDE if self.moves(kind) else FREE
-                self._add(inner, formal.name, kind, form, wide if variable is None else variable)
+            elem_type, form = described(formal.type)
+            if elem_type:
+                wide = WIDE if self.moves(elem_type) else FREE
+                self._add(inner, formal.name, elem_type, form, wide if variable is None else variable)
 
     def _yields(self, inner: Place, variables: list[int]) -> None:
         for at, (name, variable) in enumerate(zip(results(inner.body), variables, strict=True)):
             value = inner.find(name)
-            moves = value is not None and self.moves(value.kind)
+            moves = value is not None and self.moves(value.elem_type)
             inner.output_reads.append(variable if moves else FREE)
             if value is not None and moves:
                 self._read(value, variable, inner, -1, at)
@@ -538,7 +542,7 @@ class Problem:
             known = place.bound.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
             if known is not None:
                 bound[attribute.name] = known
-        kinds = tuple((value.kind, value.form) if value is not None else None for value in given)
+        kinds = tuple((value.elem_type, value.form) if value is not None else None for value in given)
         arguments = zip_longest(function.input, node.input[: len(function.input)], fillvalue="")
         absent = frozenset(formal for formal, name in arguments if not name or name in place.absent)
         key = (id(function), kinds, absent, tuple(sorted((n, a.SerializeToString()) for n, a in bound.items())))
@@ -548,13 +552,13 @@ class Problem:
             self._shared[key] = inner
         place.calls[index] = inner
         for at, (value, formal) in enumerate(zip(given, function.input, strict=False)):
-            if value is not None and self.moves(value.kind):
+            if value is not None and self.moves(value.elem_type):
                 place.reads[index][at] = inner.values[formal].variable
                 self._read(value, inner.values[formal].variable, place, index, at)
         for at, name in enumerate(node.output):
             value = inner.find(function.output[at]) if at < len(function.output) else None
             if name and value is not None:
-                self._add(place, name, value.kind, value.form, inner.output_reads[at], index)
+                self._add(place, name, value.elem_type, value.form, inner.output_reads[at], index)
 
     def _instance(
         self,
@@ -568,15 +572,15 @@ class Problem:
         inner.absent = absent
         for formal, value in zip(function.input, given, strict=False):
             if value is not None:
-                variable = self.variable(value.kind, Owner(inner, -1)) if self.moves(value.kind) else FREE
-                self._add(inner, formal, value.kind, value.form, variable)
+                variable = self.variable(value.elem_type, Owner(inner, -1)) if self.moves(value.elem_type) else FREE
+                self._add(inner, formal, value.elem_type, value.form, variable)
                 inner.given[formal] = value
         self._fill(inner)
         for at, name in enumerate(function.output):
             value = inner.find(name)
             variable = FREE
-            if value is not None and self.moves(value.kind):
-                variable = self.variable(value.kind, Owner(inner, -1))
+            if value is not None and self.moves(value.elem_type):
+                variable = self.variable(value.elem_type, Owner(inner, -1))
                 self._read(value, variable, inner, -1, at)
             inner.output_reads.append(variable)
         return inner
@@ -601,7 +605,7 @@ def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
     from opshift.passes.model import schemas
 
     target, domain = problem.target(value), default_domain(node.domain)
-    name = FORMATS[problem.wanted.mapping[value.kind]].name
+    name = FORMATS[problem.wanted.mapping[value.elem_type]].name
     for version in schemas.versions(domain, node.op_type):
         later = schemas.schema(domain, node.op_type, version)
         formals = (*later.inputs, *later.outputs) if later is not None else ()
@@ -610,16 +614,16 @@ def lacks(node: NodeProto, value: Value, problem: Problem, place: Place) -> str:
     return f"{node.op_type} does not accept {name}"
 
 
-def described(kind: TypeProto) -> tuple[int, str]:
+def described(value_type: TypeProto) -> tuple[int, str]:
     """The element type in a type, and the form around it, as schemas spell it; 0 for none."""
-    which = kind.WhichOneof("value")
+    which = value_type.WhichOneof("value")
     if which == "tensor_type":
-        return kind.tensor_type.elem_type, TENSOR
+        return value_type.tensor_type.elem_type, TENSOR
     if which == "sequence_type":
-        element, form = described(kind.sequence_type.elem_type)
+        element, form = described(value_type.sequence_type.elem_type)
         return element, f"seq({form})"
     if which == "optional_type":
-        element, form = described(kind.optional_type.elem_type)
+        element, form = described(value_type.optional_type.elem_type)
         return element, f"optional({form})"
     return 0, TENSOR
 
@@ -640,5 +644,5 @@ def _binds_floats(place: Place, name: str) -> bool:
 
 def narrowing(problem: Problem, variable: int) -> bool:
     """Whether a variable stands for a type that would hold fewer numbers."""
-    kind = problem.kinds[variable]
-    return is_narrower(kind, problem.wanted.mapping[kind])
+    elem_type = problem.elem_types[variable]
+    return is_narrower(elem_type, problem.wanted.mapping[elem_type])

@@ -124,8 +124,8 @@ class Ranges:
         return Interval(low, high) if isfinite(low) and isfinite(high) else None
 
     def _of_input(self, value: Value) -> Known:
-        if value.kind != T.INT64:
-            return _TYPES.get(value.kind)
+        if value.elem_type != T.INT64:
+            return _TYPES.get(value.elem_type)
         if (given := self._given.get(value.name, self._given.get(""))) is not None:
             return Interval(trunc(given[0]), trunc(given[1]), frozenset([f'"{value.name}" lies in {list(given)}']))
         if (length := self._table(value)) is not None:
@@ -282,7 +282,7 @@ class Ranges:
         known = self.of(value)
         if known is not None:
             return Interval(trunc(known.low), trunc(known.high), known.basis)
-        return _TYPES.get(value.kind) or _assumed("what is cast to integers")
+        return _TYPES.get(value.elem_type) or _assumed("what is cast to integers")
 
 
 def _assumed(what: str) -> Interval:
@@ -344,14 +344,14 @@ def _quotient(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Know
         least = min(abs(b.low), abs(b.high))
     basis = a.basis | (b.basis if b is not None else frozenset())
     value = place.find(node.output[0])
-    if value is not None and value.kind in (T.FLOAT, T.DOUBLE, T.FLOAT16) and (b is None or b.low <= 0 <= b.high):
+    if value is not None and value.elem_type in (T.FLOAT, T.DOUBLE, T.FLOAT16) and (b is None or b.low <= 0 <= b.high):
         return None
     size = a.size / least
     low = 0 if a.low >= 0 and b is not None and b.low >= 0 else -size
     high = 0 if a.high <= 0 and b is not None and b.low >= 0 else size
     return (
         Interval(trunc(low), trunc(high), basis)
-        if value is None or value.kind == T.INT64
+        if value is None or value.elem_type == T.INT64
         else Interval(low, high, basis)
     )
 

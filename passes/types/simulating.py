@@ -21,7 +21,7 @@ def simulated(model: ModelProto, folder: str | None = None) -> ModelProto:
     """
     copy = copy_model(model)
     problem = Problem(copy, Types({T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT}, NARROW))
-    narrow = [False] + [True] * (len(problem.kinds) - 1)
+    narrow = [False] + [True] * (len(problem.elem_types) - 1)
     for variable, reason in enumerate(problem.reasons):
         if reason:
             narrow[variable] = False

@@ -27,7 +27,7 @@ def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = (
     their index.
     """
     root = _roots(problem)
-    count = len(problem.kinds)
+    count = len(problem.elem_types)
     wide, heavy = [False] * count, [False] * count
     wide[root[0]] = True
     for variable in range(count):
@@ -52,7 +52,7 @@ def solve(problem: Problem, size: Sizes, pulling: Container[tuple[int, int]] = (
 
 def _roots(problem: Problem) -> list[int]:
     """One variable of all that are tied together, for each."""
-    root = list(range(len(problem.kinds)))
+    root = list(range(len(problem.elem_types)))
 
     def find(variable: int) -> int:
         while root[variable] != variable:
@@ -75,7 +75,7 @@ def _links(problem: Problem, root: list[int]) -> tuple[dict[int, list[Value]], l
     made: dict[int, list[Value]] = {}
     links: list[Link] = []
     for value in problem.values():
-        if value.variable == FREE or not problem.moves(value.kind):
+        if value.variable == FREE or not problem.moves(value.elem_type):
             continue
         own = root[value.variable]
         made.setdefault(own, []).append(value)

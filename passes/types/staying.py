@@ -69,7 +69,7 @@ class Staying:
         if not problem.wanted.narrows:
             return
         for value in list(problem.values()):
-            if value.tensor is not None and problem.moves(value.kind):
+            if value.tensor is not None and problem.moves(value.elem_type):
                 self._constant(value)
         for place in problem.places:
             for index, op in enumerate(place.ops):
@@ -114,7 +114,12 @@ class Staying:
         """What is chosen from keeps its type, back to where it is computed: all on the way moves the choice as well."""
         pending = [place.find(name) for name in node.input]
         for value in pending:
-            if value is None or value.tensor is not None or not self.problem.moves(value.kind) or len(pending) > 64:
+            if (
+                value is None
+                or value.tensor is not None
+                or not self.problem.moves(value.elem_type)
+                or len(pending) > 64
+            ):
                 continue
             self.value(value, why)
             maker = value.place.nodes[value.maker] if value.maker >= 0 else None
@@ -151,15 +156,15 @@ class Staying:
                     continue  # which passes on what it is given
                 self.problem.stay(place.reads[index][at], why)
 
-    def format(self, kind: int) -> Format:
+    def format(self, elem_type: int) -> Format:
         """The type that a type becomes."""
-        return FORMATS[self.problem.wanted.mapping[kind]]
+        return FORMATS[self.problem.wanted.mapping[elem_type]]
 
     def _is_narrowed(self, place: Place, index: int) -> int:
         """The type of a node's operands that would become narrower; 0 without one."""
         for variable in place.groups[index].values():
             if narrowing(self.problem, variable):
-                return self.problem.kinds[variable]
+                return self.problem.elem_types[variable]
         return 0
 
     def range(self, value: Value | None) -> Range | None:
@@ -170,10 +175,10 @@ class Staying:
 
     def numbers(self, value: Value | None) -> Numbers | None:
         """What a constant holds; None for other values."""
-        if value is None or value.tensor is None or not self.problem.moves(value.kind):
+        if value is None or value.tensor is None or not self.problem.moves(value.elem_type):
             return None
         if id(value) not in self._held:
-            target = self.problem.wanted.mapping[value.kind]
+            target = self.problem.wanted.mapping[value.elem_type]
             self._held[id(value)] = constants.numbers(value.tensor, target, self._folder)
         return self._held[id(value)]
 
@@ -196,8 +201,8 @@ class Staying:
     def _constant(self, value: Value) -> None:
         assert value.tensor is not None, "it is a constant"
         held = self.numbers(value)
-        form = self.format(value.kind)
-        if held is None or not narrowing_kind(self.problem, value.kind):
+        form = self.format(value.elem_type)
+        if held is None or not is_narrowed_type(self.problem, value.elem_type):
             return
         if held.beyond:
             self._beyond(value, held, form)
@@ -330,8 +335,8 @@ class Staying:
 
     def sums(self, place: Place, index: int, node: NodeProto) -> None:
         """A sum over many elements, or of squares."""
-        kind = self._is_narrowed(place, index)
-        if not kind:
+        elem_type = self._is_narrowed(place, index)
+        if not elem_type:
             return
         value = place.find(node.input[0])
         count = self._count(place, node)
@@ -342,7 +347,7 @@ class Staying:
         if averages or node.op_type in ("ReduceSum", "GlobalLpPool", "LpPool"):
             return
         seen = self.range(value)
-        most = self.format(kind).most
+        most = self.format(elem_type).most
         if seen is not None and seen.most**2 * (count or 1) * self._head**2 > most:
             self.node(place, index, f"it adds up squares of numbers up to {seen.most:.3g}")
 
@@ -373,10 +378,10 @@ class Staying:
 
     def normalizes(self, place: Place, index: int, node: NodeProto) -> None:
         """A normalization whose epsilon is added, and whose squares are summed up, in the type of its input."""
-        kind = self._is_narrowed(place, index)
-        if not kind:
+        elem_type = self._is_narrowed(place, index)
+        if not elem_type:
             return
-        form = self.format(kind)
+        form = self.format(elem_type)
         if place.opsets.get("", 1) >= 21 and node.op_type == "GroupNormalization":
             return
         epsilon = float(place.value_of(node, "epsilon", 1e-5))
@@ -396,10 +401,10 @@ class Staying:
 
     def exponential(self, place: Place, index: int, node: NodeProto) -> None:
         """Exp and Pow, as far as nothing was seen of them."""
-        kind = self._is_narrowed(place, index)
-        if not kind or (self._ranges is not None and place is self.problem.main):
+        elem_type = self._is_narrowed(place, index)
+        if not elem_type or (self._ranges is not None and place is self.problem.main):
             return
-        form = self.format(kind)
+        form = self.format(elem_type)
         made = place.values.get(node.output[0])
         if made is None or form.most > 1e30:
             return
@@ -469,7 +474,7 @@ class Staying:
         pending: list[Value | None] = [start]
         while pending and len(path) < 64:
             value = pending.pop(0)
-            if value is None or value in path or not self.problem.moves(value.kind) or value.tensor is not None:
+            if value is None or value in path or not self.problem.moves(value.elem_type) or value.tensor is not None:
                 continue
             place = value.place
             if value.maker < 0:
@@ -482,7 +487,7 @@ class Staying:
             if op == "Cast":
                 path.append(value)
                 before = place.find(maker.input[0])
-                integers |= before is not None and before.kind in _INTEGERS
+                integers |= before is not None and before.elem_type in _INTEGERS
                 pending.append(before)
             elif op in ("Range", "CumSum"):
                 integers = True
@@ -498,11 +503,11 @@ class Staying:
         made = place.values.get(node.output[0])
         if value is None:
             return
-        if made is not None and self.problem.moves(made.kind) and value.kind in _INTEGERS:
-            target = self.problem.wanted.mapping[made.kind]
+        if made is not None and self.problem.moves(made.elem_type) and value.elem_type in _INTEGERS:
+            target = self.problem.wanted.mapping[made.elem_type]
             if self.range(made) is None and self._is_position(place, node.input[0]):
                 self.value(made, f"it is a size or a position, which {FORMATS[target].name} rounds")
-        elif self.problem.moves(value.kind) and place.value_of(node, "to", 0) in (T.INT32, T.INT64):
+        elif self.problem.moves(value.elem_type) and place.value_of(node, "to", 0) in (T.INT32, T.INT64):
             path, integers = self._angle(value)
             unseen = self.range(value) is None and (value.place is not self.problem.main or self._ranges is None)
             if integers or unseen:
@@ -514,10 +519,10 @@ class Staying:
         for name in node.input:
             value = place.find(name)
             number = self.scalar(value)
-            if number is None or value is None or not self.problem.moves(value.kind) or number % 1:
+            if number is None or value is None or not self.problem.moves(value.elem_type) or number % 1:
                 continue
-            if abs(number) > self.format(value.kind).integers:
-                why = f"it compares with {number:.0f}, which {self.format(value.kind).name} rounds"
+            if abs(number) > self.format(value.elem_type).integers:
+                why = f"it compares with {number:.0f}, which {self.format(value.elem_type).name} rounds"
                 for operand in map(place.find, node.input):
                     if operand is not None:
                         self.value(operand, why)
@@ -632,9 +637,9 @@ class Staying:
             seen = self._ranges.get(value.name)
             if seen is None or value.tensor is not None or id(value) in self._passed:
                 continue
-            if not self.problem.moves(value.kind) or not narrowing_kind(self.problem, value.kind):
+            if not self.problem.moves(value.elem_type) or not is_narrowed_type(self.problem, value.elem_type):
                 continue
-            form, head = self.format(value.kind), self._head
+            form, head = self.format(value.elem_type), self._head
             if value.maker >= 0:
                 node = self.problem.main.nodes[value.maker]
                 if node.op_type in _SQUARED or (node.op_type == "Mul" and node.input[0] == node.input[1]):
@@ -701,11 +706,11 @@ RULES: dict[str, Rule] = {
 """The rule for each operator that has one. A new rule is a method and a line here."""
 
 
-def narrowing_kind(problem: Problem, kind: int) -> bool:
+def is_narrowed_type(problem: Problem, elem_type: int) -> bool:
     """Whether a type becomes one that holds fewer numbers."""
     from opshift.passes.types.formats import is_narrower
 
-    return kind in problem.wanted.mapping and is_narrower(kind, problem.wanted.mapping[kind])
+    return elem_type in problem.wanted.mapping and is_narrower(elem_type, problem.wanted.mapping[elem_type])
 
 
 def owners(problem: Problem) -> Iterator[tuple[int, Owner]]:

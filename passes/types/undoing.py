@@ -47,7 +47,7 @@ class Undoing:
         keys = _keys(before, {})
         self._keys = _keys(self._problem, report.origins)
         self._constants = {keys[id(value)]: held for value, held in _constants(before)}
-        self._own = {keys[id(value)] for value in before.values() if value.kind in changed}
+        self._own = {keys[id(value)] for value in before.values() if value.elem_type in changed}
         """The values that had one of the new types before."""
 
     def changed_constant(self) -> str:

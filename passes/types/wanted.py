@@ -131,7 +131,7 @@ def types_of_target(
     pairs = {**{kind: "float" for kind in lacking if kind in ("bfloat16", "float16")}, **casts}
     read = [types(f"{kind}={other}", interface, keep, only, budget) for kind, other in pairs.items()]
     nothing = types("float16", interface, keep, only, budget)  # which finds mistakes in the other options
-    mapping = {kind: other for each in read for kind, other in each.mapping.items()}
+    mapping = {elem_type: other for each in read for elem_type, other in each.mapping.items()}
     return replace(nothing, mapping=mapping, target=name)
 
 

@@ -40,7 +40,7 @@ def test_outputs_are_the_same(name: str, interface: str):
     left = Problem(result.model, types("int64=int32")).main
     for node in left.nodes:
         read = [left.find(each) for each in (*node.input, *node.output) if each]
-        if node.op_type in ARITHMETIC and any(value is not None and value.kind == T.INT64 for value in read):
+        if node.op_type in ARITHMETIC and any(value is not None and value.elem_type == T.INT64 for value in read):
             first = left.find(node.input[0]) if node.input else None
-            on_floats = first is not None and first.kind != T.INT64
+            on_floats = first is not None and first.elem_type != T.INT64
             assert on_floats or stays.get(node.output[0]) == SIZES_ALONE, node

@@ -71,9 +71,9 @@ def _is_exact(scope: Scope, node: NodeProto) -> bool:
 
 def _weights(scope: Scope, name: str, depth: int = 0) -> np.ndarray[Any, Any] | None:
     """The integers that a value holds, if constants say so; None where they wrap."""
-    held, kind = scope.array(name), scope.elem_type(name)
+    held, elem_type = scope.array(name), scope.elem_type(name)
     if held is not None:
-        return held.astype("int64") if kind in _NARROW or kind in _COUNTED else None
+        return held.astype("int64") if elem_type in _NARROW or elem_type in _COUNTED else None
     node = scope.producer(name)
     if node is None or node.domain or depth > _DEEPEST or node.op_type not in ("Cast", "Sub", "Add"):
         return None
@@ -84,14 +84,14 @@ def _weights(scope: Scope, name: str, depth: int = 0) -> np.ndarray[Any, Any] | 
     for other in others:
         first = first - other if node.op_type == "Sub" else first + other
     bounds = (int(first.min()), int(first.max())) if first.size else (0, 0)
-    return first if _unwrapped(kind, bounds) else None
+    return first if _unwrapped(elem_type, bounds) else None
 
 
 def _bounds(scope: Scope, name: str, depth: int = 0) -> Bounds | None:
     """Between which numbers the elements of a value lie; None where nothing tells."""
-    kind = scope.elem_type(name)
-    if kind not in _WIDE:
-        return _NARROW.get(kind)
+    elem_type = scope.elem_type(name)
+    if elem_type not in _WIDE:
+        return _NARROW.get(elem_type)
     held = scope.array(name) if scope.is_constant(name) else None
     if held is not None and held.size:
         return int(held.min()), int(held.max())
@@ -99,19 +99,19 @@ def _bounds(scope: Scope, name: str, depth: int = 0) -> Bounds | None:
     if node is None or node.domain or depth > _DEEPEST:
         return None
     if node.op_type in _MOVES or (node.op_type == "Cast" and scope.elem_type(node.input[0]) in _NARROW | _WIDE):
-        return _unwrapped(kind, _bounds(scope, node.input[0], depth + 1))
+        return _unwrapped(elem_type, _bounds(scope, node.input[0], depth + 1))
     if node.op_type in ("Add", "Sub"):
         first, second = (_bounds(scope, given, depth + 1) for given in node.input)
         if first is None or second is None:
             return None
         low, high = second if node.op_type == "Add" else (-second[1], -second[0])
-        return _unwrapped(kind, (first[0] + low, first[1] + high))
+        return _unwrapped(elem_type, (first[0] + low, first[1] + high))
     return None
 
 
-def _unwrapped(kind: int, bounds: Bounds | None) -> Bounds | None:
+def _unwrapped(elem_type: int, bounds: Bounds | None) -> Bounds | None:
     """The bounds, unless the type does not hold all between them: it wraps then."""
-    held = _NARROW.get(kind) or _WIDE.get(kind)
+    held = _NARROW.get(elem_type) or _WIDE.get(elem_type)
     return bounds if bounds and held and held[0] <= bounds[0] and bounds[1] <= held[1] else None
 
 

@@ -215,7 +215,7 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
     given = required(model)
     for name in (*(wanted.shapes.keys() - wanted.values.keys()), *filter(None, wanted.ranges)):
         known(name, given, "input")
-    symbols = {symbol(dim) for kind in given.values() for dim in tensor(kind).shape.dim} - {""}
+    symbols = {symbol(dim) for value_type in given.values() for dim in tensor(value_type).shape.dim} - {""}
     for name in wanted.sizes:
         known(name, symbols, "symbolic dimension")
     for name, shape in wanted.shapes.items():
@@ -248,7 +248,7 @@ def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
 def remaining(wanted: Asked, model: ModelProto) -> Asked:
     """What still holds of a model in which sizes and inputs were fixed."""
     given = required(model)
-    symbols = {symbol(dim) for kind in given.values() for dim in tensor(kind).shape.dim}
+    symbols = {symbol(dim) for value_type in given.values() for dim in tensor(value_type).shape.dim}
     inputs = wanted.inputs
     if isinstance(inputs, tuple):
         inputs = tuple({name: value for name, value in held.items() if name in given} for held in inputs)
@@ -299,19 +299,19 @@ def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Fee
     return found
 
 
-def _agree(name: str, kind: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
+def _agree(name: str, value_type: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
     """Raise `ValueError` if a shape contradicts the size that was asked for a symbol."""
-    for dim, size in zip(tensor(kind).shape.dim, shape, strict=False):
+    for dim, size in zip(tensor(value_type).shape.dim, shape, strict=False):
         if sizes.get(symbol(dim), size) != size:
             raise ValueError(f"{symbol(dim)!r} cannot be {sizes[symbol(dim)]} and {size} (in {name!r})")
 
 
-def _holds(name: str, kind: TypeProto, bounds: tuple[float, float]) -> None:
+def _holds(name: str, value_type: TypeProto, bounds: tuple[float, float]) -> None:
     """Raise `ValueError` if the type of an input cannot hold a range."""
     import numpy as np
     import onnx.helper
 
-    elem_type = tensor(kind).elem_type
+    elem_type = tensor(value_type).elem_type
     if elem_type == TensorProto.STRING:
         raise ValueError(f"input {name!r} holds strings, which have no range")
     if elem_type not in TensorProto.DataType.values() or not elem_type:

@@ -85,14 +85,14 @@ def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
     return {names[number]: _message(file, inputs[names[number]]) for number, file in files}
 
 
-def _message(file: Path, kind: TypeProto) -> Any:
+def _message(file: Path, value_type: TypeProto) -> Any:
     import onnx
     import onnx.numpy_helper as helper
     from google.protobuf.message import DecodeError
 
     data = file.read_bytes()
     try:
-        match kind.WhichOneof("value"):
+        match value_type.WhichOneof("value"):
             case "sequence_type":
                 return helper.to_list(onnx.SequenceProto.FromString(data))
             case "optional_type":
@@ -100,7 +100,7 @@ def _message(file: Path, kind: TypeProto) -> Any:
             case _:
                 return helper.to_array(onnx.TensorProto.FromString(data))
     except (DecodeError, ValueError, TypeError) as error:
-        raise _unreadable(file, f"no {kind.WhichOneof('value')} of ONNX ({error})") from None
+        raise _unreadable(file, f"no {value_type.WhichOneof('value')} of ONNX ({error})") from None
 
 
 def _unreadable(place: Path, why: str) -> OSError:
@@ -120,8 +120,8 @@ def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> N
         for number, held in enumerate(sets):
             folder = Path(path, f"test_data_set_{number}")
             folder.mkdir(parents=True, exist_ok=True)
-            for index, (name, kind) in enumerate(inputs.items()):
-                (folder / f"input_{index}.pb").write_bytes(_written(name, held[name], kind))
+            for index, (name, value_type) in enumerate(inputs.items()):
+                (folder / f"input_{index}.pb").write_bytes(_written(name, held[name], value_type))
 
 
 def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
@@ -144,11 +144,11 @@ def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
         discard(Path(draft))
 
 
-def _written(name: str, value: Any, kind: TypeProto) -> bytes:
+def _written(name: str, value: Any, value_type: TypeProto) -> bytes:
     import numpy as np
     import onnx.numpy_helper as helper
 
-    match kind.WhichOneof("value"):
+    match value_type.WhichOneof("value"):
         case "sequence_type":
             return helper.from_list(value, name).SerializeToString()
         case "optional_type":

@@ -48,14 +48,14 @@ class Choice:
 
 def undrawable(taken: Mapping[str, TypeProto]) -> str:
     """Say why no values of these types can be drawn; empty where some can."""
-    axes = max((_axes(kind) for kind in taken.values()), default=0)
+    axes = max((_axes(value_type) for value_type in taken.values()), default=0)
     return f"an input has {axes} dimensions" if axes > AXES else ""
 
 
-def _axes(kind: TypeProto) -> int:
-    while kind.WhichOneof("value") == "sequence_type":
-        kind = kind.sequence_type.elem_type
-    return len(tensor(kind).shape.dim)
+def _axes(value_type: TypeProto) -> int:
+    while value_type.WhichOneof("value") == "sequence_type":
+        value_type = value_type.sequence_type.elem_type
+    return len(tensor(value_type).shape.dim)
 
 
 def draw(
@@ -66,20 +66,20 @@ def draw(
 
     random = np.random.default_rng(choice.seed)
     made = {
-        name: _Drawn(name, taken, meanings, wanted, choice, random, most).value(kind)
-        for name, kind in taken.items()
+        name: _Drawn(name, taken, meanings, wanted, choice, random, most).value(value_type)
+        for name, value_type in taken.items()
         if name not in wanted.values
     }
     return {**made, **wanted.values}
 
 
-def shape_of(name: str, kind: TypeProto, wanted: Asked, choice: Choice) -> list[int]:
+def shape_of(name: str, value_type: TypeProto, wanted: Asked, choice: Choice) -> list[int]:
     """Compute the shape of an input."""
     if name in wanted.shapes:
         return list(wanted.shapes[name])
     return [
         dim.dim_value if is_fixed(dim) else size_of(symbol(dim), place(name, axis), wanted, choice)
-        for axis, dim in enumerate(tensor(kind).shape.dim)
+        for axis, dim in enumerate(tensor(value_type).shape.dim)
     ]
 
 
@@ -104,18 +104,18 @@ class _Drawn:
     random: np.random.Generator
     most: int
 
-    def value(self, kind: TypeProto) -> Any:
-        which = kind.WhichOneof("value")
+    def value(self, value_type: TypeProto) -> Any:
+        which = value_type.WhichOneof("value")
         if which == "sequence_type":
-            inner = kind.sequence_type.elem_type
+            inner = value_type.sequence_type.elem_type
             count = 1 if inner.HasField("sequence_type") else 2  # of sequences in sequences, one: they may nest deeply
             return [self.value(inner) for _ in range(count)]
         if which == "optional_type":
-            return self.value(kind.optional_type.elem_type)
-        shape = shape_of(self.name, kind, self.wanted, self.choice)
+            return self.value(value_type.optional_type.elem_type)
+        shape = shape_of(self.name, value_type, self.wanted, self.choice)
         if len(shape) > AXES or math.prod(shape) > self.most:
             raise EngineError(f"an input has {len(shape)} dimensions, or more than {self.most} elements")
-        return self._array(kind.tensor_type.elem_type, shape)
+        return self._array(value_type.tensor_type.elem_type, shape)
 
     def _array(self, elem_type: int, shape: list[int]) -> Any:
         import numpy as np
@@ -240,7 +240,7 @@ class _Drawn:
             name, axis = self.meanings.axes[self.name]
             shape = self._shape(name)
             return max(shape[axis] if axis < len(shape) else 1, 1)
-        others = [(name, tensor(kind).shape.dim) for name, kind in self.taken.items() if name != self.name]
+        others = [(name, tensor(value_type).shape.dim) for name, value_type in self.taken.items() if name != self.name]
         inner = [
             (self._shape(name)[axis], is_fixed(dims[axis])) for name, dims in others for axis in range(1, len(dims))
         ]

@@ -94,8 +94,8 @@ def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = Non
     """Describe the inputs of a model, with the sizes that the model `beside` it has fixed."""
     taken = required(model)
     if beside is not None:
-        kept = {name: kind for name, kind in taken.items() if name not in wanted.values}
-        others = {name: kind for name, kind in required(beside).items() if name not in wanted.values}
+        kept = {name: value_type for name, value_type in taken.items() if name not in wanted.values}
+        others = {name: value_type for name, value_type in required(beside).items() if name not in wanted.values}
         taken = {**taken, **unite(kept, others)}
     return Problem(model, taken, meanings(model, taken), wanted)
 

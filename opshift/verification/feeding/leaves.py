@@ -26,10 +26,13 @@ def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> d
     from opshift.verification import trees
 
     rng, drawn = np.random.default_rng(seed), list[tuple[list[tuple[str, int]], Any]]()
-    columns, kinds = dict(_columns(model, taken)), {name: tensor(kind).elem_type for name, kind in taken.items()}
+    columns, elem_types = (
+        dict(_columns(model, taken)),
+        {name: tensor(value_type).elem_type for name, value_type in taken.items()},
+    )
     for node in model.graph.node:
         read = columns.get(node.input[0], []) if trees.is_tree_ensemble(node) else []
-        types = {_DTYPES.get(kinds[name], "") for name, _ in read}
+        types = {_DTYPES.get(elem_types[name], "") for name, _ in read}
         if len(types) == 1 and (dtype := types.pop()):
             drawn.append((read, trees.draw_rows(node, len(read), dtype, rng)))
     count = min(sum(len(rows) for _, rows in drawn), trees.MOST_ROWS)
@@ -41,7 +44,7 @@ def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> d
     for read, rows in drawn:
         rows = rows[: max(1, count * len(rows) // sum(len(held) for _, held in drawn))][: count - place]
         for column, (name, axis) in enumerate(read):
-            held = made.setdefault(name, rng.normal(size=(count, widths[name])).astype(_DTYPES[kinds[name]]))
+            held = made.setdefault(name, rng.normal(size=(count, widths[name])).astype(_DTYPES[elem_types[name]]))
             held[place : place + len(rows), axis] = rows[:, column]
         place += len(rows)
     return made
@@ -50,8 +53,8 @@ def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> d
 def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
     """The input and its column that each column of a value is, for values that put inputs side by side."""
     found: dict[str, list[tuple[str, int]]] = {}
-    for name, kind in taken.items():
-        dims = tensor(kind).shape.dim
+    for name, value_type in taken.items():
+        dims = tensor(value_type).shape.dim
         if len(dims) == 2 and dims[1].dim_value > 0:
             found[name] = [(name, axis) for axis in range(dims[1].dim_value)]
     for node in model.graph.node:

@@ -106,8 +106,8 @@ def constants(model: ModelProto) -> dict[str, TensorProto]:
 
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
     """Read the meanings of inputs from the nodes of a model, subgraphs included, and from their names."""
-    integers = {name for name, kind in taken.items() if tensor(kind).elem_type in INTEGERS}
-    reads_words = any(tensor(kind).elem_type == TensorProto.STRING for kind in taken.values())
+    integers = {name for name, value_type in taken.items() if tensor(value_type).elem_type in INTEGERS}
+    reads_words = any(tensor(value_type).elem_type == TensorProto.STRING for value_type in taken.values())
     found = Meanings(words=_words(model) if reads_words else ())
     if reads_words:
         found.categories.update(_categories(model, taken))

@@ -54,8 +54,8 @@ class Problem:
     def open_dims(self) -> dict[str, list[tuple[str, int]]]:
         """Find the inputs and axes of each size that can be chosen, by symbol or by place."""
         found: dict[str, list[tuple[str, int]]] = {}
-        for name, kind in self.taken.items():
-            for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(kind).shape.dim):
+        for name, value_type in self.taken.items():
+            for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(value_type).shape.dim):
                 key = symbol(dim) or place(name, axis)
                 if not is_fixed(dim) and key not in self.wanted.sizes:
                     found.setdefault(key, []).append((name, axis))
@@ -73,13 +73,13 @@ class Problem:
         """Find inputs of few numbers: a model may run on some lengths or rates only."""
         return [
             name
-            for name, kind in self.taken.items()
-            if kind.WhichOneof("value") == "tensor_type"
-            and kind.tensor_type.elem_type != TensorProto.STRING
+            for name, value_type in self.taken.items()
+            if value_type.WhichOneof("value") == "tensor_type"
+            and value_type.tensor_type.elem_type != TensorProto.STRING
             and self.wanted.range_of(name) is None
             and name not in self.wanted.values
-            and (kind.tensor_type.elem_type in INTEGERS or len(kind.tensor_type.shape.dim) < 2)
-            and math.prod(dim.dim_value for dim in kind.tensor_type.shape.dim if is_fixed(dim)) <= _FEW
+            and (value_type.tensor_type.elem_type in INTEGERS or len(value_type.tensor_type.shape.dim) < 2)
+            and math.prod(dim.dim_value for dim in value_type.tensor_type.shape.dim if is_fixed(dim)) <= _FEW
         ]
 
 

@@ -67,13 +67,13 @@ def _by_place(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:
     if axis == 0:
         return BATCH if len(sizes) > 1 or len(taken) > 1 else SEQUENCE
     is_state = len(sizes) == 3 and axis == 1 and sizes[0] and sizes[2]  # of a recurrent layer
-    beside = (_sizes(kind) for other, kind in taken.items() if other != name)
+    beside = (_sizes(value_type) for other, value_type in taken.items() if other != name)
     return BATCH if is_state and any(other and not other[0] for other in beside) else SEQUENCE
 
 
-def _sizes(kind: TypeProto) -> list[int]:
+def _sizes(value_type: TypeProto) -> list[int]:
     """List the sizes of a tensor, 0 for dynamic ones."""
-    return [dim.dim_value if is_fixed(dim) else 0 for dim in tensor(kind).shape.dim]
+    return [dim.dim_value if is_fixed(dim) else 0 for dim in tensor(value_type).shape.dim]
 
 
 def _spatial(sizes: list[int], elem_type: int) -> list[int]:
@@ -187,7 +187,7 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
     """
     if len(taken) != len(others):
         raise EngineError(f"the first model has {len(taken)} inputs, the second {len(others)}")
-    left = iter([kind for name, kind in others.items() if name not in taken])
+    left = iter([value_type for name, value_type in others.items() if name not in taken])
     same: dict[Any, Any] = {}  # what a dimension is equal to: a size, or a dimension of the first model
 
     def known(dim: Any) -> Any:
@@ -195,8 +195,8 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
             dim = same[dim]
         return dim
 
-    for name, kind in taken.items():
-        dims, seconds = tensor(kind).shape.dim, tensor(others[name] if name in others else next(left)).shape.dim
+    for name, value_type in taken.items():
+        dims, seconds = tensor(value_type).shape.dim, tensor(others[name] if name in others else next(left)).shape.dim
         if len(dims) != len(seconds):
             raise EngineError(f'input "{name}" has {len(dims)} dimensions, in the second model {len(seconds)}')
         for axis, (dim, second) in enumerate(zip(dims, seconds, strict=True)):
@@ -207,7 +207,7 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
             if one != other:
                 kept, gone = sorted((other, one), key=_worth)
                 same[gone] = kept
-    return {name: _resized(name, kind, known) for name, kind in taken.items()}
+    return {name: _resized(name, value_type, known) for name, value_type in taken.items()}
 
 
 def _key(dim: Any, name: str, axis: int) -> int | str:
@@ -219,10 +219,10 @@ def _worth(dim: Any) -> tuple[bool, bool, bool]:
     return not isinstance(dim, int), isinstance(dim, tuple), "\n" in str(dim)
 
 
-def _resized(name: str, kind: TypeProto, known: Callable[[Any], Any]) -> TypeProto:
+def _resized(name: str, value_type: TypeProto, known: Callable[[Any], Any]) -> TypeProto:
     """Write sizes that are known into a type, and one name for dimensions that are equal."""
     made = TypeProto()
-    made.CopyFrom(kind)
+    made.CopyFrom(value_type)
     for axis, dim in enumerate(tensor(made).shape.dim):
         found = known(_key(dim, name, axis))
         if isinstance(found, int):

@@ -15,23 +15,23 @@ SCORES = 3
 """The last output, which has one element a key."""
 
 
-def find_wrong(node: NodeProto, kinds: Mapping[str, TypeProto], called: bool) -> set[str]:
+def find_wrong(node: NodeProto, value_types: Mapping[str, TypeProto], called: bool) -> set[str]:
     """The outputs of an Attention of these `kinds` that have, or may have, another size than is told."""
-    values, apart = kinds.get(node.output[0]), any(held.name == KEY_HEADS for held in node.attribute)
+    values, apart = value_types.get(node.output[0]), any(held.name == KEY_HEADS for held in node.attribute)
     found = set()
     if apart and (values is None or _size(values, -1) == 0):
         found.add(node.output[0])
-    if any(node.output[SCORES:]) and _is_miscounted(node, kinds):
+    if any(node.output[SCORES:]) and _is_miscounted(node, value_types):
         found.add(node.output[SCORES])
     return found
 
 
-def _is_miscounted(node: NodeProto, kinds: Mapping[str, TypeProto]) -> bool:
+def _is_miscounted(node: NodeProto, value_types: Mapping[str, TypeProto]) -> bool:
     past = node.input[PAST_KEY] if len(node.input) > PAST_KEY else ""
-    lengths = [_size(kinds.get(node.input[KEY]), -2), _size(kinds.get(past), -2) if past else 0]
-    return None in lengths or sum(filter(None, lengths)) != _size(kinds.get(node.output[SCORES]), -1)
+    lengths = [_size(value_types.get(node.input[KEY]), -2), _size(value_types.get(past), -2) if past else 0]
+    return None in lengths or sum(filter(None, lengths)) != _size(value_types.get(node.output[SCORES]), -1)
 
 
-def _size(kind: TypeProto | None, axis: int) -> int | None:
-    dims = kind.tensor_type.shape.dim if kind is not None else []
+def _size(value_type: TypeProto | None, axis: int) -> int | None:
+    dims = value_type.tensor_type.shape.dim if value_type is not None else []
     return dims[axis].dim_value if len(dims) >= -axis and dims[axis].HasField("dim_value") else None

@@ -71,17 +71,17 @@ def _infer(model: ModelProto, cases: Sequence[Case]) -> ModelProto:
 def _find_wrong(model: ModelProto, inferred: ModelProto) -> list[tuple[NodeProto, int]]:
     """The nodes of which inference tells what is not so, and how many of their outputs it tells right."""
     wrong: list[tuple[NodeProto, int]] = []
-    kinds: dict[str, TypeProto] = {}
+    value_types: dict[str, TypeProto] = {}
     for node, holder in _nodes(model):
         opset = opsets(holder).get("", _NEWEST)
         for case in BY_OP.get(node.op_type, ()):
             if case.find_wrong is None or case.may_be_wrong is None or not case.may_be_wrong(node, opset):
                 continue
-            if not kinds:
+            if not value_types:
                 values = [value for body in bodies(inferred) if isinstance(body, GraphProto) for value in body.input]
-                kinds = {value.name: value.type for value in (*values, *declarations(inferred))}
+                value_types = {value.name: value.type for value in (*values, *declarations(inferred))}
             called = holder is not model
-            found = case.find_wrong(node, {} if called else kinds, called)
+            found = case.find_wrong(node, {} if called else value_types, called)
             if found:
                 wrong.append((node, min(place for place, name in enumerate(node.output) if name in found)))
     return wrong

@@ -61,7 +61,7 @@ def infer(source: ModelProto, opened: Opened) -> tuple[dict[Path, Shapes], Model
             if silent and ("", "Range") in ops:
                 more |= claims.state_lengths(light, inferred)
             for _ in range(_ROUNDS if silent else 0):
-                if not _add_ranks(light.graph, inferred.graph, kinds=known.types) | more:
+                if not _add_ranks(light.graph, inferred.graph, value_types=known.types) | more:
                     break
                 inferred = corrected.infer_types(light, ops)
                 known = Shapes(graph_types(inferred.graph))
@@ -117,7 +117,7 @@ def _add_ranks(
     light: GraphProto,
     inferred: GraphProto,
     outer: Callable[[str], int | None] = lambda _: None,
-    kinds: Mapping[str, TypeProto] | None = None,
+    value_types: Mapping[str, TypeProto] | None = None,
 ) -> bool:
     """State in `light` the ranks that follow from the lengths of shapes that nodes compute; whether there were any.
 
@@ -127,15 +127,15 @@ def _add_ranks(
     nested = holding(light)
     if not shaped and not nested:
         return False
-    kinds = graph_types(inferred) if kinds is None else kinds
+    value_types = graph_types(inferred) if value_types is None else value_types
     lengths = {tensor.name: tensor.dims[0] for tensor in inferred.initializer if len(tensor.dims) == 1}
 
     def length(name: str) -> int | None:
-        if name in kinds:
-            dims = kinds[name].tensor_type.shape.dim
+        if name in value_types:
+            dims = value_types[name].tensor_type.shape.dim
             if len(dims) == 1 and dims[0].HasField("dim_value"):
                 return int(dims[0].dim_value)
-        return lengths.get(name) if name in kinds or name in lengths else outer(name)
+        return lengths.get(name) if name in value_types or name in lengths else outer(name)
 
     stated = {value.name: value for value in (*light.value_info, *light.output)}
     found = False
@@ -144,12 +144,12 @@ def _add_ranks(
             found |= _add_ranks(graph, other, length)
     for node in shaped:
         name = node.output[0]
-        rank = _rank(node, kinds, length)
+        rank = _rank(node, value_types, length)
         if rank is None:
             continue
         value = stated.get(name) or light.value_info.add(name=name)
-        if name in kinds:
-            value.type.CopyFrom(kinds[name])
+        if name in value_types:
+            value.type.CopyFrom(value_types[name])
         value.type.tensor_type.shape.SetInParent()
         for _ in range(rank):
             value.type.tensor_type.shape.dim.add()
@@ -157,14 +157,14 @@ def _add_ranks(
     return found
 
 
-def _rank(node: NodeProto, kinds: Mapping[str, TypeProto], length: Callable[[str], int | None]) -> int | None:
+def _rank(node: NodeProto, value_types: Mapping[str, TypeProto], length: Callable[[str], int | None]) -> int | None:
     """The rank of what a node makes by the length of the shape that it takes, if it is not among the `kinds`."""
-    at, known = _SHAPES[node.op_type], kinds.get(node.output[0])
+    at, known = _SHAPES[node.op_type], value_types.get(node.output[0])
     if len(node.input) <= at or (known is not None and known.tensor_type.HasField("shape")):
         return None
     rank = length(node.input[at])
     if rank is not None and node.op_type == "Expand":
-        data = kinds.get(node.input[0])
+        data = value_types.get(node.input[0])
         if data is None or not data.tensor_type.HasField("shape"):
             return None
         rank = max(rank, len(data.tensor_type.shape.dim))

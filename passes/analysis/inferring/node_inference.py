@@ -58,10 +58,10 @@ def infer_node(node: NodeProto, opset: int, scope: KnownBody) -> None:
     for case in cases:
         if case.find_wrong is not None and case.may_be_wrong is not None and case.may_be_wrong(node, opset):
             wrong = case.find_wrong(node, {**types, **inferred}, False)
-            inferred = {name: kind for name, kind in inferred.items() if name not in wrong}
+            inferred = {name: value_type for name, value_type in inferred.items() if name not in wrong}
     if refers(node):
         inferred = _without_references(node, inferred)
-    scope.typed.update({name: kind for name, kind in inferred.items() if name in node.output})
+    scope.typed.update({name: value_type for name, value_type in inferred.items() if name in node.output})
 
 
 @cache
@@ -76,8 +76,8 @@ def _infer_stand_ins(node: NodeProto, scope: KnownBody) -> None:
     """What an operator of a vendor makes, by nodes of ONNX that make the same type."""
     import onnx.shape_inference
 
-    kinds = {name: elem_type(scope, name) for name in node.output if name}
-    scope.seed(list(kinds), [tensor_type(kind) if kind else None for kind in kinds.values()])
+    elem_types = {name: elem_type(scope, name) for name in node.output if name}
+    scope.seed(list(elem_types), [tensor_type(data_type) if data_type else None for data_type in elem_types.values()])
     if refers(node):
         return
     types = {
@@ -100,9 +100,9 @@ def _without_references(node: NodeProto, inferred: dict[str, TypeProto]) -> dict
     referred = {a.name for a in node.attribute if a.ref_attr_name and a.type != AttributeProto.FLOAT}
     if not _TYPING.isdisjoint(referred):
         return {}
-    for kind in inferred.values() if referred else ():
-        if kind.WhichOneof("value") == "tensor_type":
-            kind.tensor_type.ClearField("shape")
+    for value_type in inferred.values() if referred else ():
+        if value_type.WhichOneof("value") == "tensor_type":
+            value_type.tensor_type.ClearField("shape")
     return inferred
 
 
@@ -132,7 +132,7 @@ def _infer_loop(node: NodeProto, opset: int, scope: KnownBody) -> None:
     inner, arriving = scope.inside(body, opset), [value.name for value in body.input]
     inner.seed(arriving[:2], [tensor_type(TensorProto.INT64, []), tensor_type(TensorProto.BOOL, [])])
     started = [scope.type(name) for name in node.input[2:]]
-    inner.seed(arriving[2:], [kind and tensor_type(elem_type_of(kind)) for kind in started])
+    inner.seed(arriving[2:], [value_type and tensor_type(elem_type_of(value_type)) for value_type in started])
     for k, (name, value) in enumerate(zip(node.output, body.output[1:], strict=False)):
         elem_type, shape = inner.elem_type(value.name), inner.shape(value.name)
         if k < carried:
@@ -194,5 +194,7 @@ def _find_known_type(scope: KnownBody, name: str) -> TypeProto | None:
     return stated
 
 
-def is_known(kind: TypeProto | None) -> bool:
-    return kind is not None and (kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape"))
+def is_known(value_type: TypeProto | None) -> bool:
+    return value_type is not None and (
+        value_type.WhichOneof("value") != "tensor_type" or value_type.tensor_type.HasField("shape")
+    )

@@ -39,7 +39,7 @@ def _find_lists(node: NodeProto, places: Mapping[Op, Collection[int]]) -> list[s
 
 def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collection[int]], outer: set[str]) -> bool:
     """State that axes and steps are lists, where their shape is not known; the names of others are added to `outer`."""
-    kinds = {value.name: value.type for value in (*made.input, *made.value_info, *made.output)}
+    value_types = {value.name: value.type for value in (*made.input, *made.value_info, *made.output)}
     names = {name for node in graph.node for name in _find_lists(node, places)}
     found = False
     for index, node in holding(graph):
@@ -47,13 +47,15 @@ def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collec
             found |= _state_lists(inner, other, places, names)
     own = own_names(graph)
     outer |= names - own
-    open_ = {name for name in names & own if name in kinds and not kinds[name].tensor_type.HasField("shape")}
-    unknown = names & {name for node in graph.node for name in node.output} - set(kinds)
+    open_ = {
+        name for name in names & own if name in value_types and not value_types[name].tensor_type.HasField("shape")
+    }
+    unknown = names & {name for node in graph.node for name in node.output} - set(value_types)
     for name in sorted(open_ | unknown):
         stated = [value for value in (*graph.input, *graph.output, *graph.value_info) if value.name == name]
         for value in stated or [graph.value_info.add(name=name)]:
-            if name in kinds:
-                value.type.CopyFrom(kinds[name])
+            if name in value_types:
+                value.type.CopyFrom(value_types[name])
             value.type.tensor_type.shape.dim.add()
     return found or bool(open_ | unknown)
 
@@ -62,7 +64,9 @@ def type_lists(node: NodeProto, types: Mapping[str, TypeProto]) -> dict[str, Typ
     """The types of a Slice's axes and steps whose shape is not known: they are lists."""
     found = {name: types.get(name) for name in node.input[LISTS[0] :] if name}
     return {
-        name: tensor_type(elem_type_of(kind) or TensorProto.INT64 if kind is not None else TensorProto.INT64, [None])
-        for name, kind in found.items()
-        if kind is None or not has_shape(kind)
+        name: tensor_type(
+            elem_type_of(value_type) or TensorProto.INT64 if value_type is not None else TensorProto.INT64, [None]
+        )
+        for name, value_type in found.items()
+        if value_type is None or not has_shape(value_type)
     }

@@ -28,14 +28,14 @@ def may_begin_behind(node: NodeProto, opset: int) -> bool:
     return any((size - 1) * apart + 1 < stride + pad for size, stride, apart, pad in windows)
 
 
-def find_wrong(node: NodeProto, kinds: Mapping[str, TypeProto], called: bool) -> set[str]:
+def find_wrong(node: NodeProto, value_types: Mapping[str, TypeProto], called: bool) -> set[str]:
     """All outputs of a pool that has such a window with these `kinds`, or may have one as its function is `called`."""
-    return set(node.output) if called or _begins_behind(node, kinds) else set()
+    return set(node.output) if called or _begins_behind(node, value_types) else set()
 
 
-def _begins_behind(node: NodeProto, kinds: Mapping[str, TypeProto]) -> bool:
+def _begins_behind(node: NodeProto, value_types: Mapping[str, TypeProto]) -> bool:
     held = _attributes(node)
-    given, made = (_dims(kinds.get(name)) for name in (node.input[0], node.output[0]))
+    given, made = (_dims(value_types.get(name)) for name in (node.input[0], node.output[0]))
     strides = held.get("strides") or [1] * len(held.get("kernel_shape", []))
     pads = _pads(held, len(strides))
     return any(
@@ -54,6 +54,6 @@ def _pads(held: Mapping[str, Any], axes: int) -> list[int]:
     return stated or [0] * (2 * axes)
 
 
-def _dims(kind: TypeProto | None) -> list[int | None]:
-    dims = kind.tensor_type.shape.dim if kind is not None else []
+def _dims(value_type: TypeProto | None) -> list[int | None]:
+    dims = value_type.tensor_type.shape.dim if value_type is not None else []
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]

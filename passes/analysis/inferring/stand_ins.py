@@ -67,11 +67,13 @@ def _product(node: NodeProto, types: Mapping[str, TypeProto]) -> list[NodeProto]
     flags = {a.name: a.i for a in node.attribute if a.i}
     made, operands = list[NodeProto](), list[str]()
     for operand, name in zip("AB", node.input, strict=False):
-        kind = types.get(name)
-        if kind is None or not kind.tensor_type.HasField("shape"):
+        value_type = types.get(name)
+        if value_type is None or not value_type.tensor_type.HasField("shape"):
             return []
         perm = transposition(
-            len(kind.tensor_type.shape.dim), bool(flags.get(f"trans{operand}")), bool(flags.get(f"transBatch{operand}"))
+            len(value_type.tensor_type.shape.dim),
+            bool(flags.get(f"trans{operand}")),
+            bool(flags.get(f"transBatch{operand}")),
         )
         operands.append(f"{operand} {name}")
         attribute = make_attribute("perm", perm)

@@ -123,9 +123,9 @@ class Inference:
             told.add((scope, current.output[0]))
 
 
-def _is_told(kind: TypeProto) -> bool:
+def _is_told(value_type: TypeProto) -> bool:
     """Whether a type says anything."""
-    return bool(kind.tensor_type.elem_type) or kind.WhichOneof("value") not in (None, "tensor_type")
+    return bool(value_type.tensor_type.elem_type) or value_type.WhichOneof("value") not in (None, "tensor_type")
 
 
 _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormalization"])
@@ -134,7 +134,7 @@ _SIZED = frozenset(["Reshape", "Expand", "Einsum", "Gemm", "MeanVarianceNormaliz
 
 def _find_less_known(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]:
     """What these make where sizes are left open, and what hangs on that."""
-    known = {name: kind for held in inferred for name, kind in held.types.items()}
+    known = {name: value_type for held in inferred for name, value_type in held.types.items()}
     found: set[str] = set()
     for body in bodies(source):
         for node in body.node:
@@ -143,10 +143,10 @@ def _find_less_known(source: ModelProto, inferred: Iterable[Shapes]) -> set[str]
     return found
 
 
-def is_whole(kind: TypeProto | None) -> bool:
+def is_whole(value_type: TypeProto | None) -> bool:
     """Whether a type leaves nothing open but what the model itself gives a name."""
-    if kind is None or not has_shape(kind):
+    if value_type is None or not has_shape(value_type):
         return False
-    dims = kind.tensor_type.shape.dim
+    dims = value_type.tensor_type.shape.dim
     named = (dim.dim_param for dim in dims if not dim.HasField("dim_value"))
     return all(name and not claims.is_made_up(name) for name in named)

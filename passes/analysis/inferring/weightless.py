@@ -108,17 +108,17 @@ def _without_alias(light: ModelProto) -> None:
                 node.domain = default_domain(node.domain)
 
 
-def _is_long(kind: TypeProto) -> bool:
-    dims = kind.tensor_type.shape.dim
+def _is_long(value_type: TypeProto) -> bool:
+    dims = value_type.tensor_type.shape.dim
     return len(dims) == 1 and dims[0].dim_value > _LONGEST
 
 
-def shorten(kind: TypeProto) -> TypeProto:
+def shorten(value_type: TypeProto) -> TypeProto:
     """The type without the length of a vector that is too long to make room for."""
-    if not _is_long(kind):
-        return kind
+    if not _is_long(value_type):
+        return value_type
     made = TypeProto()
-    made.CopyFrom(kind)
+    made.CopyFrom(value_type)
     made.tensor_type.shape.dim[0].Clear()
     return made
 

@@ -119,7 +119,7 @@ def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto
         or not all(constants.get(name) for name in more)
         or not all(number < inputs for number in script.released)
         or script.descended
-        or any(output.kind is not None for output in script.outputs)
+        or any(output.value_type is not None for output in script.outputs)
         or [output.number for output in script.outputs] != list(range(inputs, inputs + outputs))
         or not all(0 <= number <= outputs for number in numbers)
     ):

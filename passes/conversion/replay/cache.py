@@ -19,7 +19,7 @@ from opshift.passes.conversion.replay.bulk import Patch
 from opshift.passes.conversion.replay.recording import DOC, INPUTS, NAME, OUTPUTS, StandInScope, answer
 from opshift.passes.conversion.replay.switch import first_call_to_replay
 from opshift.passes.conversion.replay.template import Script
-from opshift.passes.model.kinds import Kind
+from opshift.passes.model.call_signatures import CallSignature
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.records import dataclass, field
@@ -54,28 +54,28 @@ class Replays:
     def __init__(self) -> None:
         self._heads: dict[tuple[Any, ...], _ReplayQuestion | _Learned | None] = {}
         self._once: set[tuple[Any, ...]] = set()
-        self._seen: Counter[Kind] = Counter()
+        self._seen: Counter[CallSignature] = Counter()
         self._from = first_call_to_replay()
 
     def replayed(
-        self, proto: NodeProto, kind: Kind, scope: Scope, rehearse: Rehearsal, changes: list[Change]
+        self, proto: NodeProto, signature: CallSignature, scope: Scope, rehearse: Rehearsal, changes: list[Change]
     ) -> list[NodeProto | bytes] | None:
         """Replay the script of a call's kind; returns the new nodes, or None if the steps have to run."""
         read, own = proto.input, proto.name
         names = read[:]
         inputs = len(names)
         names += proto.output[:]
-        usual = kind.same and all(names) and (inputs < 2 or len(set(names[:inputs])) == inputs)
+        usual = signature.same and all(names) and (inputs < 2 or len(set(names[:inputs])) == inputs)
         names.append(own)
         if not _are_texts(names):
             return None
-        key: tuple[Any, ...] = (kind, own != "", type(scope.body))
+        key: tuple[Any, ...] = (signature, own != "", type(scope.body))
         at = self._heads.get(key) if usual else None
         if at is None:
-            self._seen[kind] += 1
-            if not self._may_learn(proto, kind):
+            self._seen[signature] += 1
+            if not self._may_learn(proto, signature):
                 return None
-            key = key if usual else _key(proto, kind, names, scope)
+            key = key if usual else _key(proto, signature, names, scope)
             if key in self._heads:
                 at = self._heads[key]
             elif key in self._once:
@@ -95,24 +95,24 @@ class Replays:
                 at = self._learn(key, proto, names, scope, rehearse)
         return None if at is None else _play(at, proto, read, names, scope, changes)
 
-    def _may_learn(self, proto: NodeProto, kind: Kind) -> bool:
+    def _may_learn(self, proto: NodeProto, signature: CallSignature) -> bool:
         """Whether a script can be learned from this call: enough calls of its kind came before."""
-        if self._from is None or self._seen[kind] < self._from - 1:
+        if self._from is None or self._seen[signature] < self._from - 1:
             return False
-        if kind.inputs > len(INPUTS) or not 0 < kind.outputs <= len(OUTPUTS):
+        if signature.inputs > len(INPUTS) or not 0 < signature.outputs <= len(OUTPUTS):
             return False
-        return kind.same or proto.ByteSize() <= _LARGEST
+        return signature.same or proto.ByteSize() <= _LARGEST
 
     def ahead(
-        self, kind: Kind, nodes: Sequence[NodeProto], places: Sequence[int], scope: Scope, *, whole: bool
+        self, signature: CallSignature, nodes: Sequence[NodeProto], places: Sequence[int], scope: Scope, *, whole: bool
     ) -> Iterator[Iterable[Change]] | None:
         """Edit many calls of one kind at once by a patch; None if that is not possible.
 
         `whole` says that none of them leaves out an input or an output.
         """
-        if not kind.same or not places:
+        if not signature.same or not places:
             return None
-        at = self._heads.get((kind, nodes[places[0]].name != "", type(scope.body)))
+        at = self._heads.get((signature, nodes[places[0]].name != "", type(scope.body)))
         if not isinstance(at, _Learned) or at.patch is None or not at.patch.fits(scope):
             return None
         calls = [nodes[place] for place in places]
@@ -121,7 +121,7 @@ class Replays:
             return None
         if not whole and not all(name for call in calls for name in (*call.input, *call.output)):
             return None
-        if kind.inputs > 1 and not all(len(set(held)) == len(held) for held in [call.input[:] for call in calls]):
+        if signature.inputs > 1 and not all(len(set(held)) == len(held) for held in [call.input[:] for call in calls]):
             return None
         return at.patch.many(at.script, calls, names, scope)
 
@@ -188,10 +188,10 @@ def _is_usual(values: list[str], inputs: int) -> bool:
     return all(values) and (inputs < 2 or len(set(values[:inputs])) == inputs)
 
 
-def _key(proto: NodeProto, kind: Kind, names: list[str], scope: Scope) -> tuple[Any, ...]:
+def _key(proto: NodeProto, signature: CallSignature, names: list[str], scope: Scope) -> tuple[Any, ...]:
     """Make a key of all that steps see of a call except its names."""
     return (
-        kind if kind.same else _without_names(proto),
+        signature if signature.same else _without_names(proto),
         names[-1] != "",
         type(scope.body),
         tuple([names.index(name) if name else -1 for name in names[:-1]]),

@@ -153,11 +153,11 @@ class StandInScope(Scope):
         if name in self._names and name not in self.typed:
             self.ask("claim", name)
 
-    def seed(self, names: Sequence[str], kinds: Sequence[TypeProto | None]) -> None:
-        for name, kind in zip(names, kinds, strict=False):
+    def seed(self, names: Sequence[str], value_types: Sequence[TypeProto | None]) -> None:
+        for name, value_type in zip(names, value_types, strict=False):
             known = self.stated_type(name)
             if known is None or not has_shape(known):
-                super().seed([name], [kind])
+                super().seed([name], [value_type])
 
     def elem_type(self, name: str) -> int:
         if name in self._names and name not in self.made and name not in self.typed:

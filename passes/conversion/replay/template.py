@@ -65,7 +65,7 @@ class Output(NamedTuple):
     """A value of the call: its type and element type, as far as they are known, or which other has the latter, too."""
 
     number: int
-    kind: TypeProto | None
+    value_type: TypeProto | None
     elem_type: int
     like: int | None
 
@@ -117,7 +117,7 @@ def write(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: 
         tuple(_asks(stage.events, number)),
         tuple(_line(proto, stage, number) for proto in done),
         tuple((number[change.node], tuple(change[1:])) for change in changes),
-        {name: kind for name, kind in stage.typed.items() if name in made},
+        {name: value_type for name, value_type in stage.typed.items() if name in made},
         numbers(stage.context.released),
         numbers(stage.context.descended),
         tuple(_output(name, stage, number) for name in OUTPUTS if name in made),
@@ -229,11 +229,11 @@ def play(
 def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Sequence[str], scope: Scope) -> None:
     """Tell the scope how to look up what is known of the new values, when it is asked."""
     later, known = (script, made), scope.elem_types
-    for number, kind, elem_type, like in script.outputs:
+    for number, value_type, elem_type, like in script.outputs:
         name = names[number]
         scope.later[name] = later
-        if kind is not None:
-            scope.typed[name] = kind
+        if value_type is not None:
+            scope.typed[name] = value_type
         elif like is not None and scope.source.declared_type(name) is None:
             elem_type = known.get(names[like], 0)
         if elem_type:

@@ -17,7 +17,7 @@ _LEAST = 16
 """The size of the smallest blocks that the kernel knows; all are powers of 2."""
 
 
-def weights(of: Operands, build: Builder, name: str, kind: int) -> tuple[list[str], dict[str, int]] | None:
+def weights(of: Operands, build: Builder, name: str, elem_type: int) -> tuple[list[str], dict[str, int]] | None:
     """The bytes of a matrix of weights, its scales and zero points, as MatMulNBits reads them, and its attributes."""
     turned = of.made_by(name, "Transpose")
     node = of.made_by(turned.input[0] if turned is not None else name, "DequantizeLinear")
@@ -29,7 +29,7 @@ def weights(of: Operands, build: Builder, name: str, kind: int) -> tuple[list[st
     of_values = of.scope.elem_type(node.input[0])
     if held is None or len(held) != 2 or scales is None or len(scales) != 2 or block < _LEAST or block & (block - 1):
         return None
-    if of_values not in _BITS or of.scope.elem_type(node.input[1]) != kind or axis % 2 != (0 if rows_last else 1):
+    if of_values not in _BITS or of.scope.elem_type(node.input[1]) != elem_type or axis % 2 != (0 if rows_last else 1):
         return None
     if "output_dtype" in {a.name for a in node.attribute} or not of.scope.is_constant(node.input[0]):
         return None
@@ -46,13 +46,13 @@ def _packed(
     of: Operands, build: Builder, node: NodeProto, size: int, rows: int, *, rows_last: bool
 ) -> list[str] | None:
     """Three inputs of MatMulNBits; bytes that lie as they must are not read."""
-    kind, block = of.scope.elem_type(node.input[0]), value_of(node, "block_size", 0)
-    blocks, bits = -(-size // block), _BITS[kind]
+    elem_type, block = of.scope.elem_type(node.input[0]), value_of(node, "block_size", 0)
+    blocks, bits = -(-size // block), _BITS[elem_type]
     bytes_ = None
-    if not rows_last and kind not in _SIGNED and size % block == 0:
+    if not rows_last and elem_type not in _SIGNED and size % block == 0:
         bytes_ = of.scope.relabel_constant(node.input[0], T.UINT8, [rows, blocks, block * bits // 8])
     if bytes_ is None:
-        values = _unsigned(of, node.input[0], kind, rows_last=rows_last)
+        values = _unsigned(of, node.input[0], elem_type, rows_last=rows_last)
         if values is None:
             return None
         values = np.pad(values, ((0, 0), (0, blocks * block - size)))
@@ -61,9 +61,9 @@ def _packed(
     if rows_last:
         held, own = of.scope.array(scales), of.scope.elem_type(scales)
         scales = build.Transpose(scales, perm=[1, 0]) if held is None else build.constant(held.T, own)
-    zeros = _unsigned(of, given(node, 2), kind, rows_last=rows_last) if given(node, 2) else None
+    zeros = _unsigned(of, given(node, 2), elem_type, rows_last=rows_last) if given(node, 2) else None
     if zeros is None:
-        zeros = np.full((rows, blocks), 2 ** (bits - 1) if kind in _SIGNED else 0, np.uint8)
+        zeros = np.full((rows, blocks), 2 ** (bits - 1) if elem_type in _SIGNED else 0, np.uint8)
     if (zeros == 2 ** (bits - 1)).all():  # which is what is meant without any
         return [bytes_, scales, ""]
     if zeros.shape[1] * bits % 8:
@@ -71,12 +71,12 @@ def _packed(
     return [bytes_, scales, build.constant(_bytes(zeros, bits), T.UINT8)]
 
 
-def _unsigned(of: Operands, name: str, kind: int, *, rows_last: bool) -> Array | None:
+def _unsigned(of: Operands, name: str, elem_type: int, *, rows_last: bool) -> Array | None:
     """Integers counted from the least one of their type, a row for each output."""
     held = of.scope.array(name)
     if held is None:
         return None
-    held = held.astype(np.int16) + (2 ** (_BITS[kind] - 1) if kind in _SIGNED else 0)
+    held = held.astype(np.int16) + (2 ** (_BITS[elem_type] - 1) if elem_type in _SIGNED else 0)
     return (held.T if rows_last else held).astype(np.uint8)
 
 

@@ -72,35 +72,35 @@ def attributes_of(call: FloatCall, *left_out: str) -> dict[str, Any]:
     return {a.name: value_of(call.node, a.name, None) for a in call.node.attribute if a.name not in left_out}
 
 
-def check_same(of: Operands, kind: int, *names: str) -> None:
-    other = next((own for own in map(of.scope.elem_type, names) if own != kind), kind)
-    if other != kind:
-        raise Stays(f"{element_name(other)} is requantized to {element_name(kind)}", supported="one type")
+def check_same(of: Operands, elem_type: int, *names: str) -> None:
+    other = next((own for own in map(of.scope.elem_type, names) if own != elem_type), elem_type)
+    if other != elem_type:
+        raise Stays(f"{element_name(other)} is requantized to {element_name(elem_type)}", supported="one type")
 
 
-def check_kernel(of: Operands, kind: int, x: str, w: str) -> None:
+def check_kernel(of: Operands, elem_type: int, x: str, w: str) -> None:
     """That there is a kernel for these types, and a result of the type of the data."""
     own, weights = of.scope.elem_type(x), of.scope.elem_type(w)
-    if own != (kind or own) or weights not in MIXED.get(own, ()):
+    if own != (elem_type or own) or weights not in MIXED.get(own, ()):
         found = f"{element_name(own)} times {element_name(weights)}" + (
-            f" becomes {element_name(kind)}" if kind else ""
+            f" becomes {element_name(elem_type)}" if elem_type else ""
         )
         raise Stays(f"{found}", supported="uint8 times uint8 or int8, and int8 times int8, of the data's type")
 
 
-def tried(make: Make, of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def tried(make: Make, of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """What `make` makes; None also where the call stays."""
     try:
-        return make(of, build, call, kind)
+        return make(of, build, call, elem_type)
     except Stays:
         return None
 
 
-def output_kind(of: Operands, node: NodeProto) -> int:
+def output_elem_type(of: Operands, node: NodeProto) -> int:
     """The type of 8 bits that a QuantizeLinear with one scale gives; 0 for any other."""
     bare = not {a.name for a in node.attribute} & {"block_size", "precision"}
     if not bare or not of.is_one(*node.input[1:]) or of.scope.elem_type(node.input[1]) != T.FLOAT:
         return 0
     zero = given(node, 2)
-    kind = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
-    return int(kind) if kind in MIXED else 0
+    elem_type = of.scope.elem_type(zero) if zero else value_of(node, "output_dtype", 0) or T.UINT8
+    return int(elem_type) if elem_type in MIXED else 0

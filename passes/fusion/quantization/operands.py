@@ -83,25 +83,25 @@ class Operands:
         found = self.dequantized(name)
         if found is None:
             raise Stays(f"{self._told(name)}", supported="DequantizeLinear of 8 bits, with scales in float32")
-        kind = self.scope.elem_type(found.values)
-        if kind not in BYTES and kind not in WIDER:
-            raise Stays(f"an operand is dequantized from {element_name(kind)}", supported="8 bits")
+        elem_type = self.scope.elem_type(found.values)
+        if elem_type not in BYTES and elem_type not in WIDER:
+            raise Stays(f"an operand is dequantized from {element_name(elem_type)}", supported="8 bits")
         one = self.is_one(found.scale, found.zero_point)
         if not one and (axis is None or not rank or found.axis % rank != axis % rank):
             own = "one scale, or one for each channel of the weights" if axis is not None else "one scale"
             raise Stays(f"an operand has several scales, along axis {found.axis}", supported=own)
         form = partial(self.one, build) if one else self.bare
         values, zero = found.values, form(found.zero_point)
-        if kind in WIDER:
+        if elem_type in WIDER:
             held = self.scope.array(values), self.scope.array(zero) if zero else np.zeros(())
             if held[0] is None or held[1] is None:
                 raise Stays(
-                    f"an operand of type {element_name(kind)} is not constant", supported="constants of that type"
+                    f"an operand of type {element_name(elem_type)} is not constant", supported="constants of that type"
                 )
-            values = build.constant(held[0].astype(np.int16), WIDER[kind])
-            zero = build.constant(held[1].astype(np.int16), WIDER[kind]) if zero else ""
+            values = build.constant(held[0].astype(np.int16), WIDER[elem_type])
+            zero = build.constant(held[1].astype(np.int16), WIDER[elem_type]) if zero else ""
         scale = form(found.scale)
-        return [values, scale, zero or self.zeros(build, scale, WIDER.get(kind, kind))]
+        return [values, scale, zero or self.zeros(build, scale, WIDER.get(elem_type, elem_type))]
 
     def zero_point(self, name: str) -> str:
         """The zero point that a value is dequantized with; empty where it is not, or has none."""
@@ -126,12 +126,12 @@ class Operands:
         is_one = made is not None and made.op_type == "Reshape" and self.is_one(name, made.input[0])
         return made.input[0] if made is not None and is_one and not default_domain(made.domain) else name
 
-    def zeros(self, build: Builder, scale: str, kind: int) -> str:
+    def zeros(self, build: Builder, scale: str, elem_type: int) -> str:
         """A zero point of 0 for each scale."""
         dims = self.scope.shape(scale)
         if dims is None or not all(isinstance(dim, int) for dim in dims):
             raise Stays("there is no zero point, and the number of scales is unknown")
-        return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), kind, "zero_point")
+        return build.constant(np.zeros([dim for dim in dims if isinstance(dim, int)]), elem_type, "zero_point")
 
     def _told(self, name: str) -> str:
         """What an operand is that is not dequantized."""

@@ -31,7 +31,7 @@ def with_or_without_bias(make: Make) -> list[QuantizedKind]:
 def _with_bias(make: Make) -> Make:
     """The same of a sum with a vector."""
 
-    def of_sum(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+    def of_sum(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
         for product, bias in (call.inputs, call.inputs[::-1]):
             if product not in of.uses.makers or not of.alone(product) or of.scope.elem_type(bias) != T.FLOAT:
                 continue
@@ -40,7 +40,7 @@ def _with_bias(make: Make) -> Make:
             if default_domain(node.domain) or node.op_type not in ("MatMul", "Mul"):
                 continue
             inner = FloatCall(node, list(node.input), [])
-            made = tried(make, of, build, inner, kind)
+            made = tried(make, of, build, inner, elem_type)
             if made is not None and _is_row(of, bias, made):
                 call.inside.extend([at, *inner.inside])
                 return IntegerOperands([*made.inputs, bias], {})
@@ -55,7 +55,7 @@ def _is_row(of: Operands, bias: str, made: IntegerOperands) -> bool:
     return matrix is not None and len(matrix) == 2 and of.scope.shape(bias) == matrix[-1:]
 
 
-def scaled(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def scaled(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """MatMulIntegerToFloat: the product of what is dequantized, or the product of integers times both scales."""
     if call.node.op_type == "MatMul":
         made = requantized.product(of, build, call, 0)
@@ -91,24 +91,24 @@ def _both(of: Operands, build: Builder, name: str) -> list[str] | None:
     return [build.constant(1.0, T.FLOAT), name]
 
 
-def in_blocks(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def in_blocks(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """MatMulNBits: a product with weights in blocks."""
     data = of.scope.elem_type(call.inputs[0])
     found = weights(of, build, call.inputs[1], data) if data in (T.FLOAT, T.FLOAT16) else None
     return None if found is None else IntegerOperands([call.inputs[0], *found[0]], found[1])
 
 
-def in_blocks_with_bias(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def in_blocks_with_bias(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     for product, bias in (call.inputs, call.inputs[::-1]):
         node = of.made_by(product, "MatMul")
-        made = in_blocks(of, build, FloatCall(node, list(node.input), []), kind) if node is not None else None
+        made = in_blocks(of, build, FloatCall(node, list(node.input), []), elem_type) if node is not None else None
         if made is not None and of.alone(product) and of.scope.shape(bias) == [made.attributes["N"]]:
             call.inside.append(of.uses.makers[product])
             return IntegerOperands([*made.inputs, "", bias], made.attributes)
     return None
 
 
-def dequantized_product(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def dequantized_product(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """A product of integers times both scales, as a product of what is dequantized."""
     for scaled, scale in (call.inputs, call.inputs[::-1]):
         cast = of.made_by(scaled, "Cast")
@@ -143,10 +143,10 @@ def _scalar(of: Operands, build: Builder, name: str) -> str:
     return name if not name or of.scope.shape(name) == [] else str(build.Reshape(name, []))
 
 
-def dynamic(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def dynamic(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """DynamicQuantizeMatMul: the same, of data that are quantized where they are."""
     inner = FloatCall(call.node, call.inputs, [])
-    made = scaled(of, build, inner, kind)
+    made = scaled(of, build, inner, elem_type)
     if made is None:
         return None
     a, b, a_scale, b_scale, a_zero, b_zero = made.inputs
@@ -157,7 +157,7 @@ def dynamic(of: Operands, build: Builder, call: FloatCall, kind: int) -> Integer
     return IntegerOperands([node.input[0], b, b_scale, b_zero], {})
 
 
-def integers(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def integers(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """MatMulInteger: a product of int32 numbers that are 8 bits minus a zero point."""
     found = [of.wide(name, T.INT32) for name in call.inputs]
     if any(row is None or of.scope.elem_type(row[0]) not in MIXED for row in found):
@@ -166,14 +166,14 @@ def integers(of: Operands, build: Builder, call: FloatCall, kind: int) -> Intege
     return IntegerOperands([a, b, a_zero, b_zero], {}) if of.is_one(a_zero) else None
 
 
-def sixteen_bits(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def sixteen_bits(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     found = [of.wide(name, T.INT32) for name in call.inputs]
     if any(row is None or row[1] or of.scope.elem_type(row[0]) != T.INT16 for row in found):
         return None
     return IntegerOperands([row[0] for row in found if row is not None], {})
 
 
-def integer_convolution(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def integer_convolution(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """ConvInteger: convolutions of floats that are 8 bits minus a zero point, cast to int32."""
     found = convolved(of, call.node)
     if found is None or any(of.scope.elem_type(name) not in MIXED for name in found.inputs[:2]):
@@ -184,7 +184,7 @@ def integer_convolution(of: Operands, build: Builder, call: FloatCall, kind: int
     return IntegerOperands(found.inputs, {a.name: value_of(found.conv, a.name, None) for a in found.conv.attribute})
 
 
-def moved(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def moved(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """An operator that moves numbers, between a DequantizeLinear and a QuantizeLinear of the same scale."""
     node = of.made_by(call.inputs[0], *MOVING)
     found = of.dequantized(node.input[0]) if node is not None else None
@@ -210,7 +210,7 @@ MOVING: Mapping[str, int] = {
 """Operators whose results are some of the numbers of the first input, and since when they take 8 bits."""
 
 
-def pool_with_channels_last(of: Operands, build: Builder, call: FloatCall, kind: int) -> IntegerOperands | None:
+def pool_with_channels_last(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     pool = of.made_by(call.inputs[0], "MaxPool")
     x, turned = of.turned(pool.input[0]) if pool is not None else ("", "")
     if pool is None or turned != FIRST or of.turned(call.node.output[0])[1] != LAST or len(pool.output) > 1:

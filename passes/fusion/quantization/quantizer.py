@@ -16,7 +16,7 @@ from opshift.passes.analysis.scope import Scope
 from opshift.passes.changes import Allowance, Change
 from opshift.passes.errors import Refusal
 from opshift.passes.fusion.group import Uses
-from opshift.passes.fusion.quantization.calls import FloatCall, IntegerOperands, QuantizedKind, output_kind, tried
+from opshift.passes.fusion.quantization.calls import FloatCall, IntegerOperands, QuantizedKind, output_elem_type, tried
 from opshift.passes.fusion.quantization.dynamic import dynamic
 from opshift.passes.fusion.quantization.forms import DYNAMIC, MOVED
 from opshift.passes.fusion.quantization.integer_operators import FLOATS, INTEGERS, KINDS
@@ -74,20 +74,20 @@ class Quantizer:
 
     def _quantized(self, index: int, node: NodeProto, wanted: Mapping[str, Sequence[Op]]) -> dict[int, list[NodeProto]]:
         operands = Operands(self.scope, self.uses)
-        kind = output_kind(operands, node)
-        call = _before(operands, node, kind) if kind else None
+        elem_type = output_elem_type(operands, node)
+        call = _before(operands, node, elem_type) if elem_type else None
         why = ""
         for op in wanted.get(call.node.op_type, ()) if call is not None else ():
             assert call is not None, "it is looked for above"
             build = Builder(self.scope, self.scope.opset, node)
             operands = replace(operands, scalars=bool(op[0]))
             try:
-                made = KINDS[op].make(operands, build, call, kind)
+                made = KINDS[op].make(operands, build, call, elem_type)
             except Stays as stays:
                 made, why = None, why or str(stays)
             if made is None:
                 continue
-            zero = operands.one(build, given(node, 2)) or build.constant(0, kind)
+            zero = operands.one(build, given(node, 2)) or build.constant(0, elem_type)
             at = KINDS[op].result
             inputs = [*made.inputs[:at], operands.one(build, node.input[1]), zero, *made.inputs[at:]]
             how = f"Folded DequantizeLinear, {call.node.op_type}, QuantizeLinear into {op[1]}"
@@ -170,7 +170,7 @@ def name_of(node: NodeProto) -> str:
     return node.name or node.output[0]
 
 
-def _before(of: Operands, node: NodeProto, kind: int) -> FloatCall | None:
+def _before(of: Operands, node: NodeProto, elem_type: int) -> FloatCall | None:
     """The call whose result is quantized: behind a Relu that the lowest number stands for, and between Transposes."""
     name, inside, levels = node.input[0], list[int](), (node.input[1], given(node, 2))
 
@@ -183,7 +183,7 @@ def _before(of: Operands, node: NodeProto, kind: int) -> FloatCall | None:
         return made
 
     made = step(name)
-    if made is not None and made.op_type in ("Relu", "Clip") and _cuts_nothing(of, made, node, kind):
+    if made is not None and made.op_type in ("Relu", "Clip") and _cuts_nothing(of, made, node, elem_type):
         made = step(made.input[0])
     if made is not None and made.op_type == "Transpose" and of.turned(made.output[0])[1] == LAST:
         made = step(made.input[0])
@@ -197,7 +197,7 @@ def _before(of: Operands, node: NodeProto, kind: int) -> FloatCall | None:
     return None if made is None else FloatCall(made, list(made.input), inside, {}, *levels)
 
 
-def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, kind: int) -> bool:
+def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, elem_type: int) -> bool:
     """Whether the bounds of a Relu or a Clip lie where numbers of the type end."""
     scale, zero = of.number(quantize.input[1]), of.number(given(quantize, 2)) if given(quantize, 2) else 0.0
     if zero is None:
@@ -209,7 +209,7 @@ def _cuts_nothing(of: Operands, node: NodeProto, quantize: NodeProto, kind: int)
         return False
     with np.errstate(all="ignore"):
         least, most = np.rint(np.array(bounds, np.float32) / np.float32(scale or 1)) + zero
-    return bool(least <= _RANGE[kind][0] and most >= _RANGE[kind][1])
+    return bool(least <= _RANGE[elem_type][0] and most >= _RANGE[elem_type][1])
 
 
 def _bounds(of: Operands, node: NodeProto) -> tuple[float, float] | None:

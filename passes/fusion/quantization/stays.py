@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opshift.passes.fusion.quantization.calls import output_kind
+from opshift.passes.fusion.quantization.calls import output_elem_type
 from opshift.passes.fusion.quantization.integer_operators import KINDS
 from opshift.passes.fusion.quantization.operands import Operands
 from opshift.passes.fusion.quantization.products import MOVING
@@ -30,7 +30,7 @@ def _unquantized(of: Operands, node: NodeProto) -> str:
         return "its result is also used elsewhere" if count < 2 else f"{count} nodes use its result"
     reader = of.scope.body.node[readers[0]]
     if reader.op_type == "QuantizeLinear" and not default_domain(reader.domain):
-        if output_kind(of, reader):
+        if output_elem_type(of, reader):
             return ""
         return "its result is quantized to another type, or with several scales; supported: 8 bits with one scale"
     followed = (of.scope.body.node[at].op_type for name in reader.output for at in of.uses.users.get(name, ()))

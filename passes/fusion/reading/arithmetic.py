@@ -36,13 +36,13 @@ def _cast(reader: Reader, node: NodeProto) -> int | None:
 
 
 def _cast_like(reader: Reader, node: NodeProto) -> int | None:
-    return _converted(reader, node, reader.kind(node.input[1]))
+    return _converted(reader, node, reader.elem_type(node.input[1]))
 
 
 def _converted(reader: Reader, node: NodeProto, to: int) -> int | None:
-    kind, term = reader.kind(node.input[0]), reader.term(node.input[0])
-    if kind in FLOATS or kind not in _COUNTS:
-        return term if to and (kind == to or (kind in FLOATS and to in FLOATS)) else None
+    elem_type, term = reader.elem_type(node.input[0]), reader.term(node.input[0])
+    if elem_type in FLOATS or elem_type not in _COUNTS:
+        return term if to and (elem_type == to or (elem_type in FLOATS and to in FLOATS)) else None
     known = to in _COUNTS or (to in FLOATS and reader.terms.keys[term].kind in (NUMBER, ONES))
     return term if known else None
 
@@ -88,13 +88,13 @@ def _subtracted(reader: Reader, node: NodeProto) -> int | None:
 def _multiplied(reader: Reader, node: NodeProto) -> int | None:
     if (known := _products(reader, node)) is not None:
         return known
-    if reader.kind(node.input[0]) in _COUNTS:
+    if reader.elem_type(node.input[0]) in _COUNTS:
         return _sizes(reader, node)
     return reader.terms.mul(*reader.operands(node.input)) if _arithmetic(reader, node) else None
 
 
 def _divided(reader: Reader, node: NodeProto) -> int | None:
-    floats = reader.kind(node.input[0]) in FLOATS
+    floats = reader.elem_type(node.input[0]) in FLOATS
     if (known := (_ratios if floats else _quotients)(reader, node)) is not None:
         return known
     if not floats or reader.opset < 7:
@@ -112,7 +112,7 @@ _sizes = elementwise(product_of_sizes)
 
 def _arithmetic(reader: Reader, node: NodeProto) -> bool:
     """Whether operands are broadcast as numpy does, and hold numbers that can be computed with."""
-    return reader.opset >= 7 and all(reader.kind(name) in FLOATS for name in node.input[:1])
+    return reader.opset >= 7 and all(reader.elem_type(name) in FLOATS for name in node.input[:1])
 
 
 def _powered(exponent: float) -> Rule:
@@ -136,7 +136,7 @@ def _raised(reader: Reader, node: NodeProto) -> int | None:
 
 
 def _floats(reader: Reader, node: NodeProto) -> bool:
-    return reader.kind(node.input[0]) in FLOATS
+    return reader.elem_type(node.input[0]) in FLOATS
 
 
 def _negated(reader: Reader, node: NodeProto) -> int | None:

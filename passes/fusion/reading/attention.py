@@ -13,7 +13,7 @@ from opshift.passes.model.messages import NodeProto
 
 def _multiplied(reader: Reader, node: NodeProto) -> int | None:
     """Numbers stand in front of a product of matrices; shares that are no numbers are taken as 0 there or not."""
-    if reader.kind(node.input[0]) not in FLOATS:
+    if reader.elem_type(node.input[0]) not in FLOATS:
         return None
     a, b = (reader.term(name) for name in node.input)
     return product(reader.terms, a, b)
@@ -34,7 +34,7 @@ def _contracted(reader: Reader, node: NodeProto) -> int | None:
     first, _, second = sides.partition(",")
     if not first or not second or not out or any(len(set(labels)) != len(labels) for labels in (first, second, out)):
         return None
-    if not (first + second + out).isalpha() or reader.kind(node.input[0]) not in FLOATS:
+    if not (first + second + out).isalpha() or reader.elem_type(node.input[0]) not in FLOATS:
         return None
     batch = "".join(label for label in out if label in first and label in second)
     rows, columns = ([label for label in out if label in of and label not in batch] for of in (first, second))

@@ -57,7 +57,7 @@ def _filled(reader: Reader, node: NodeProto) -> int | None:
 def _counted(reader: Reader, node: NodeProto) -> int | None:
     """A small Range of constants."""
     values = [reader.terms.value(reader.term(name)) for name in node.input]
-    if None in values or reader.kind(node.input[0]) in FLOATS:
+    if None in values or reader.elem_type(node.input[0]) in FLOATS:
         return None
     start, limit, delta = (int(value) for value in values if value is not None)
     counted = range(start, limit, delta) if delta else ()
@@ -157,7 +157,7 @@ def _reshaped(reader: Reader, node: NodeProto) -> int | None:
         return None
     inner = reader.term(node.input[0])
     one = reader.terms.value(inner) is not None or (
-        reader.rank(node.input[0]) == 0 and reader.kind(node.input[0]) not in FLOATS
+        reader.rank(node.input[0]) == 0 and reader.elem_type(node.input[0]) not in FLOATS
     )
     if one and reader.ints(node.input[1]) in ((1,), (-1,)):
         return vector(reader.terms, (inner,))
@@ -227,7 +227,7 @@ def _expanded(reader: Reader, node: NodeProto) -> int | None:
     if value is not None and target is not None and len(target) == 1:
         size = reader.terms.value(target[0])
         if size is not None and 1 <= size <= numbers.FEW:
-            held = reader.kind(node.input[0]) in FLOATS or reader.kind(node.input[0])
+            held = reader.elem_type(node.input[0]) in FLOATS or reader.elem_type(node.input[0])
             key = (TENSOR, held, (int(size),), (value,) * int(size))
             return reader.terms.of(ONES, value, 1) if size == 1 else reader.terms.of(*key)
     return reader.term(node.input[0]) if before is not None and before == target else None

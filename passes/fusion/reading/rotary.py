@@ -47,7 +47,7 @@ def parts(reader: Reader, node: NodeProto) -> list[int] | None:
 
 def _sliced(reader: Reader, node: NodeProto) -> int | None:
     """A part of the last axis."""
-    if reader.kind(node.input[0]) not in FLOATS:
+    if reader.elem_type(node.input[0]) not in FLOATS:
         return sliced(reader, node)
     dims, bounds = reader.dims(node.input[0]), [reader.ints(name) if name else None for name in node.input[1:]]
     size = None if not dims else reader.terms.value(dims[-1])
@@ -62,7 +62,7 @@ def _sliced(reader: Reader, node: NodeProto) -> int | None:
 
 def _joined(reader: Reader, node: NodeProto) -> int | None:
     terms, dims = reader.terms, reader.dims(node.input[0])
-    if len(node.input) != 2 or reader.kind(node.input[0]) not in FLOATS:
+    if len(node.input) != 2 or reader.elem_type(node.input[0]) not in FLOATS:
         return concatenated(reader, node)
     if dims is None or integer(node, "axis", 1) not in (-1, len(dims) - 1):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from opshift.passes.model.kinds import Survey
+from opshift.passes.model.call_signatures import Survey
 from opshift.passes.model.messages import ModelProto, NodeProto
 from opshift.passes.model.traversal import graphless
 

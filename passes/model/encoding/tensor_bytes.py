@@ -23,7 +23,9 @@ _SHORT = 128  # bytes of a name whose length takes one byte
 _MUCH = 1 << 16  # numbers, which are not copied more often than it takes to count them
 _FIRST = 1024  # tensors
 _BITS = {
-    kind: tensor_data.bits(kind) for kind in NUMBERS.values() if kind not in (TensorProto.UNDEFINED, TensorProto.STRING)
+    elem_type: tensor_data.bits(elem_type)
+    for elem_type in NUMBERS.values()
+    if elem_type not in (TensorProto.UNDEFINED, TensorProto.STRING)
 }
 
 _CONSTANT = NodeProto(op_type="Constant").SerializeToString() + tag(NodeProto.ATTRIBUTE_FIELD_NUMBER)
@@ -41,18 +43,18 @@ class Head(NamedTuple):
 
 def right(data: bytes, at: int, stop: int) -> Head | None:
     """What stands between `at` and `stop`, if that surely is a tensor whose data fit its type and dimensions."""
-    count, kind, filled = 1, 0, 0
+    count, elem_type, filled = 1, 0, 0
     while at < stop and data[at] == _DIM:
         size, at = varint(data, at + 1)
         count *= size
         if size >= UNCOUNTED or count >= UNCOUNTED:
             return None
     if at < stop and data[at] == _TYPE:
-        kind, at = varint(data, at + 1)
-    bits, floats, name, end = _BITS.get(kind), 0, 0, 0
+        elem_type, at = varint(data, at + 1)
+    bits, floats, name, end = _BITS.get(elem_type), 0, 0, 0
     if bits is None:
         return None
-    if at < stop and data[at] == _FLOATS and kind == TensorProto.FLOAT:
+    if at < stop and data[at] == _FLOATS and elem_type == TensorProto.FLOAT:
         filled, floats = varint(data, at + 1)
         at = floats + filled
     if at < stop and data[at] == _NAME:

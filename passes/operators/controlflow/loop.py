@@ -55,19 +55,19 @@ def sequences_carried_as_tensors(node: Node) -> Replacement:
         appended = _appended(node, body, arriving[k].name, leaving[k].name)
         held = [(node.scope, element) for element in first] + [(inside, element) for element in appended]
         layout = layouts[k] = sequences.layout_of(node, name, held)
-        kinds = [tensor_type(layout.elem_type), tensor_type(T.INT64)]
+        value_types = [tensor_type(layout.elem_type), tensor_type(T.INT64)]
         start += sequences.as_one_tensor(build, layout, first)
         joined = [node.scope.context.names.fresh(f"{arriving[k].name}/{part}") for part in ("held", "sizes")]
-        formals += zip(joined, kinds, strict=True)
+        formals += zip(joined, value_types, strict=True)
         more = sequences.as_one_tensor(inner, layout, appended)
         grown = [inner.Concat(a, b, axis=x) for a, b, x in zip(joined, more, (layout.axis, 0), strict=True)]
-        results += zip(grown, kinds, strict=True)
+        results += zip(grown, value_types, strict=True)
     results += [(value.name, value.type) for value in leaving[len(carried) :]]
     body.node.extend(inner.nodes)
     for values, wanted in ((body.input, formals), (body.output, results)):
         del values[2 if values is body.input else 1 :]
-        for name, kind in wanted:
-            values.add(name=name).type.CopyFrom(kind)
+        for name, value_type in wanted:
+            values.add(name=name).type.CopyFrom(value_type)
     return sequences.emitted(node, [*node.inputs[:2], *start], {"body": body}, len(results), layouts)
 
 

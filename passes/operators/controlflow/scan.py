@@ -229,17 +229,17 @@ def _sizes(node: Node, name: str) -> list[Dim] | None:
     return node.scope.shape(name) if node.scope.node_made(name) else node.scope.shape_in_source(name)
 
 
-def _places(node: Node, batch: str, kind: int, *, backwards: bool = False) -> str:
+def _places(node: Node, batch: str, elem_type: int, *, backwards: bool = False) -> str:
     """The places in a sequence, made outside of the Loop: Sub and Cast changed, and are not converted inside of it."""
     build, dims = node.build, _sizes(node, batch)
     if dims and isinstance(length := dims[1], int):
-        return str(build.constant(list(range(length))[:: -1 if backwards else 1], kind))
+        return str(build.constant(list(range(length))[:: -1 if backwards else 1], elem_type))
     size = build.typed(build.Gather(build.Shape(batch), build.constant(1, T.INT64)), T.INT64, [])
     places = build.typed(flat_indices.count(build, size), T.INT64, [None])
     if backwards:
         last = build.typed(build.Sub(size, build.constant(1, T.INT64)), T.INT64, [])
         places = build.Neg(build.Sub(places, last))
-    return recast(build, places, T.INT64, kind)
+    return recast(build, places, T.INT64, elem_type)
 
 
 def _over_a_sequence(
@@ -293,10 +293,10 @@ def _loop(
     at, going, goes_on, unread, still_unread = map(fresh, ("at", "going", "goes_on", "unread", "still_unread"))
     inner = Builder(build.scope.inside(graph, build.opset), build.opset)
     results = round_of(inner, at)
-    for name, kind in ((at, T.INT64), (going, T.BOOL), (unread, T.FLOAT)):
-        graph.input.add(name=name).type.CopyFrom(tensor_type(kind, []))
-    for name, kind in ((goes_on, T.BOOL), (still_unread, T.FLOAT)):
-        graph.output.add(name=name).type.CopyFrom(tensor_type(kind, []))
+    for name, elem_type in ((at, T.INT64), (going, T.BOOL), (unread, T.FLOAT)):
+        graph.input.add(name=name).type.CopyFrom(tensor_type(elem_type, []))
+    for name, elem_type in ((goes_on, T.BOOL), (still_unread, T.FLOAT)):
+        graph.output.add(name=name).type.CopyFrom(tensor_type(elem_type, []))
     graph.input.extend(formals)
     for k, name in enumerate(results):
         if like is None:

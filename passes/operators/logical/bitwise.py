@@ -23,17 +23,17 @@ BITS: dict[int, int] = {
 
 @says("Replaced BitwiseNot by a subtraction from -1, or from the largest unsigned number")
 def inverted_by_subtraction(node: Node) -> str:
-    kind = node.elem_type()
-    ones = -1 if kind in UNSIGNED else 2 ** BITS[kind] - 1
-    return str(node.build.Sub(node.build.constant(ones, kind), node.input(0)))
+    elem_type = node.elem_type()
+    ones = -1 if elem_type in UNSIGNED else 2 ** BITS[elem_type] - 1
+    return str(node.build.Sub(node.build.constant(ones, elem_type), node.input(0)))
 
 
 @says("Replaced the bitwise operator by logic on single bits along a new axis")
 def bit_by_bit(node: Node) -> str:
     """Of 64 bits, the two halves are: sums of more than 53 are not exact everywhere."""
-    build, kind = node.build, node.elem_type()
-    unsigned = UNSIGNED.get(kind, kind)
-    operands = [recast(build, name, kind, unsigned) for name in node.inputs]
+    build, elem_type = node.build, node.elem_type()
+    unsigned = UNSIGNED.get(elem_type, elem_type)
+    operands = [recast(build, name, elem_type, unsigned) for name in node.inputs]
     if BITS[unsigned] == 64:
         half = build.constant(2**32, unsigned)
         high, low = ([build.emit(op, [name, half]) for name in operands] for op in ("Div", "Mod"))
@@ -41,10 +41,10 @@ def bit_by_bit(node: Node) -> str:
         result = build.Add(build.Mul(parts[0], half), parts[1])
     else:
         result = recast(build, _combined(node, operands, unsigned, BITS[unsigned]), T.INT64, unsigned)
-    return recast(build, result, unsigned, kind)
+    return recast(build, result, unsigned, elem_type)
 
 
-def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
+def _combined(node: Node, operands: list[str], elem_type: int, bits: int) -> str:
     """int64: the operands' bits, each of which is worth 2**k at place k of the last axis, combined and summed.
 
     Where no rank tells the number of that axis, a product with a matrix sums over it, exact in double for 32 bits.
@@ -56,7 +56,7 @@ def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
     worth = build.constant(tensors.int64s([2**k for k in range(bits)]))
     taken = []
     for name in operands:
-        x = recast(build, name, kind, T.INT64)
+        x = recast(build, name, elem_type, T.INT64)
         column = build.Unsqueeze(x, [-1]) if known else build.Reshape(x, build.Concat(build.Shape(x), [1], axis=0))
         taken.append(build.Cast(build.Mod(build.Div(column, worth), 2), to=T.BOOL))
     kept = build.emit(LOGIC[node.op_type], taken)
@@ -69,18 +69,18 @@ def _combined(node: Node, operands: list[str], kind: int, bits: int) -> str:
 
 @says("Replaced BitShift by a multiplication or division by 2**y")
 def shifted_by_arithmetic(node: Node) -> str:
-    build, kind = node.build, node.elem_type()
-    wide, bits = (kind if kind == T.UINT64 else T.UINT32), BITS[kind]
-    x, count = (recast(build, name, kind, wide) for name in node.inputs)
+    build, elem_type = node.build, node.elem_type()
+    wide, bits = (elem_type if elem_type == T.UINT64 else T.UINT32), BITS[elem_type]
+    x, count = (recast(build, name, elem_type, wide) for name in node.inputs)
     powers = build.constant([2**k for k in range(bits)], wide)
     inside = build.Mod(count, build.constant(bits, wide))  # a shift by more had no defined result
     factor = build.Gather(powers, build.Cast(inside, to=T.INT64), axis=0)
     if node.attributes["direction"] == "RIGHT":
-        return recast(build, build.Div(x, factor), wide, kind)
+        return recast(build, build.Div(x, factor), wide, elem_type)
     shifted = build.Mul(x, factor)
-    if wide != kind:
+    if wide != elem_type:
         shifted = build.Mod(shifted, build.constant(2**bits, wide))
-    return recast(build, shifted, wide, kind)
+    return recast(build, shifted, wide, elem_type)
 
 
 @says("Computed signed shifts, and shifts by the full width, which older opsets leave undefined")
@@ -88,17 +88,17 @@ def defined_shift(node: Node) -> Replacement:
     """Unsigned, a shift by all bits leaves 0. To the right, a negative x is shifted as ~x, and inverted back:
     sign = 0 or -1;  ~x or x = (x - sign) * (1 + 2 * sign);  x >> y = (~x or x) >> y * (1 + 2 * sign) + sign
     """
-    kind, build = node.elem_type(), node.build
+    elem_type, build = node.elem_type(), node.build
     held = node.scope.array(node.input(1))
-    short = held is not None and bool(((held >= 0) & (held < BITS[kind])).all())
-    if short and kind not in UNSIGNED:
+    short = held is not None and bool(((held >= 0) & (held < BITS[elem_type])).all())
+    if short and elem_type not in UNSIGNED:
         return None
-    wide = WIDENED.get(kind, kind)
+    wide = WIDENED.get(elem_type, elem_type)
     unsigned = UNSIGNED.get(wide, wide)
-    x, count = (recast(build, name, kind, wide) for name in node.inputs)
+    x, count = (recast(build, name, elem_type, wide) for name in node.inputs)
     count = recast(build, count, wide, unsigned)
     sign = None
-    if kind in UNSIGNED and node.attributes["direction"] == "RIGHT":
+    if elem_type in UNSIGNED and node.attributes["direction"] == "RIGHT":
         sign = build.Neg(build.Cast(build.Less(x, build.constant(0, wide)), to=wide))
         factor = build.Add(build.Add(sign, sign), build.constant(1, wide))
         x = build.Mul(build.Sub(x, sign), factor)
@@ -109,7 +109,7 @@ def defined_shift(node: Node) -> Replacement:
     if sign is not None:
         shifted = build.Add(build.Mul(recast(build, shifted, unsigned, wide), factor), sign)
         unsigned = wide
-    return recast(build, shifted, unsigned, kind)
+    return recast(build, shifted, unsigned, elem_type)
 
 
 changed("BitShift", 11, Pair(down=shifted_by_arithmetic))

@@ -20,22 +20,22 @@ INT64_MAX = 2**63 - 1
 
 @says("Compared types that Equal did not accept: small integers after a cast, others by Less")
 def equal_numbers(node: Node) -> Replacement:
-    kind, build = node.elem_type(), node.build
-    if kind in (T.BOOL, T.INT32, T.INT64):
+    elem_type, build = node.elem_type(), node.build
+    if elem_type in (T.BOOL, T.INT32, T.INT64):
         return None
-    if kind in SMALL_INTEGERS or kind == T.UINT32:
+    if elem_type in SMALL_INTEGERS or elem_type == T.UINT32:
         return carried({**dict.fromkeys(SMALL_INTEGERS, T.INT32), T.UINT32: T.INT64})(node)
     a, b = node.inputs
     equal = build.Not(build.Or(build.Less(a, b), build.Greater(a, b)))
-    if kind != T.UINT64:
-        numbers = [_is_number(build, operand, kind) for operand in (a, b)]
+    if elem_type != T.UINT64:
+        numbers = [_is_number(build, operand, elem_type) for operand in (a, b)]
         equal = build.And(equal, build.And(*numbers))
     return str(equal)
 
 
-def _is_number(build: Builder, x: str, kind: int) -> str:
+def _is_number(build: Builder, x: str, elem_type: int) -> str:
     """A NaN is neither less than one nor greater than zero."""
-    return str(build.Or(build.Less(x, build.constant(1, kind)), build.Greater(x, build.constant(0, kind))))
+    return str(build.Or(build.Less(x, build.constant(1, elem_type)), build.Greater(x, build.constant(0, elem_type))))
 
 
 @says("Compared strings by their places in a list of distinct strings")
@@ -80,12 +80,12 @@ def _shaped_like(node: Node, value: str, like: str) -> str:
 
 @says("Compared 32-bit integers as double, and 64-bit integers as two halves")
 def ordered_integers(node: Node) -> Replacement:
-    kind, build, op = node.elem_type(), node.build, node.op_type
+    elem_type, build, op = node.elem_type(), node.build, node.op_type
     if any(_survives_rounding(node.scope.array(name)) for name in node.inputs):
         return carried(dict.fromkeys(INTEGERS, T.DOUBLE))(node)
-    if kind not in (T.INT64, T.UINT64):
+    if elem_type not in (T.INT64, T.UINT64):
         return carried(dict.fromkeys((*SMALL_INTEGERS, T.INT32, T.UINT32), T.DOUBLE))(node)
-    half = build.constant(2**32, kind)
+    half = build.constant(2**32, elem_type)
     high = [build.Div(name, half) for name in node.inputs]  # rounds towards zero; the rest has the sign of the whole
     low = [build.Sub(n, build.Mul(h, half)) for n, h in zip(node.inputs, high, strict=True)]
     (high_a, high_b), (low_a, low_b) = ([build.Cast(part, to=T.DOUBLE) for part in parts] for parts in (high, low))

@@ -14,34 +14,34 @@ T = TensorProto
 
 @says("Replaced ThresholdedRelu by Where(x > alpha, x, 0)")
 def larger_than_threshold(node: Node) -> str:
-    build, kind, x = node.build, node.elem_type(), node.input(0)
-    wide = wider(kind)  # float16 may lie between alpha and what it makes of alpha
+    build, elem_type, x = node.build, node.elem_type(), node.input(0)
+    wide = wider(elem_type)  # float16 may lie between alpha and what it makes of alpha
     alpha = build.constant(node.attributes.get("alpha", 1.0), wide)
-    return str(build.Where(build.Greater(recast(build, x, kind, wide), alpha), x, build.constant(0.0, kind)))
+    return str(build.Where(build.Greater(recast(build, x, elem_type, wide), alpha), x, build.constant(0.0, elem_type)))
 
 
 @says("Replaced Relu of integers by Max(x, 0)")
 def nonnegative_part(node: Node) -> Replacement:
-    kind = node.elem_type()
-    if kind not in (T.INT8, T.INT16, T.INT32, T.INT64):
+    elem_type = node.elem_type()
+    if elem_type not in (T.INT8, T.INT16, T.INT32, T.INT64):
         return None
-    return str(node.build.Max(node.input(0), node.build.constant(0, kind)))
+    return str(node.build.Max(node.input(0), node.build.constant(0, elem_type)))
 
 
 @says("Replaced Celu by max(x, 0) + alpha * Elu(min(x, 0) / alpha)")
 def celu_of_other_floats(node: Node) -> Replacement:
-    kind, given = node.elem_type(), node.attributes.get("alpha", 1.0)
-    if kind == T.FLOAT:
+    elem_type, given = node.elem_type(), node.attributes.get("alpha", 1.0)
+    if elem_type == T.FLOAT:
         return None
     node.close("alpha * Elu(x / alpha) rounds at each step")
-    build, wide = node.build, wider(kind)
-    x = recast(build, node.input(0), kind, wide)
+    build, wide = node.build, wider(elem_type)
+    x = recast(build, node.input(0), elem_type, wide)
     alpha, zero, one = (build.constant(number, wide) for number in (given, 0.0, 1.0))
     if given >= 0:
         below = build.Mul(alpha, build.Elu(build.Div(build.Min(x, zero), alpha), alpha=1.0))
     else:
         below = build.Min(build.Mul(alpha, build.Sub(build.Exp(build.Div(x, alpha)), one)), zero)
-    return recast(build, build.Add(build.Max(x, zero), below), wide, kind)
+    return recast(build, build.Add(build.Max(x, zero), below), wide, elem_type)
 
 
 changed(["Elu", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Tanh"], 6, Pair(up=without_hint))

@@ -19,15 +19,15 @@ UNSIGNED = (T.UINT8, T.UINT16, T.UINT32, T.UINT64)
 
 @says("Computed integers of up to 32 bits in double")
 def in_double(node: Node) -> Replacement:
-    kind = node.elem_type()
-    if node.op_type == "Abs" and kind in UNSIGNED:
+    elem_type = node.elem_type()
+    if node.op_type == "Abs" and elem_type in UNSIGNED:
         return node.input(0)
-    if node.op_type in ("Add", "Mul", "Sub") and kind in (T.INT32, T.UINT32):
-        return _modulo(node, kind)
+    if node.op_type in ("Add", "Mul", "Sub") and elem_type in (T.INT32, T.UINT32):
+        return _modulo(node, elem_type)
     return carried(IN_DOUBLE, why="integers are computed in double, where an overflow does not wrap around")(node)
 
 
-def _modulo(node: Node, kind: int) -> str:
+def _modulo(node: Node, elem_type: int) -> str:
     """Modulo 2^32, in the range of the type."""
     build, (a, b) = node.build, (node.build.Cast(name, to=T.DOUBLE) for name in node.inputs)
     if node.op_type != "Mul" or any(_is_small(node, index) for index in (0, 1)):
@@ -36,7 +36,7 @@ def _modulo(node: Node, kind: int) -> str:
         high, low = _parted(build, b, 16)
         _, carry = _parted(build, build.again(node.proto, [a, high]), 16)
         result = build.Add(_times(build, carry, 2.0**16), build.again(node.proto, [a, low]))
-    return str(build.Cast(_parted(build, result, 32, around_zero=kind == T.INT32)[1], to=kind))
+    return str(build.Cast(_parted(build, result, 32, around_zero=elem_type == T.INT32)[1], to=elem_type))
 
 
 def _is_small(node: Node, index: int) -> bool:
@@ -60,17 +60,17 @@ def _times(build: Builder, x: str, factor: float) -> str:
 
 @says("Replaced Sign by (x > 0) - (x < 0), NaN where x is NaN")
 def sign_of_comparisons(node: Node) -> str:
-    build, kind, x = node.build, node.elem_type(), node.input(0)
-    if kind in UNSIGNED:
-        return str(build.Cast(build.Cast(x, to=T.BOOL), to=kind))
-    wide = kind if kind in FLOATS else T.DOUBLE
-    x = recast(build, x, kind, wide)
+    build, elem_type, x = node.build, node.elem_type(), node.input(0)
+    if elem_type in UNSIGNED:
+        return str(build.Cast(build.Cast(x, to=T.BOOL), to=elem_type))
+    wide = elem_type if elem_type in FLOATS else T.DOUBLE
+    x = recast(build, x, elem_type, wide)
     zero = build.constant(0.0, wide)
     above, below = (build.Cast(build.emit(op, [x, zero]), to=wide) for op in ("Greater", "Less"))
     sign = build.Sub(above, below)
-    if kind in FLOATS:
+    if elem_type in FLOATS:
         sign = build.Add(sign, build.Mul(build.Tanh(x), zero))  # 0, but NaN where x is
-    return recast(build, sign, wide, kind)
+    return recast(build, sign, wide, elem_type)
 
 
 @says("Replaced Abs by Where(x > 0, x, 0 - x)")

@@ -54,22 +54,22 @@ def maximum_then_minimum(node: Node) -> str:
 
 
 def _limit(node: Node, sign: int) -> str:
-    kinds = [kind for name in filter(None, node.inputs) if (kind := node.scope.elem_type(name))]
-    if not kinds:
+    elem_types = [elem_type for name in filter(None, node.inputs) if (elem_type := node.scope.elem_type(name))]
+    if not elem_types:
         node.close("a missing bound lets infinities pass")
         return ""
-    return node.build.constant(sign * LARGEST[kinds[0]], kinds[0]) if kinds[0] in LARGEST else ""
+    return node.build.constant(sign * LARGEST[elem_types[0]], elem_types[0]) if elem_types[0] in LARGEST else ""
 
 
 @says("Clipped small integers as floats, others by Max and Min")
 def bounded_integers(node: Node) -> Replacement:
-    kind, build = _elem_type(node), node.build
-    if kind in SMALL_INTEGERS:
+    elem_type, build = _elem_type(node), node.build
+    if elem_type in SMALL_INTEGERS:
         return carried(HELD_BY_FLOATS)(node)
-    if kind in HELD_BY_FLOATS:
-        wide = [name and build.Cast(name, to=HELD_BY_FLOATS[kind]) for name in (node.input(0), *_bounds(node))]
-        return str(build.Cast(_between(build, *wide), to=kind))
-    if kind not in (T.INT64, T.UINT64):
+    if elem_type in HELD_BY_FLOATS:
+        wide = [name and build.Cast(name, to=HELD_BY_FLOATS[elem_type]) for name in (node.input(0), *_bounds(node))]
+        return str(build.Cast(_between(build, *wide), to=elem_type))
+    if elem_type not in (T.INT64, T.UINT64):
         return None
     value = node.input(0)
     for op, bound in zip(("Max", "Min"), _bounds(node), strict=True):
@@ -79,35 +79,35 @@ def bounded_integers(node: Node) -> Replacement:
 
 @says("Moved min and max from attributes to inputs")
 def bounds_to_inputs(node: Node) -> None:
-    kind = node.elem_type()
+    elem_type = node.elem_type()
     for index, name, limit in ((1, "min", -FLOAT_MAX), (2, "max", FLOAT_MAX)):
-        bound = node.attributes.pop(name, limit if kind != T.FLOAT else None)
+        bound = node.attributes.pop(name, limit if elem_type != T.FLOAT else None)
         if bound is not None:
-            node.set_input(index, node.build.constant(_rounded(bound, kind), kind, hint=name))
+            node.set_input(index, node.build.constant(_rounded(bound, elem_type), elem_type, hint=name))
 
 
-def _rounded(bound: float, kind: int) -> float:
+def _rounded(bound: float, elem_type: int) -> float:
     """Beyond the reach of float16 lies infinity."""
-    return math.copysign(math.inf, bound) if kind == T.FLOAT16 and abs(bound) >= 65520 else bound
+    return math.copysign(math.inf, bound) if elem_type == T.FLOAT16 and abs(bound) >= 65520 else bound
 
 
 @says("Moved constant min and max from inputs to attributes; replaced others by Max and Min")
 def bounds_to_attributes(node: Node) -> Replacement:
-    kind = _elem_type(node)
+    elem_type = _elem_type(node)
     crossed = crossed_bounds(node)
     if crossed is not None:
         return crossed
     names = {"min": node.input(1), "max": node.input(2)}
-    limits = {"min": -LARGEST[kind], "max": LARGEST[kind]}
+    limits = {"min": -LARGEST[elem_type], "max": LARGEST[elem_type]}
     values = {bound: _value(node, name) if name else limits[bound] for bound, name in names.items()}
     if not all(map(_is_float, values.values())):
         limited = zip(_bounds(node), limits.values(), strict=True)
         return _between(
-            node.build, node.input(0), *(name or node.build.constant(limit, kind) for name, limit in limited)
+            node.build, node.input(0), *(name or node.build.constant(limit, elem_type) for name, limit in limited)
         )
     node.inputs = [node.input(0)]
     for bound, value in values.items():
-        if names[bound] or kind != T.FLOAT:
+        if names[bound] or elem_type != T.FLOAT:
             node.attributes[bound] = value
     return None
 

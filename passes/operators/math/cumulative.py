@@ -47,21 +47,23 @@ def _along_one_of(node: Node, build: Builder, axis: str, axes: list[int]) -> str
     if not others:
         return _along(node, build, first)
     chosen = build.Or(build.Equal(axis, first), build.Equal(axis, first - node.rank()))
-    kind = node.elem_type()
-    then = build.branch(lambda inner: _along(node, inner, first), "along_this", kind)
-    other = build.branch(lambda inner: _along_one_of(node, inner, axis, others), "along_another", kind)
-    return build.typed(build.If(chosen, then_branch=then, else_branch=other), kind, node.scope.shape(node.input(0)))
+    elem_type = node.elem_type()
+    then = build.branch(lambda inner: _along(node, inner, first), "along_this", elem_type)
+    other = build.branch(lambda inner: _along_one_of(node, inner, axis, others), "along_another", elem_type)
+    return build.typed(
+        build.If(chosen, then_branch=then, else_branch=other), elem_type, node.scope.shape(node.input(0))
+    )
 
 
 def _along(node: Node, build: Builder, axis: int) -> str:
-    kind, backwards = node.elem_type(), int(node.attributes.get("reverse", 0))
+    elem_type, backwards = node.elem_type(), int(node.attributes.get("reverse", 0))
     names = [node.scope.context.names.fresh(f"{node.op_type}/{part}") for part in ("so_far", "next", "after", "now")]
     so_far, item, after, now = names
     body = GraphProto(name="accumulate")
     kept = so_far if node.attributes.get("exclusive", 0) else after
     body.node.append(NodeProto(op_type=OPERATION[node.op_type], input=[so_far, item], output=[after]))
     body.node.append(NodeProto(op_type="Identity", input=[kept], output=[now]))
-    element = tensor_type(kind, [None] * (node.rank() - 1))  # onnxruntime's Scan runs nothing of unknown rank
+    element = tensor_type(elem_type, [None] * (node.rank() - 1))  # onnxruntime's Scan runs nothing of unknown rank
     for name in (so_far, item):
         body.input.add(name=name).type.CopyFrom(element)
     for name in (after, now):
@@ -76,8 +78,8 @@ def _along(node: Node, build: Builder, axis: int) -> str:
     }
     dims = node.scope.shape(node.input(0)) or []
     results = build.emit("Scan", [_start(node, build, axis), node.input(0)], attributes, outputs=2)
-    build.typed(results[0], kind, dims[:axis] + dims[axis + 1 :])
-    return build.typed(results[1], kind, dims)
+    build.typed(results[0], elem_type, dims[:axis] + dims[axis + 1 :])
+    return build.typed(results[1], elem_type, dims)
 
 
 def _start(node: Node, build: Builder, axis: int) -> str:

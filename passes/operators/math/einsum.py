@@ -32,11 +32,11 @@ class Term:
 
 @says("Replaced Einsum by Mul, MatMul and ReduceSum, two operands at a time")
 def contracted_pair_by_pair(node: Node) -> str:
-    kind = node.elem_type()
-    carrier = CARRIER.get(kind, kind)
-    if kind in (T.FLOAT16, T.FLOAT, T.DOUBLE):
+    elem_type = node.elem_type()
+    carrier = CARRIER.get(elem_type, elem_type)
+    if elem_type in (T.FLOAT16, T.FLOAT, T.DOUBLE):
         node.close("sums in another order")
-    terms, result = _parse(node, kind, carrier)
+    terms, result = _parse(node, elem_type, carrier)
     first, *others = _alike(node, [_without_diagonals(node, term) for term in terms])
     while others:
         second, *others = others
@@ -48,10 +48,10 @@ def contracted_pair_by_pair(node: Node) -> str:
     total = _summed(node, first, set(result))
     order = [total.labels.index(label) for label in result]
     value = total.value if order == sorted(order) else node.build.Transpose(total.value, perm=order)
-    return recast(node.build, value, carrier, kind)
+    return recast(node.build, value, carrier, elem_type)
 
 
-def _parse(node: Node, kind: int, carrier: int) -> tuple[list[Term], list[str]]:
+def _parse(node: Node, elem_type: int, carrier: int) -> tuple[list[Term], list[str]]:
     equation = node.attributes["equation"].replace(" ", "")
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
@@ -66,7 +66,7 @@ def _parse(node: Node, kind: int, carrier: int) -> tuple[list[Term], list[str]]:
         labels = _labels(text, covered)
         if len(labels) != node.rank(index) or not all(label.isalnum() for label in labels):
             raise CannotConvert(node, f"term {text!r} does not fit an operand of rank {node.rank(index)}")
-        value = recast(node.build, node.input(index), kind, carrier)
+        value = recast(node.build, node.input(index), elem_type, carrier)
         terms.append(Term(value, labels, list(node.scope.shape(node.input(index)) or [])))
     if arrow:
         return terms, _labels(right, covered)

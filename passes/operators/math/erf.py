@@ -41,8 +41,8 @@ FAR = (
 
 @says("Replaced Erf by rational functions in double")
 def rational_approximation(node: Node) -> str:
-    kind, build = node.elem_type(), node.build
-    if kind not in (T.FLOAT16, T.FLOAT):
+    elem_type, build = node.elem_type(), node.build
+    if elem_type not in (T.FLOAT16, T.FLOAT):
         raise CannotConvert(node, "the input is double or integer", supported="float and float16")
     node.close("approximates in double, beyond float32 precision")
     x = build.Cast(node.input(0), to=T.DOUBLE)
@@ -54,7 +54,7 @@ def rational_approximation(node: Node) -> str:
     above = selected(build, build.Greater(size, _number(build, 4.0)), _number(build, 1.0), above, T.DOUBLE)
     negative = build.Cast(build.Less(x, _number(build, 0.0)), to=T.DOUBLE)
     far = build.Mul(above, build.Sub(_number(build, 1.0), build.Add(negative, negative)))
-    return str(build.Cast(selected(build, build.Less(size, _number(build, 0.5)), near, far, T.DOUBLE), to=kind))
+    return str(build.Cast(selected(build, build.Less(size, _number(build, 0.5)), near, far, T.DOUBLE), to=elem_type))
 
 
 def _ratio(build: Builder, x: str, above: Sequence[float], below: Sequence[float]) -> str:

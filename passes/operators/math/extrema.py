@@ -56,8 +56,10 @@ def extreme_of_integers(node: Node) -> Replacement:
 
 @says("Replaced Min by Max of negated operands")
 def mirrored_maximum(node: Node) -> str:
-    build, kind = node.build, node.elem_type()
-    return mirrored(build, str(build.emit("Max", [mirrored(build, name, kind) for name in node.inputs])), kind)
+    build, elem_type = node.build, node.elem_type()
+    return mirrored(
+        build, str(build.emit("Max", [mirrored(build, name, elem_type) for name in node.inputs])), elem_type
+    )
 
 
 changed(["Max", "Min"], 6, Pair(up=without_hint))

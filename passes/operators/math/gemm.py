@@ -51,20 +51,20 @@ def _spans(dim: Dim, whole: Dim) -> bool:
 
 @says("Replaced Gemm of integers by MatMul, Mul and Add")
 def sum_and_product_of_integers(node: Node) -> Replacement:
-    kind, build = node.elem_type(), node.build
-    if kind not in INTEGERS:
+    elem_type, build = node.elem_type(), node.build
+    if elem_type not in INTEGERS:
         return None
     a, b = _factors(node)
-    product = _scaled(node, summed_products(build, a, b, 2, 2), "alpha", kind)
-    return str(build.Add(product, _scaled(node, node.input(2), "beta", kind)))
+    product = _scaled(node, summed_products(build, a, b, 2, 2), "alpha", elem_type)
+    return str(build.Add(product, _scaled(node, node.input(2), "beta", elem_type)))
 
 
 @says("Replaced Gemm by alpha * A * B + beta * C")
 def product_plus_addend(node: Node) -> str:
     node.close("rounds after each operator")
-    build, kind = node.build, node.elem_type()
-    product = _scaled(node, build.MatMul(*_factors(node)), "alpha", kind)
-    return str(build.Add(product, _scaled(node, node.input(2), "beta", kind))) if node.input(2) else product
+    build, elem_type = node.build, node.elem_type()
+    product = _scaled(node, build.MatMul(*_factors(node)), "alpha", elem_type)
+    return str(build.Add(product, _scaled(node, node.input(2), "beta", elem_type))) if node.input(2) else product
 
 
 def _factors(node: Node) -> list[str]:
@@ -74,24 +74,24 @@ def _factors(node: Node) -> list[str]:
     ]
 
 
-def _scaled(node: Node, value: str, name: str, kind: int) -> str:
+def _scaled(node: Node, value: str, name: str, elem_type: int) -> str:
     factor = node.attributes.get(name, 1.0)
     if factor == 1:
         return value
-    if kind not in INTEGERS:
-        return str(node.build.Mul(value, node.build.constant(factor, kind)))
-    if not float(factor).is_integer() or (factor < 0 and kind in (T.UINT32, T.UINT64)) or abs(factor) > 2**24:
+    if elem_type not in INTEGERS:
+        return str(node.build.Mul(value, node.build.constant(factor, elem_type)))
+    if not float(factor).is_integer() or (factor < 0 and elem_type in (T.UINT32, T.UINT64)) or abs(factor) > 2**24:
         raise CannotConvert(node, f"{name}={factor:g} for integer inputs", supported="small whole numbers")
-    return str(node.build.Mul(value, node.build.constant(int(factor), kind)))
+    return str(node.build.Mul(value, node.build.constant(int(factor), elem_type)))
 
 
 @says("Gave C, which was not optional, the value -0.0")
 def addend_written_out(node: Node) -> None:
     if node.input(2):
         return
-    kind = node.elem_type()
+    elem_type = node.elem_type()
     node.attributes.pop("beta", None)
-    node.set_input(2, node.build.constant(0 if kind in INTEGERS else -0.0, kind, hint="none"))
+    node.set_input(2, node.build.constant(0 if elem_type in INTEGERS else -0.0, elem_type, hint="none"))
 
 
 same("Gemm", 6, "only the text changed")

@@ -38,11 +38,11 @@ def _log_softmax(node: Node, scores: str) -> str:
 
 def _loss(node: Node, logarithms: str) -> str:
     """Where a target is ignored, its loss and its weight are 0 whatever is found there."""
-    build, target, kind = node.build, node.input(1), _carrier(node)
+    build, target, elem_type = node.build, node.input(1), _carrier(node)
     reduction, ignored = node.attributes.get("reduction", "mean"), None
     if reduction not in ("none", "sum", "mean"):
         raise CannotConvert(node, f"reduction={reduction!r}", supported="none, sum and mean")
-    zero = build.constant(0, kind)
+    zero = build.constant(0, elem_type)
     if "ignore_index" in node.attributes:
         index = node.elem_type(1)
         ignored = build.Equal(target, build.constant(node.attributes["ignore_index"], index))
@@ -53,7 +53,7 @@ def _loss(node: Node, logarithms: str) -> str:
         weights = build.Gather(_wide(node, 2), target)
         losses = build.Mul(losses, weights)
     elif ignored and reduction == "mean":
-        weights = build.Where(ignored, zero, build.constant(1, kind))
+        weights = build.Where(ignored, zero, build.constant(1, elem_type))
     if ignored:
         losses = build.Where(ignored, zero, losses)
         weights = build.Where(ignored, zero, weights) if node.input(2) else weights

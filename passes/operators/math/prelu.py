@@ -65,14 +65,14 @@ def slope_as_vector(node: Node) -> Replacement:
 
 @says("Replaced PRelu of integers by x * (1 + negative * (slope - 1)), where negative is 1 for x < 0, else 0")
 def sloped_integers(node: Node) -> Replacement:
-    kind, build, (x, slope) = node.elem_type(), node.build, node.inputs
-    if kind in (T.UINT32, T.UINT64):
+    elem_type, build, (x, slope) = node.elem_type(), node.build, node.inputs
+    if elem_type in (T.UINT32, T.UINT64):
         return x
-    if kind not in (T.INT32, T.INT64):
+    if elem_type not in (T.INT32, T.INT64):
         return None
-    one = build.constant(1, kind)
+    one = build.constant(1, elem_type)
     below = build.Less(build.Cast(x, to=T.DOUBLE), build.constant(0.0, T.DOUBLE))  # a double keeps every sign
-    steeper = build.Mul(build.Cast(below, to=kind), build.Sub(slope, one))
+    steeper = build.Mul(build.Cast(below, to=elem_type), build.Sub(slope, one))
     return str(build.Mul(x, build.Add(steeper, one)))
 
 

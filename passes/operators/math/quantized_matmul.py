@@ -81,8 +81,8 @@ def _row_by_row(node: Node, index: int, matrix: int) -> str:
 
 @says("Widened 16-bit scales; dequantized 8-bit floats before multiplying")
 def quantized_product(node: Node) -> Replacement:
-    kinds = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
-    if not set(kinds) & set(FLOAT8):
+    elem_types = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
+    if not set(elem_types) & set(FLOAT8):
         return carried(HALF, why="the product is requantized with scales in float", variable="TS")(node)
     node.close("8-bit floats are dequantized, multiplied and quantized again")
     build = node.build

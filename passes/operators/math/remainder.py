@@ -24,25 +24,25 @@ ROUNDS: dict[int, int] = {T.FLOAT16: 2, T.FLOAT: 10}
 
 @says("Replaced Mod by a - a / b * b, for floats by a long division")
 def remainder_of_division(node: Node) -> str:
-    kind, build = node.elem_type(), node.build
+    elem_type, build = node.elem_type(), node.build
     fmod = node.attributes.get("fmod", 0)
-    if kind in ROUNDS and fmod:
-        return _long_division(node, kind)
-    if kind == T.DOUBLE and fmod:
+    if elem_type in ROUNDS and fmod:
+        return _long_division(node, elem_type)
+    if elem_type == T.DOUBLE and fmod:
         return _binary_division(node)
-    if kind not in (*SMALL_INTEGERS, T.INT32, T.INT64, *UNSIGNED):
+    if elem_type not in (*SMALL_INTEGERS, T.INT32, T.INT64, *UNSIGNED):
         raise CannotConvert(node, "floats without fmod=1", supported="integers, or floats with fmod=1")
-    wide = T.INT32 if kind in SMALL_INTEGERS else kind
-    a, b = (recast(build, name, kind, wide) for name in node.inputs)
-    if kind in (T.INT32, T.INT64) and not _is_never_minus_one(node):
+    wide = T.INT32 if elem_type in SMALL_INTEGERS else elem_type
+    a, b = (recast(build, name, elem_type, wide) for name in node.inputs)
+    if elem_type in (T.INT32, T.INT64) and not _is_never_minus_one(node):
         b = build.Where(build.Equal(b, build.constant(-1, wide)), build.constant(1, wide), b)  # leaves 0, as -1 does
     rest = build.Sub(a, build.Mul(build.Div(a, b), b))
-    if not fmod and kind not in UNSIGNED:
+    if not fmod and elem_type not in UNSIGNED:
         zero = build.constant(0, wide)
         apart = build.Xor(build.Less(rest, zero), build.Less(b, zero))
         wrong = build.And(apart, build.Not(build.Equal(rest, zero)))
         rest = build.Where(wrong, build.Add(rest, b), rest)
-    return recast(build, rest, wide, kind)
+    return recast(build, rest, wide, elem_type)
 
 
 def _is_never_minus_one(node: Node) -> bool:
@@ -51,7 +51,7 @@ def _is_never_minus_one(node: Node) -> bool:
     return held is not None and (value := tensors.array(held)) is not None and not (value == -1).any()
 
 
-def _long_division(node: Node, kind: int) -> str:
+def _long_division(node: Node, elem_type: int) -> str:
     """The remainder of |a| by |b| * 2**k is taken by |b| * 2**(k - 28) and so on, down to |b| itself.
 
     What is left at each round and what is subtracted from it have 52 bits, so that no difference rounds and no
@@ -65,10 +65,10 @@ def _long_division(node: Node, kind: int) -> str:
     a, b = (build.Cast(name, to=T.DOUBLE) for name in node.inputs)
     rest, size = build.Abs(a), build.Abs(b)
     size = build.Where(build.Less(number(2.0**128), size), number(2.0**129), size)
-    for k in reversed(range(ROUNDS[kind])):
+    for k in reversed(range(ROUNDS[elem_type])):
         part = build.Mul(size, number(2.0 ** (DIGITS * k))) if k else size
         rest = build.Sub(rest, build.Mul(build.Floor(build.Div(rest, part)), part))
-    return str(build.Cast(with_sign(build, rest, a, T.DOUBLE), to=kind))
+    return str(build.Cast(with_sign(build, rest, a, T.DOUBLE), to=elem_type))
 
 
 def _binary_division(node: Node) -> str:
@@ -82,7 +82,7 @@ def _binary_division(node: Node) -> str:
     shaped = build.Less(a, b)  # the shape that both are broadcast to
     rest, size = (build.Where(shaped, part, part) for part in (build.Abs(a), build.Abs(b)))
     defined = build.And(build.Less(rest, infinity), build.Less(zero, size))
-    kind = tensor_type(T.DOUBLE, node.scope.shape(rest))
+    value_type = tensor_type(T.DOUBLE, node.scope.shape(rest))
 
     def double(inner: Builder, at: str, values: list[str]) -> list[str]:
         part, twice = values[0], inner.Add(values[0], values[0])
@@ -96,8 +96,8 @@ def _binary_division(node: Node) -> str:
         less = inner.Where(fits, inner.Sub(left, part), left)
         return [_any(inner, larger), less, inner.Where(larger, inner.Mul(part, half), part)]
 
-    (part,) = build.loop(None, [(size, kind)], double, ends=True)
-    rest, _ = build.loop(None, [(rest, kind), (part, kind)], subtract, ends=True)
+    (part,) = build.loop(None, [(size, value_type)], double, ends=True)
+    rest, _ = build.loop(None, [(rest, value_type), (part, value_type)], subtract, ends=True)
     rest = build.Where(defined, rest, build.constant(float("nan"), T.DOUBLE))
     return with_sign(build, rest, a, T.DOUBLE)  # last, as runtimes may lose the sign of a zero in Where
 
@@ -109,10 +109,10 @@ def _any(build: Builder, where: str) -> str:
 
 @says("Computed the remainder with fmod=1, and added b where the signs differ")
 def floored_remainder(node: Node) -> Replacement:
-    kind, build, divisor = node.elem_type(), node.build, node.input(1)
-    if node.attributes.get("fmod", 0) or kind not in FLOATS:
+    elem_type, build, divisor = node.elem_type(), node.build, node.input(1)
+    if node.attributes.get("fmod", 0) or elem_type not in FLOATS:
         return None
-    zero, one, minus = (build.constant(value, kind) for value in (0.0, 1.0, -1.0))
+    zero, one, minus = (build.constant(value, elem_type) for value in (0.0, 1.0, -1.0))
     rest = build.again(node.proto, node.inputs, fmod=1)
     negative = build.Less(divisor, zero)
     across = build.And(build.Not(build.Equal(rest, zero)), build.Xor(build.Less(rest, zero), negative))

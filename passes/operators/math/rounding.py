@@ -16,8 +16,8 @@ def negated_floor(node: Node) -> str:
 
 @says("Replaced Round by Floor, with halves going to even numbers")
 def round_half_to_even(node: Node) -> str:
-    build, kind, x = node.build, node.elem_type(), node.input(0)
-    return with_sign(build, rounded_to_even(build, build.Abs(x), kind), x, kind)
+    build, elem_type, x = node.build, node.elem_type(), node.input(0)
+    return with_sign(build, rounded_to_even(build, build.Abs(x), elem_type), x, elem_type)
 
 
 changed(["Ceil", "Floor"], 6, Pair(up=without_hint))

@@ -89,20 +89,20 @@ def _from_front(node: Node, axis: int, rank: int) -> int:
 @says("Replaced Softmax by exp(x - m) / sum(exp(x - m)) along axis, m = max(x)")
 def shares_of_exponentials(node: Node) -> str:
     node.close("the operator is computed from its definition")
-    build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
-    x = recast(build, node.input(0), kind, wider(kind))
+    build, elem_type, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
+    x = recast(build, node.input(0), elem_type, wider(elem_type))
     powers = build.Exp(build.Sub(x, build.ReduceMax(x, axes=[axis])))
-    return recast(build, build.Div(powers, build.ReduceSum(powers, [axis])), wider(kind), kind)
+    return recast(build, build.Div(powers, build.ReduceSum(powers, [axis])), wider(elem_type), elem_type)
 
 
 @says("Replaced LogSoftmax by x - m - log(sum(exp(x - m))) along axis, m = max(x)")
 def logarithms_of_shares(node: Node) -> str:
     node.close("the operator is computed from its definition")
-    build, kind, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
-    x = recast(build, node.input(0), kind, wider(kind))
+    build, elem_type, axis = node.build, node.elem_type(), node.attributes.get("axis", -1)
+    x = recast(build, node.input(0), elem_type, wider(elem_type))
     moved = build.Sub(x, build.ReduceMax(x, axes=[axis]))
     total = build.ReduceSum(build.Exp(moved), [axis])
-    return recast(build, build.Sub(moved, build.Log(total)), wider(kind), kind)
+    return recast(build, build.Sub(moved, build.Log(total)), wider(elem_type), elem_type)
 
 
 @says("Replaced Hardmax by index == argmax(x) along axis")

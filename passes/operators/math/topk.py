@@ -46,17 +46,17 @@ def k_to_attribute(node: Node) -> Replacement:
 
 
 def _picked_in_rounds(node: Node, axis: int) -> list[str]:
-    build, (x, k), kind = node.build, node.inputs, node.elem_type()
+    build, (x, k), elem_type = node.build, node.inputs, node.elem_type()
     dims = flat_indices.sizes(node, x)
     count = dims[axis]
     numbers = build.Sub(count, flat_indices.places(build, dims, [int(k == axis) for k in range(len(dims))]))
 
     def pick(inner: Builder, _: str, left: list[str]) -> list[str]:
-        first = flat_indices.first_greatest(inner, x, left[0], numbers, axis, kind)
+        first = flat_indices.first_greatest(inner, x, left[0], numbers, axis, elem_type)
         others = inner.And(left[0], inner.Not(inner.Equal(numbers, first)))
         return [others, inner.Squeeze(inner.Sub(count, first), axes=[axis])]
 
-    everything = (flat_indices.always(build, x, kind), tensor_type(T.BOOL, [None] * len(dims)))
+    everything = (flat_indices.always(build, x, elem_type), tensor_type(T.BOOL, [None] * len(dims)))
     rounds = build.Reshape(k, build.constant([], T.INT64))
     at = build.loop(rounds, [everything], pick)[1]
     others = [*dims[:axis], *dims[axis + 1 :]]
@@ -81,22 +81,22 @@ def largest_in_order(node: Node) -> Replacement:
     largest = node.attributes.pop("largest", 1)
     if node.attributes.get("axis", -1) < -1:  # the default shows that -1 was allowed
         nonnegative_axis(default=-1)(node)
-    kind, build = node.elem_type(), node.build
-    if kind in (T.INT64, T.UINT64):
-        return _by_halves(node, kind, largest)
-    if largest and kind not in HELD_BY_FLOATS:
+    elem_type, build = node.elem_type(), node.build
+    if elem_type in (T.INT64, T.UINT64):
+        return _by_halves(node, elem_type, largest)
+    if largest and elem_type not in HELD_BY_FLOATS:
         return None
-    x = build.Cast(node.input(0), to=HELD_BY_FLOATS[kind]) if kind in HELD_BY_FLOATS else node.input(0)
+    x = build.Cast(node.input(0), to=HELD_BY_FLOATS[elem_type]) if elem_type in HELD_BY_FLOATS else node.input(0)
     values, indices = build.again(node.proto, [x if largest else build.Neg(x), node.input(1)])
     values = values if largest else build.Neg(values)
-    return [build.Cast(values, to=kind) if kind in HELD_BY_FLOATS else values, indices]
+    return [build.Cast(values, to=elem_type) if elem_type in HELD_BY_FLOATS else values, indices]
 
 
-def _by_halves(node: Node, kind: int, largest: int) -> list[str]:
+def _by_halves(node: Node, elem_type: int, largest: int) -> list[str]:
     """Sorted by the lower 32 bits, then by the higher ones, which leaves equals in their order."""
     build, (x, k), rank = node.build, node.inputs, node.rank()
     axis, dims = node.attributes.get("axis", -1) % rank, flat_indices.sizes(node, x)
-    bits = build.constant(2**32, kind)
+    bits = build.constant(2**32, elem_type)
 
     def order(half: str, count: str) -> str:
         half = build.Cast(half, to=T.DOUBLE)

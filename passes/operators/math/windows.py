@@ -69,8 +69,8 @@ def triangular_filters(node: Node) -> str:
     return str(build.Cast(weights, to=node.attributes.get("output_datatype", T.FLOAT)))
 
 
-def _scalar(node: Node, index: int, kind: int) -> str:
-    value = str(node.build.Cast(node.input(index), to=kind))
+def _scalar(node: Node, index: int, elem_type: int) -> str:
+    value = str(node.build.Cast(node.input(index), to=elem_type))
     if node.scope.shape(node.input(index)) == []:
         return value
     return str(node.build.Reshape(value, node.build.constant([], T.INT64)))

@@ -10,7 +10,7 @@ from opshift.passes.operators.shared.attention import (
     allowed_keys,
     attended,
     earlier_keys,
-    kind_of_scores,
+    elem_type_of_scores,
     scores_as_declared,
     with_bias,
 )
@@ -44,7 +44,7 @@ def _of_projected(node: Node, projected: str, *, mask: int, past: int, added: in
     """Attention of queries, keys and values side by side; the numbers are those of inputs."""
     node.close("sums in another order")
     build, cache = node.build, node.input(past)
-    kind = kind_of_scores(node, build.scope.elem_type(projected), bool(node.input(mask)))
+    elem_type = elem_type_of_scores(node, build.scope.elem_type(projected), bool(node.input(mask)))
     sizes = node.attributes.get("qkv_hidden_sizes", [])
     if node.is_used(1) and len({*sizes[1:]}) > 1:
         raise CannotConvert(node, "keys and values have different sizes, so present cannot be one tensor")
@@ -56,9 +56,9 @@ def _of_projected(node: Node, projected: str, *, mask: int, past: int, added: in
     allowed = allowed_keys(node, mask, batch, keys, starts=True) if node.input(mask) else ""
     causal = node.attributes.get("unidirectional", 0) == 1
     later = earlier_keys(build, queries, earlier, keys) if causal and (cache or allowed) else ""
-    total = addend(node, allowed, later, "" if added is None else node.input(added), kind, queries)
+    total = addend(node, allowed, later, "" if added is None else node.input(added), elem_type, queries)
     outputs = 3 if node.is_used(1) else 1
-    y, *present = attended(node, inputs, total, before, kind, causal=causal and not later, outputs=outputs)
+    y, *present = attended(node, inputs, total, before, elem_type, causal=causal and not later, outputs=outputs)
     return [y, build.Concat(*(build.Unsqueeze(of, [0]) for of in present), axis=0)] if present else [y]
 
 
@@ -80,7 +80,7 @@ def attention_of_heads(node: Node) -> list[str]:
             node, "past without present, which the kernel ignores", supported="past together with present"
         )
     node.close("sums in another order")
-    kind = kind_of_scores(node, node.elem_type(), bool(mask))
+    elem_type = elem_type_of_scores(node, node.elem_type(), bool(mask))
     query, key, value = with_bias(node, _unpacked(node), node.input(3))
     length = 2 if node.input(1) and node.rank(1) == 4 else 1
     queries, new = share_along(node, query, 1, 1), share_along(node, key, length, 1)
@@ -91,10 +91,10 @@ def attention_of_heads(node: Node) -> list[str]:
     if causal and not (queries == new and isinstance(new, int) and not past and not mask and not node.is_used(3)):
         later = _earlier_or_last(node, queries, past, keys)
     used = max((i for i in (1, 2, 3) if node.is_used(i)), default=0)
-    total = addend(node, allowed, later, added, kind, queries)
+    total = addend(node, allowed, later, added, elem_type, queries)
     before = [past_key, past_value] if past_key else []
     values, causal = [query, key, value], causal and not later
-    made = attended(node, values, total, before, kind, apart=length == 2, causal=causal, outputs=1 + used)
+    made = attended(node, values, total, before, elem_type, apart=length == 2, causal=causal, outputs=1 + used)
     return [*made[:3], *(scores_as_declared(node, scores) for scores in made[3:])]
 
 

@@ -30,14 +30,14 @@ CODES = {  # quant_type of MatMulBnb4, and what its codes mean
 
 @says("Replaced by Gather of integers, scales and zero points, and DequantizeLinear-21")
 def gathered_and_dequantized(node: Node) -> str:
-    build, rank, kind = node.build, node.rank(DATA), node.elem_type(DATA)
+    build, rank, elem_type = node.build, node.rank(DATA), node.elem_type(DATA)
     gathered = node.attributes.get("gather_axis", 0) % rank
     quantized = node.attributes.get("quantize_axis", 1) % rank
     block = node.attributes.get("block_size", 128)
-    if kind not in (T.UINT8, T.INT4, T.UINT4):
-        raise CannotConvert(node, f"the data is {element_name(kind)}", supported="int4, uint4 or uint8")
+    if elem_type not in (T.UINT8, T.INT4, T.UINT4):
+        raise CannotConvert(node, f"the data is {element_name(elem_type)}", supported="int4, uint4 or uint8")
     indices, inside = _indices(node, gathered)
-    if kind == T.UINT8:
+    if elem_type == T.UINT8:
         if gathered:
             raise CannotConvert(
                 node, f"gather_axis={gathered} for uint8 data, which the kernel does not run", supported="0"
@@ -62,8 +62,8 @@ def _inputs(node: Node) -> tuple[str, str, str]:
 
 def _indices(node: Node, axis: int) -> tuple[str, str]:
     """The indices counted from the front, 0 for those outside the data, and which lie in it."""
-    build, kind, dims = node.build, node.elem_type(INDICES), node.scope.shape(node.input(INDICES))
-    given, size = recast(build, node.input(INDICES), kind, T.INT64), share_along(node, node.input(DATA), axis, 1)
+    build, elem_type, dims = node.build, node.elem_type(INDICES), node.scope.shape(node.input(INDICES))
+    given, size = recast(build, node.input(INDICES), elem_type, T.INT64), share_along(node, node.input(DATA), axis, 1)
     counted = build.Where(build.Less(given, 0), build.Add(given, size), given)
     inside = build.And(build.GreaterOrEqual(counted, 0), build.Less(counted, size))
     chosen = build.typed(build.Where(inside, counted, 0), T.INT64, dims)
@@ -90,14 +90,14 @@ def product_of_codes(node: Node) -> str:
     if not node.attributes.get("transB", 1):
         raise CannotConvert(node, "transB=0, which the CPU kernel computes wrongly", supported="1")
     node.close("sums in another order")
-    build, kind, block = node.build, node.elem_type(), node.attributes["block_size"]
+    build, elem_type, block = node.build, node.elem_type(), node.attributes["block_size"]
     rows, columns = node.attributes["N"], node.attributes["K"]
     missing = -rows * columns % block
     shifts = build.BitShift(build.Unsqueeze(node.input(1), [1]), build.constant([4, 0], T.UINT8), direction="RIGHT")
     codes = build.Reshape(build.BitwiseAnd(shifts, build.constant(15, T.UINT8)), [-1])
     codes = first_of(build, codes, rows * columns) if rows * columns % 2 else codes
     codes = build.Pad(codes, [0, missing]) if missing else codes
-    meant = build.Gather(build.constant(np.array(CODES[code]), kind), build.Cast(codes, to=T.INT32), axis=0)
+    meant = build.Gather(build.constant(np.array(CODES[code]), elem_type), build.Cast(codes, to=T.INT32), axis=0)
     scaled = build.Mul(build.Reshape(meant, [-1, block]), build.Reshape(node.input(2), [-1, 1]))
     if missing:
         scaled = first_of(build, build.Reshape(scaled, [-1]), rows * columns)
@@ -108,7 +108,7 @@ def product_of_codes(node: Node) -> str:
 @says("Replaced by DequantizeLinear-21 of the weights and MatMul in float32")
 def product_of_eight_bit_floats(node: Node) -> str:
     node.close("multiplied in float32")
-    build, kind, block = node.build, node.elem_type(), node.attributes.get("block_size", 128)
+    build, elem_type, block = node.build, node.elem_type(), node.attributes.get("block_size", 128)
     weights = build.DequantizeLinear(node.input(1), node.input(2), axis=1, block_size=block)
     a = build.Cast(node.input(0), to=T.FLOAT)
     if node.input(3):
@@ -117,7 +117,7 @@ def product_of_eight_bit_floats(node: Node) -> str:
     product = build.MatMul(a, build.Transpose(weights, perm=[1, 0]))
     if node.input(4):
         product = build.Add(product, build.Cast(node.input(4), to=T.FLOAT))
-    return str(build.Cast(product, to=kind))
+    return str(build.Cast(product, to=elem_type))
 
 
 defined("MatMulBlockQuantizedFp8Weight", product_of_eight_bit_floats, opset=21, domain=MICROSOFT)

@@ -95,8 +95,8 @@ def convolution_of_packed_tokens(node: Node) -> list[str]:
         )
     activated, (channels, taps) = _is_activated(node), _kernel(node)
     node.close("sums in another order")
-    build, kind, dilation = node.build, node.elem_type(), node.attributes.get("dilation", 1)
-    wide, before = wider(kind), (taps - 1) * dilation
+    build, elem_type, dilation = node.build, node.elem_type(), node.attributes.get("dilation", 1)
+    wide, before = wider(elem_type), (taps - 1) * dilation
     tokens = share_along(node, node.input(0), 0, 1)
     ends = build.Cast(node.input(ENDS), to=T.INT64)
     begin, end = build.Slice(ends, [0], [-1], [0]), build.Slice(ends, [1], [END], [0])
@@ -122,10 +122,12 @@ def convolution_of_packed_tokens(node: Node) -> list[str]:
     back = build.constant([[(taps - 1 - tap) * dilation] for tap in range(taps)], T.INT64)
     seen = build.Gather(rows, places(build.Sub(build.Sub(token, of_start), back), of_start, sequence), axis=0)
     weight = build.Reshape(build.Transpose(node.input(WEIGHT), perm=[2, 1, 0]), [taps, 1, channels])
-    y = build.ReduceSum(build.Mul(recast(build, seen, kind, wide), recast(build, weight, kind, wide)), [0], keepdims=0)
-    y = build.Add(y, recast(build, node.input(BIAS), kind, wide)) if node.input(BIAS) else y
+    y = build.ReduceSum(
+        build.Mul(recast(build, seen, elem_type, wide), recast(build, weight, elem_type, wide)), [0], keepdims=0
+    )
+    y = build.Add(y, recast(build, node.input(BIAS), elem_type, wide)) if node.input(BIAS) else y
     y = build.Mul(y, build.Sigmoid(y)) if activated else y
-    results = [recast(build, y, wide, kind)]
+    results = [recast(build, y, wide, elem_type)]
     number = build.Unsqueeze(flat_indices.count(build, share_along(node, node.input(STATE), 0, 1)), [1])
     begin, end = (build.Unsqueeze(x, [1]) for x in (begin, end))
     if node.is_used(1):

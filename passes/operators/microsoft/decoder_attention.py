@@ -9,7 +9,7 @@ from opshift.passes.operators.shared.attention import (
     addend,
     allowed_keys,
     attended,
-    kind_of_scores,
+    elem_type_of_scores,
     scores_as_declared,
     with_bias,
 )
@@ -52,9 +52,9 @@ def attention_of_one_query(node: Node) -> list[str]:
     else:
         number = share_along(node, key, 2, 1)
     mask = allowed_keys(node, MASK, share_along(node, query, 0, 1), number) if node.input(MASK) else ""
-    kind = kind_of_scores(node, node.elem_type(), bool(mask))
-    total = addend(node, mask, "", node.input(ADDED), kind, 1)
-    made = attended(node, [query, key, value], total, [], kind, apart=apart, outputs=4 if scores else 1)
+    elem_type = elem_type_of_scores(node, node.elem_type(), bool(mask))
+    total = addend(node, mask, "", node.input(ADDED), elem_type, 1)
+    made = attended(node, [query, key, value], total, [], elem_type, apart=apart, outputs=4 if scores else 1)
     results = [made[0], *(present or ["", ""]), scores_as_declared(node, made[3]) if scores else ""]
     return results[: len(node.outputs)]
 

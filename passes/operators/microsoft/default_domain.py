@@ -16,10 +16,10 @@ FLOAT = TensorProto.FLOAT
 
 @says("Replaced by LayerNormalization-17, in float32 if X and Scale have different types")
 def layer_normalization(node: Node) -> list[str]:
-    build, kind, scaled = node.build, node.elem_type(), node.elem_type(1)
+    build, elem_type, scaled = node.build, node.elem_type(), node.elem_type(1)
     own = {name: node.attributes.get(name) for name in ("axis", "stash_type")}
     own["epsilon"] = node.attributes.get("epsilon", 1e-5)  # as a number of 32 bits, which a default is not everywhere
-    wide = kind if kind == scaled else max(wider(kind), wider(scaled))
+    wide = elem_type if elem_type == scaled else max(wider(elem_type), wider(scaled))
     operands = [recast(build, node.input(i), node.elem_type(i), wide) if node.input(i) else "" for i in range(3)]
     made = build.emit("LayerNormalization", operands, own, outputs=len(node.outputs))
     first, *saved = [made] if isinstance(made, str) else made
@@ -29,10 +29,10 @@ def layer_normalization(node: Node) -> list[str]:
 @says("Replaced by RMSNormalization-23; the statistic is computed apart")
 def root_mean_square(node: Node) -> list[str]:
     node.close("the kernel scales before it rounds to the type of X")
-    build, kind, scaled = node.build, node.elem_type(), node.elem_type(1)
-    wide = max(wider(kind), wider(scaled))
+    build, elem_type, scaled = node.build, node.elem_type(), node.elem_type(1)
+    wide = max(wider(elem_type), wider(scaled))
     axis, epsilon = node.attributes.get("axis", -1), node.attributes.get("epsilon", 1e-5)
-    x, scale = recast(build, node.input(0), kind, wide), recast(build, node.input(1), scaled, wide)
+    x, scale = recast(build, node.input(0), elem_type, wide), recast(build, node.input(1), scaled, wide)
     results = [recast(build, build.RMSNormalization(x, scale, axis=axis, epsilon=epsilon), wide, scaled), ""]
     if node.is_used(1):
         axes = list(range(axis, 0) if axis < 0 else range(axis, node.rank()))
@@ -53,8 +53,10 @@ def mean_variance_normalization(node: Node) -> str:
 
 @says("Replaced by alpha * X + beta")
 def affine(node: Node) -> str:
-    build, kind = node.build, node.elem_type()
-    alpha, beta = (build.constant(node.attributes.get(name, d), kind) for name, d in (("alpha", 1.0), ("beta", 0.0)))
+    build, elem_type = node.build, node.elem_type()
+    alpha, beta = (
+        build.constant(node.attributes.get(name, d), elem_type) for name, d in (("alpha", 1.0), ("beta", 0.0))
+    )
     return str(build.Add(build.Mul(node.input(0), alpha), beta))
 
 

@@ -17,11 +17,11 @@ T = TensorProto
 
 @says("Replaced by Gather of the embeddings, Add and LayerNormalization")
 def normalized_rows(node: Node) -> list[str]:
-    kind = node.elem_type(2)
-    wide = wider(kind)
-    normal, counted, total = _normalized(node, lambda x, _: recast(node.build, x, kind, wide), node.input(8))
-    summed = recast(node.build, total, wide, kind) if node.is_used(2) else ""
-    return [recast(node.build, normal, wide, kind), counted, summed][: len(node.outputs)]
+    elem_type = node.elem_type(2)
+    wide = wider(elem_type)
+    normal, counted, total = _normalized(node, lambda x, _: recast(node.build, x, elem_type, wide), node.input(8))
+    summed = recast(node.build, total, wide, elem_type) if node.is_used(2) else ""
+    return [recast(node.build, normal, wide, elem_type), counted, summed][: len(node.outputs)]
 
 
 @says("Replaced by Gather of the quantized embeddings, DequantizeLinear, Add and LayerNormalization")

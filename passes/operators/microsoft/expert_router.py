@@ -17,10 +17,10 @@ LEAST = 1e-20  # below which the kernel takes no logarithm
 @says("Replaced by Sigmoid, TopK of groups and experts, and Log")
 def scores_of_chosen_experts(node: Node) -> list[str]:
     node.close("Sigmoid and Log round otherwise")
-    build, kind = node.build, node.elem_type()
-    logits = recast(build, node.input(0), kind, T.FLOAT)
+    build, elem_type = node.build, node.elem_type()
+    logits = recast(build, node.input(0), elem_type, T.FLOAT)
     if node.input(2):
-        weights = recast(build, node.input(2), kind, T.FLOAT)
+        weights = recast(build, node.input(2), elem_type, T.FLOAT)
         logits = build.MatMul(logits, build.Transpose(weights, perm=[1, 0]))
     elif node.rank() != 2:
         logits = build.Reshape(logits, build.Concat([-1], build.Shape(node.input(1)), axis=0))

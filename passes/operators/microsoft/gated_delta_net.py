@@ -169,8 +169,8 @@ def _in_lines(node: Node, x: str, layout: _Layout) -> str:
 
 
 def _as_given(node: Node, y: str, layout: _Layout) -> str:
-    build, kind = node.build, node.elem_type()
-    y = recast(build, y, T.FLOAT, kind)
+    build, elem_type = node.build, node.elem_type()
+    y = recast(build, y, T.FLOAT, elem_type)
     if layout.lead == 2:
         return regrouped(node, y, 2, [layout.heads, layout.value])
     tokens = build.Reshape(y, [-1, layout.heads, layout.value])

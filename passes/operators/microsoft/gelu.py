@@ -61,17 +61,17 @@ def sigmoid_linear(node: Node) -> str:
 
 @says("Replaced by Z * Sigmoid(Z), Z = X * scale")
 def rounded_silu(node: Node) -> str:
-    build, kind, scale = node.build, node.elem_type(), node.input(1)
-    x = recast(build, node.input(0), kind, TensorProto.FLOAT)
+    build, elem_type, scale = node.build, node.elem_type(), node.input(1)
+    x = recast(build, node.input(0), elem_type, TensorProto.FLOAT)
     if scale:
         factor = build.Reshape(
             recast(build, scale, node.elem_type(1), TensorProto.FLOAT), build.constant([], TensorProto.INT64)
         )
     else:
         factor = build.constant(node.attributes.get("alpha", 1.0), TensorProto.FLOAT)
-    scaled = recast(build, build.Mul(x, factor), TensorProto.FLOAT, kind)
-    gate = build.Sigmoid(recast(build, scaled, kind, TensorProto.FLOAT))
-    return str(build.Mul(scaled, recast(build, gate, TensorProto.FLOAT, kind)))
+    scaled = recast(build, build.Mul(x, factor), TensorProto.FLOAT, elem_type)
+    gate = build.Sigmoid(recast(build, scaled, elem_type, TensorProto.FLOAT))
+    return str(build.Mul(scaled, recast(build, gate, TensorProto.FLOAT, elem_type)))
 
 
 @says("Replaced by X + Y * gate")
@@ -82,13 +82,13 @@ def gated_sum(node: Node) -> str:
 
 
 def _projected(node: Node) -> str:
-    build, kind = node.build, node.elem_type()
-    if kind != TensorProto.BFLOAT16:
+    build, elem_type = node.build, node.elem_type()
+    if elem_type != TensorProto.BFLOAT16:
         raise CannotConvert(node, "gate_weight has a type that no kernel runs", supported="bfloat16")
     node.close("sums in another order")
-    gate, weight = (recast(build, node.input(index), kind, TensorProto.FLOAT) for index in (2, 3))
-    product = recast(build, build.Cast(build.MatMul(gate, weight), to=kind), kind, TensorProto.FLOAT)
-    return str(build.Cast(build.Sigmoid(product), to=kind))
+    gate, weight = (recast(build, node.input(index), elem_type, TensorProto.FLOAT) for index in (2, 3))
+    product = recast(build, build.Cast(build.MatMul(gate, weight), to=elem_type), elem_type, TensorProto.FLOAT)
+    return str(build.Cast(build.Sigmoid(product), to=elem_type))
 
 
 defined("FastGelu", approximated_by_tanh, opset=20, domain=MICROSOFT)

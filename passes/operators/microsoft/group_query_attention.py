@@ -148,16 +148,16 @@ def _cached(node: Node, past: str, new: str, lengths: _Lengths) -> str:
 
 def _attended(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, str]:
     """What the queries attend to, with heads side by side, and the scores where they are asked for."""
-    build, kind, saved = node.build, node.elem_type(), node.attributes.get("qk_output", 0)
+    build, elem_type, saved = node.build, node.elem_type(), node.attributes.get("qk_output", 0)
     saved = saved if node.is_used(3) else 0
-    sink = _sink(node, kind)
+    sink = _sink(node, elem_type)
     query, key, value = values
     causal = not lengths.begin and node.attributes.get("causal", 1) and not saved and not sink
     causal = causal and node.attributes.get("local_window_size", -1) < 0 and not node.input(ADDED)
     mask = allowed = "" if causal else _allowed(node, lengths)
     if mask and (sink or node.input(ADDED)):
-        nothing = build.constant(0.0, kind)
-        mask = build.Where(allowed, node.input(ADDED) or nothing, build.constant(-inf, kind))
+        nothing = build.constant(0.0, elem_type)
+        mask = build.Where(allowed, node.input(ADDED) or nothing, build.constant(-inf, elem_type))
     if sink:  # one more key, whose score is the sink and whose value is 0
         key, value = (build.Pad(of, [0, 1], None, [2]) for of in (key, value))
         column = _column(node, lengths)
@@ -174,7 +174,7 @@ def _attended(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, st
     made = build.emit("Attention", [query, key, value, mask], attributes, outputs=4 if saved else 1)
     y, *rest = [made] if isinstance(made, str) else made
     y = regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
-    return y, build.Where(allowed, _without_sink(node, rest[-1], sink), build.constant(0.0, kind)) if rest else ""
+    return y, build.Where(allowed, _without_sink(node, rest[-1], sink), build.constant(0.0, elem_type)) if rest else ""
 
 
 def _allowed(node: Node, lengths: _Lengths) -> str:
@@ -193,12 +193,12 @@ def _allowed(node: Node, lengths: _Lengths) -> str:
     return str(build.And(allowed, build.Greater(key, build.Sub(query, window))) if window >= 0 else allowed)
 
 
-def _sink(node: Node, kind: int) -> str:
+def _sink(node: Node, elem_type: int) -> str:
     """What each head adds to the sum of Softmax, as a score."""
     if node.input(SINK):
         return str(node.build.Reshape(node.input(SINK), [1, -1, 1, 1]))
     smooth = node.attributes.get("smooth_softmax", -1) == 1
-    return node.build.constant([[[[0.0]]]], kind) if smooth else ""
+    return node.build.constant([[[[0.0]]]], elem_type) if smooth else ""
 
 
 def _column(node: Node, lengths: _Lengths) -> str:

@@ -20,18 +20,18 @@ T = TensorProto
 @says("Replaced by the sum of all streams, each times its gate")
 def streams_reduced(node: Node) -> str:
     node.close("sums in another order")
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     gated = build.Mul(_grouped(node), _gates(node, 1))
     total = build.ReduceSum(gated, [-2], keepdims=0)
     scale = node.attributes.get("reduction_scale", 1.0)
     total = build.Mul(total, build.constant(scale, T.FLOAT)) if scale != 1.0 else total
-    return recast(build, total, T.FLOAT, kind)
+    return recast(build, total, T.FLOAT, elem_type)
 
 
 @says("Replaced by a mixture of all streams, plus gate * output")
 def streams_mixed(node: Node) -> str:
     node.close("sums in another order")
-    build, kind, mixed = node.build, node.elem_type(), _grouped(node)
+    build, elem_type, mixed = node.build, node.elem_type(), _grouped(node)
     if node.input(3):
         perm = [*range(node.rank(3))]
         perm[-2:] = perm[:-3:-1]
@@ -39,20 +39,20 @@ def streams_mixed(node: Node) -> str:
     total = build.Add(mixed, build.Mul(_gates(node, 2), build.Unsqueeze(_wide(node, 1), [-2])))
     if node.attributes.get("num_branches", 0):
         total = regrouped(node, total, node.rank() - 1, [None])
-    return recast(build, total, T.FLOAT, kind)
+    return recast(build, total, T.FLOAT, elem_type)
 
 
 @says("Replaced by normalization of the streams, two MatMul and Sigmoid")
 def streams_mixed_by_own_gates(node: Node) -> list[str]:
     node.close("sums and rounds in another order")
-    build, kind, given, before = node.build, node.elem_type(), node.attributes, node.rank() - 1
+    build, elem_type, given, before = node.build, node.elem_type(), node.attributes, node.rank() - 1
     branches = given["num_branches"]
 
     def rounded(x: str) -> str:
-        return recast(build, x, T.FLOAT, kind)
+        return recast(build, x, T.FLOAT, elem_type)
 
     def wide(x: str) -> str:
-        return recast(build, x, kind, T.FLOAT)
+        return recast(build, x, elem_type, T.FLOAT)
 
     def times(x: str, factor: float) -> str:
         return x if factor == 1.0 else str(build.Mul(x, build.constant(factor, T.FLOAT)))
@@ -112,10 +112,10 @@ def _gates(node: Node, index: int) -> str:
 @says("Replaced by Sigmoid of the signed root of normalized key * query, times the value")
 def gated_by_signed_root(node: Node) -> list[str]:
     node.close("rounds in another order")
-    build, kind = node.build, node.elem_type()
-    wide, size = wider(kind), (node.scope.shape(node.input(0)) or [None])[-1]
+    build, elem_type = node.build, node.elem_type()
+    wide, size = wider(elem_type), (node.scope.shape(node.input(0)) or [None])[-1]
     key, query, value, of_key, of_query, of_value = (
-        recast(build, node.input(i), kind, wide) if node.input(i) else "" for i in range(6)
+        recast(build, node.input(i), elem_type, wide) if node.input(i) else "" for i in range(6)
     )
     product = build.Mul(_normalized(node, key, of_key, wide), _normalized(node, query, of_query, wide))
     dot = build.ReduceSum(product, [-1], keepdims=1)
@@ -127,19 +127,19 @@ def gated_by_signed_root(node: Node) -> list[str]:
     strength = build.Sqrt(build.Max(build.Abs(dot), build.constant(1e-6, wide)))
     gate = build.Sigmoid(build.Mul(build.Sign(dot), strength))
     gated = build.Mul(gate, build.Unsqueeze(value, [2]))
-    results = [recast(build, gated, wide, kind)]
+    results = [recast(build, gated, wide, elem_type)]
     if node.is_used(1):
         if not of_value:
             raise CannotConvert(node, "output gated_value_normed is used without conv_norm_scale", supported="both")
-        results.append(recast(build, _normalized(node, gated, of_value, wide), wide, kind))
+        results.append(recast(build, _normalized(node, gated, of_value, wide), wide, elem_type))
     return [*results, ""][: len(node.outputs)]
 
 
-def _normalized(node: Node, x: str, scale: str, kind: int) -> str:
+def _normalized(node: Node, x: str, scale: str, elem_type: int) -> str:
     """x / sqrt(mean(x * x) + epsilon) * scale: RMSNormalization, whose scale is a vector"""
     build = node.build
     mean = build.ReduceMean(build.Mul(x, x), [-1], keepdims=1)
-    root = build.Sqrt(build.Add(mean, build.constant(node.attributes.get("epsilon", 1e-5), kind)))
+    root = build.Sqrt(build.Add(mean, build.constant(node.attributes.get("epsilon", 1e-5), elem_type)))
     return str(build.Mul(build.Div(x, root), scale))
 
 

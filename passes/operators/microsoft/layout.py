@@ -41,9 +41,9 @@ def padded(node: Node) -> str:
 
 @says("Replaced by Range-11")
 def listed(node: Node) -> str:
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     bounds = [build.Reshape(node.input(index), build.constant([], T.INT64)) for index in range(2)]
-    step = build.Reshape(node.input(2), build.constant([], T.INT64)) if node.input(2) else build.constant(1, kind)
+    step = build.Reshape(node.input(2), build.constant([], T.INT64)) if node.input(2) else build.constant(1, elem_type)
     return str(build.Range(*bounds, step))
 
 
@@ -116,8 +116,8 @@ def all_finite(node: Node) -> str:
         raise CannotConvert(node, "isinf_only=1 and isnan_only=1", supported="at most one of them")
     bad = []
     for name in node.inputs:
-        kind = node.scope.elem_type(name)
-        wide = recast(build, name, kind, T.FLOAT) if kind in (T.FLOAT16, T.BFLOAT16) else name
+        elem_type = node.scope.elem_type(name)
+        wide = recast(build, name, elem_type, T.FLOAT) if elem_type in (T.FLOAT16, T.BFLOAT16) else name
         found = [build.IsNaN(wide)] * nans + [build.IsInf(wide)] * infinities
         both = found[0] if len(found) == 1 else build.Or(*found)
         flat = build.Reshape(build.Cast(both, to=T.INT32), [-1])

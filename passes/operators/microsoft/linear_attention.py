@@ -51,15 +51,15 @@ def _ranked(node: Node, index: int, name: str = "") -> str:
 
 @says("Replaced by decay_scale * Softplus(a + dt_bias) and Sigmoid(b), in float32")
 def gates_of_linear_attention(node: Node) -> list[str]:
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     node.close("Softplus and Sigmoid round otherwise")
-    a, b = (recast(build, name, kind, T.FLOAT) if name else "" for name in (node.input(0), node.input(3)))
+    a, b = (recast(build, name, elem_type, T.FLOAT) if name else "" for name in (node.input(0), node.input(3)))
     decay = build.Mul(node.input(2), build.Softplus(build.Add(a, node.input(1))))
-    results = [recast(build, decay, T.FLOAT, kind)]
+    results = [recast(build, decay, T.FLOAT, elem_type)]
     if node.is_used(1):
         if not b:
             raise CannotConvert(node, "output beta is used without input b", supported="both")
-        results.append(recast(build, build.Sigmoid(b), T.FLOAT, kind))
+        results.append(recast(build, build.Sigmoid(b), T.FLOAT, elem_type))
     return [*results, ""][: len(node.outputs)]
 
 

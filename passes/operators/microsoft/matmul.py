@@ -59,14 +59,14 @@ def _given(node: Node) -> dict[str, float]:
 @says("Replaced by |a|**2 - 2 * a * b + |b|**2, and Sqrt for euclidean")
 def distances(node: Node) -> str:
     node.close("the kernel adds the squares in another order")
-    build, kind, metric = node.build, node.elem_type(), node.attributes.get("metric", "sqeuclidean")
+    build, elem_type, metric = node.build, node.elem_type(), node.attributes.get("metric", "sqeuclidean")
     if metric not in ("sqeuclidean", "euclidean"):
         raise CannotConvert(node, f"metric={metric!r}", supported="sqeuclidean or euclidean")
     a, b = node.input(0), node.input(1)
-    products = build.Mul(build.MatMul(a, build.Transpose(b, perm=[1, 0])), build.constant(-2.0, kind))
+    products = build.Mul(build.MatMul(a, build.Transpose(b, perm=[1, 0])), build.constant(-2.0, elem_type))
     columns = build.Transpose(build.ReduceSumSquare(b, [1]), perm=[1, 0])
     total = build.Add(build.Add(products, build.ReduceSumSquare(a, [1])), columns)
-    squares = build.Max(total, build.constant(0.0, kind))
+    squares = build.Max(total, build.constant(0.0, elem_type))
     return str(build.Sqrt(squares) if metric == "euclidean" else squares)
 
 

@@ -47,9 +47,9 @@ def product_of_dequantized(node: Node) -> str:
 
 def _of_no_weights(node: Node) -> str:
     """Zeros: a product is left out where its weights have no element."""
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     shape = build.Concat(build.Shape(node.input(0), end=-1), [node.attributes["N"]], axis=0)
-    nothing = build.Expand(build.constant(0.0, kind), shape)
+    nothing = build.Expand(build.constant(0.0, elem_type), shape)
     return str(build.Add(nothing, node.input(BIAS)) if node.input(BIAS) else nothing)
 
 
@@ -62,8 +62,8 @@ def _by_rows(node: Node, index: int, blocks: int) -> str:
 
 def _in_blocks(node: Node, scales: str, blocks: int) -> str:
     build, block, size = node.build, node.attributes["block_size"], node.attributes["K"]
-    values, kind = _integers(node, blocks * block)
-    dequantized = build.DequantizeLinear(values, scales, _zeros(node, blocks, kind), axis=1, block_size=block)
+    values, elem_type = _integers(node, blocks * block)
+    dequantized = build.DequantizeLinear(values, scales, _zeros(node, blocks, elem_type), axis=1, block_size=block)
     return first_of(build, dequantized, size) if size < blocks * block else dequantized
 
 
@@ -78,14 +78,14 @@ def _integers(node: Node, width: int) -> tuple[str, int]:
     return unpacked(build, bytes_of_rows, bits), T.UINT8
 
 
-def _zeros(node: Node, blocks: int, kind: int) -> str:
+def _zeros(node: Node, blocks: int, elem_type: int) -> str:
     """One zero point for each block, of the type that the weights have."""
     build, bits, rows = node.build, checked_bits(node), node.attributes["N"]
     if not node.input(ZEROS):
-        return build.constant(np.full((rows, blocks), 2 ** (bits - 1)), kind)
-    if kind == T.UINT4:
-        held = None if blocks % 2 else node.scope.relabel_constant(node.input(ZEROS), kind, [rows, blocks])
-        return held or build.constant(_nibbles(node.scope.array(node.input(ZEROS)), rows, blocks), kind)
+        return build.constant(np.full((rows, blocks), 2 ** (bits - 1)), elem_type)
+    if elem_type == T.UINT4:
+        held = None if blocks % 2 else node.scope.relabel_constant(node.input(ZEROS), elem_type, [rows, blocks])
+        return held or build.constant(_nibbles(node.scope.array(node.input(ZEROS)), rows, blocks), elem_type)
     apart = unpacked(build, build.Reshape(node.input(ZEROS), [rows, -(-blocks * bits // 8)]), bits)
     return first_of(build, apart, blocks) if blocks * bits % 8 else apart
 
@@ -98,14 +98,14 @@ def _nibbles(held: np.ndarray[Any, Any] | None, rows: int, count: int) -> np.nda
 
 def _by_formula(node: Node, scales: str, blocks: int) -> str:
     """(q - zero point) * scale with zero points that are floats, or scales that are chosen by g_idx."""
-    build, kind, block, size = node.build, node.elem_type(), node.attributes["block_size"], node.attributes["K"]
+    build, elem_type, block, size = node.build, node.elem_type(), node.attributes["block_size"], node.attributes["K"]
     values, of = _integers(node, blocks * block)
-    one = build.constant(1.0, kind)
+    one = build.constant(1.0, elem_type)
     if node.input(ZEROS):
         zeros = _by_rows(node, ZEROS, blocks)
     else:
-        zeros = build.constant(np.full((node.attributes["N"], blocks), 2 ** (checked_bits(node) - 1)), kind)
-    values = build.DequantizeLinear(values, one) if of == T.UINT4 else build.Cast(values, to=kind)
+        zeros = build.constant(np.full((node.attributes["N"], blocks), 2 ** (checked_bits(node) - 1)), elem_type)
+    values = build.DequantizeLinear(values, one) if of == T.UINT4 else build.Cast(values, to=elem_type)
     values = first_of(build, values, size) if size < blocks * block else values
     group = node.input(GROUPS) or build.constant(np.arange(size) // block, T.INT32)
     group = group if node.scope.shape(group) == [size] else build.Slice(group, [0], [size], [0])

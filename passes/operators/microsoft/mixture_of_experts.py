@@ -74,8 +74,8 @@ def _summed(
 ) -> str:
     """What the experts make of the tokens that each shares in, one expert after the other."""
     node.close("sums and rounds in another order")
-    build, kind, wide = node.build, node.elem_type(), wider(node.elem_type())
-    tokens = recast(build, node.input(0), kind, wide)
+    build, elem_type, wide = node.build, node.elem_type(), wider(node.elem_type())
+    tokens = recast(build, node.input(0), elem_type, wide)
     if node.rank() == 3:
         tokens = build.Reshape(tokens, [-1, _size(node, layers[1])])
 
@@ -83,7 +83,7 @@ def _summed(
         product = inner.MatMul(x, inner.Transpose(weights(inner, at, index), perm=[1, 0]))
         if not node.input(bias):
             return str(product)
-        return str(inner.Add(product, recast(inner, inner.Gather(node.input(bias), at, axis=0), kind, wide)))
+        return str(inner.Add(product, recast(inner, inner.Gather(node.input(bias), at, axis=0), elem_type, wide)))
 
     def expert(inner: Builder, at: str, sums: list[str]) -> list[str]:
         each = inner.Gather(shares, at, axis=1)
@@ -95,7 +95,7 @@ def _summed(
 
     begin = build.Expand(build.constant(0.0, wide), build.Shape(tokens))
     count = build.Squeeze(build.Shape(node.input(1), start=1, end=2))
-    y = recast(build, build.loop(count, [(begin, tensor_type(wide, [None, None]))], expert)[0], wide, kind)
+    y = recast(build, build.loop(count, [(begin, tensor_type(wide, [None, None]))], expert)[0], wide, elem_type)
     return str(build.Reshape(y, build.Shape(node.input(0)))) if node.rank() == 3 else y
 
 
@@ -146,9 +146,9 @@ def _spread(node: Node, like: str, places: str, shares: str) -> str:
     return _backward(build, build.ScatterElements(nothing, places, shares, axis=1))
 
 
-def _nonnegative(build: Builder, x: str, kind: int) -> str:
+def _nonnegative(build: Builder, x: str, elem_type: int) -> str:
     """The greater of 0 and x, and 0 for NaN."""
-    zero = build.constant(0.0, kind)
+    zero = build.constant(0.0, elem_type)
     return str(build.Where(build.Greater(x, zero), x, zero))
 
 

@@ -20,8 +20,8 @@ _RECIPROCAL = "the kernel divides, and adds squares, in another order"
 
 @says("Replaced by LayerNormalization of input + skip + bias")
 def normalized_sum(node: Node) -> list[str]:
-    build, kind = node.build, node.elem_type()
-    wide = wider(kind)
+    build, elem_type = node.build, node.elem_type()
+    wide = wider(elem_type)
     node.close("the kernel subtracts the square of the mean")
     gamma, beta = (_wide(node, index) for index in (2, 3))
     total = _total(node, 4)
@@ -29,27 +29,27 @@ def normalized_sum(node: Node) -> list[str]:
     attributes = {"axis": -1, "epsilon": node.attributes.get("epsilon", 1e-12)}
     made = build.emit("LayerNormalization", [total, gamma, beta], attributes, outputs=1 + statistics)
     normal, *saved = [made] if isinstance(made, str) else made
-    results = [recast(build, normal, wide, kind), *saved, *[""] * (2 - statistics)]
+    results = [recast(build, normal, wide, elem_type), *saved, *[""] * (2 - statistics)]
     return _with_sum(node, results, total)
 
 
 @says("Replaced by RMSNormalization of input + skip + bias")
 def scaled_sum(node: Node) -> list[str]:
-    build, kind = node.build, node.elem_type()
-    wide = wider(kind)
+    build, elem_type = node.build, node.elem_type()
+    wide = wider(elem_type)
     if node.is_used(1) or node.is_used(2):
         raise CannotConvert(node, "output mean or inv_std_var is used, but the kernel never fills it")
     node.close(_RECIPROCAL)
     total = _total(node, 3)
     epsilon = node.attributes.get("epsilon", 1e-12)
     normal = build.RMSNormalization(total, _wide(node, 2), epsilon=epsilon)
-    return _with_sum(node, [recast(build, normal, wide, kind), "", ""], total)
+    return _with_sum(node, [recast(build, normal, wide, elem_type), "", ""], total)
 
 
 def _wide(node: Node, index: int) -> str:
     """An input in the type that is computed in; the empty string where it is left out."""
-    kind = node.elem_type()
-    return recast(node.build, node.input(index), kind, wider(kind)) if node.input(index) else ""
+    elem_type = node.elem_type()
+    return recast(node.build, node.input(index), elem_type, wider(elem_type)) if node.input(index) else ""
 
 
 def _total(node: Node, bias: int) -> str:
@@ -59,16 +59,16 @@ def _total(node: Node, bias: int) -> str:
 
 def _with_sum(node: Node, results: list[str], total: str) -> list[str]:
     if node.is_used(3):
-        kind = node.elem_type()
-        results.append(recast(node.build, total, wider(kind), kind))
+        elem_type = node.elem_type()
+        results.append(recast(node.build, total, wider(elem_type), elem_type))
     return [*results, *[""] * 4][: len(node.outputs)]
 
 
 @says("Replaced by RMSNormalization of each branch, in float32")
 def normalized_branches(node: Node) -> str:
     node.close(_RECIPROCAL)
-    build, kind = node.build, node.elem_type()
-    x, branches = recast(build, node.input(0), kind, FLOAT), node.attributes.get("num_branches", 0)
+    build, elem_type = node.build, node.elem_type()
+    x, branches = recast(build, node.input(0), elem_type, FLOAT), node.attributes.get("num_branches", 0)
     shape = node.scope.shape(node.input(0))
     if shape is None or len(shape) < (1 if branches else 2):
         raise CannotConvert(
@@ -80,7 +80,7 @@ def normalized_branches(node: Node) -> str:
         scale = recast(build, node.input(1), node.elem_type(1), FLOAT)
         normal = build.Mul(normal, _scale_of_branches(node, scale, grouped))
     result = regrouped(node, normal, len(shape) - 1, [None]) if branches else normal
-    return recast(build, result, FLOAT, kind)
+    return recast(build, result, FLOAT, elem_type)
 
 
 def _scale_of_branches(node: Node, scale: str, grouped: str) -> str:
@@ -101,40 +101,40 @@ _GATES = ("silu", "swish", "sigmoid")
 
 @says("Replaced by RMSNormalization of groups, times the activated gate, in float32")
 def gated_normalization(node: Node) -> str:
-    build, kind, activation = node.build, node.elem_type(), node.attributes.get("activation", "silu")
+    build, elem_type, activation = node.build, node.elem_type(), node.attributes.get("activation", "silu")
     if activation not in _GATES:
         raise CannotConvert(node, f"activation={activation!r}", supported=f"{', '.join(_GATES)}")
     node.close(_RECIPROCAL)
-    x, scale, gate = (recast(build, node.input(index), kind, FLOAT) for index in range(3))
+    x, scale, gate = (recast(build, node.input(index), elem_type, FLOAT) for index in range(3))
     each, before = (node.scope.shape(node.input(1)) or [None])[0], node.rank() - 1
     grouped = regrouped(node, x, before, [None, each if isinstance(each, int) else build.Shape(node.input(1))])
     normal = build.RMSNormalization(grouped, scale, epsilon=node.attributes.get("epsilon", 1e-5))
     back = regrouped(node, normal, before, [None])
     opened = build.Sigmoid(gate)
     opened = opened if activation == "sigmoid" else build.Mul(gate, opened)
-    return recast(build, build.Mul(back, opened), FLOAT, kind)
+    return recast(build, build.Mul(back, opened), FLOAT, elem_type)
 
 
 @says("Replaced by GroupNormalization-21 between Transposes, and x * Sigmoid(x)")
 def normalized_groups(node: Node) -> str:
-    build, kind = node.build, node.elem_type()
-    return recast(build, _normalized_groups(node, recast(build, node.input(0), kind, FLOAT)), FLOAT, kind)
+    build, elem_type = node.build, node.elem_type()
+    return recast(build, _normalized_groups(node, recast(build, node.input(0), elem_type, FLOAT)), FLOAT, elem_type)
 
 
 @says("Replaced by GroupNormalization-21 of X + skip + bias between Transposes, and x * Sigmoid(x)")
 def normalized_groups_of_sum(node: Node) -> list[str]:
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     last = node.attributes.get("channels_last", 1)
-    x, skip = (recast(build, node.input(index), kind, FLOAT) for index in (0, 3))
+    x, skip = (recast(build, node.input(index), elem_type, FLOAT) for index in (0, 3))
     if node.rank(3) == 2:
         skip = build.Unsqueeze(skip, [1, 2] if last else [2, 3])
     total = build.Add(x, skip)
     if node.input(4):
-        bias = recast(build, node.input(4), kind, FLOAT)
+        bias = recast(build, node.input(4), elem_type, FLOAT)
         total = build.Add(total, bias if last else build.Unsqueeze(bias, [1, 2]))
-    results = [recast(build, _normalized_groups(node, total), FLOAT, kind)]
+    results = [recast(build, _normalized_groups(node, total), FLOAT, elem_type)]
     if len(node.outputs) > 1:
-        results.append(recast(build, total, FLOAT, kind))
+        results.append(recast(build, total, FLOAT, elem_type))
     return results
 
 

@@ -52,9 +52,9 @@ def product_of_unpacked(node: Node) -> str:
             node, "global_scale belongs to a format that opshift cannot read", supported="a call without it"
         )
     node.close("sums in another order")
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     numbers = _numbers(node, node.input(1), node.attributes["packed_type"])
-    weights = recast(build, build.Reshape(numbers, [node.attributes["N"], node.attributes["K"]]), T.FLOAT, kind)
+    weights = recast(build, build.Reshape(numbers, [node.attributes["N"], node.attributes["K"]]), T.FLOAT, elem_type)
     y = build.MatMul(node.input(0), build.Transpose(weights, perm=[1, 0]))
     name = node.attributes.get("activation_type", "none")
     if name == "none":
@@ -64,15 +64,15 @@ def product_of_unpacked(node: Node) -> str:
         return str(build.Mul(positive, positive))
     if name != "silu":
         raise CannotConvert(node, f"activation_type={name!r}", supported="none, relu2 and silu")
-    wide = recast(build, y, kind, T.FLOAT)
-    return recast(build, build.Mul(wide, build.Sigmoid(wide)), T.FLOAT, kind)
+    wide = recast(build, y, elem_type, T.FLOAT)
+    return recast(build, build.Mul(wide, build.Sigmoid(wide)), T.FLOAT, elem_type)
 
 
-def _numbers(node: Node, rows: str, kind: int) -> str:
+def _numbers(node: Node, rows: str, elem_type: int) -> str:
     """The float32 numbers of rows of bytes, block after block."""
-    if kind not in FORMATS:
-        raise CannotConvert(node, f"packed_type={kind}", supported=f"{', '.join(map(str, FORMATS))}")
-    build, held = node.build, FORMATS[kind]
+    if elem_type not in FORMATS:
+        raise CannotConvert(node, f"packed_type={elem_type}", supported=f"{', '.join(map(str, FORMATS))}")
+    build, held = node.build, FORMATS[elem_type]
     count = build.ReduceProd(build.Shape(rows, end=-1), keepdims=1)
     shape = build.Concat(count, [node.attributes["K"] // held.size, held.bytes], axis=0)
     return held.read(build, build.Reshape(rows, shape, allowzero=1))

@@ -86,9 +86,9 @@ def normalized_and_rotated(node: Node) -> list[str]:
     if not (isinstance(heads, int) and isinstance(stride, int)):
         raise CannotConvert(node, "the number or the size of heads is unknown", fix="--fix-shape")
     node.close("the kernel rounds more often where it computes in bfloat16")
-    build, given, kind = node.build, node.attributes, node.elem_type()
+    build, given, elem_type = node.build, node.attributes, node.elem_type()
     x, start, width = (
-        recast(build, node.input(0), kind, T.FLOAT),
+        recast(build, node.input(0), elem_type, T.FLOAT),
         given.get("input_start", 0),
         given.get("input_width", 0),
     )
@@ -96,7 +96,7 @@ def normalized_and_rotated(node: Node) -> list[str]:
         x, stride = build.Slice(x, [start], [start + (width or stride)], [3]), width or stride - start
     of_result = T.FLOAT16 if given.get("output_fp16", 0) else T.BFLOAT16
     normal = build.RMSNormalization(x, node.input(1), epsilon=given.get("epsilon", 1e-6))
-    if T.FLOAT16 not in (kind, of_result) and node.elem_type(3) != T.FLOAT:
+    if T.FLOAT16 not in (elem_type, of_result) and node.elem_type(3) != T.FLOAT:
         normal = build.Cast(build.Cast(normal, to=T.BFLOAT16), to=T.FLOAT)
     line = (
         build.Reshape(normal, [1, -1, heads * stride])
@@ -117,9 +117,9 @@ def normalized_and_rotated(node: Node) -> list[str]:
 
 @says("Replaced by q * cos(emb) + q_rot * sin(emb), and the same for k")
 def rotated_by_computed_angles(node: Node) -> list[str]:
-    build, kind, angle = node.build, node.elem_type(1), node.elem_type(0)
+    build, elem_type, angle = node.build, node.elem_type(1), node.elem_type(0)
     sine, cosine = (
-        build.Unsqueeze(recast(build, wave, angle, kind), [1])
+        build.Unsqueeze(recast(build, wave, angle, elem_type), [1])
         for wave in (build.Sin(node.input(0)), build.Cos(node.input(0)))
     )
     pairs = (node.inputs[1:3], node.inputs[3:5])

@@ -37,8 +37,8 @@ def _halves(node: Node, x: str) -> list[str]:
 
 
 def _activated(node: Node, gate: str, up: str) -> str:
-    build, kind, given = node.build, node.elem_type(), node.attributes
-    gate, up = (recast(build, x, kind, T.FLOAT) for x in (gate, up))
+    build, elem_type, given = node.build, node.elem_type(), node.attributes
+    gate, up = (recast(build, x, elem_type, T.FLOAT) for x in (gate, up))
     alpha, beta, limit = (
         given.get(name, at) for name, at in (("activation_alpha", 1.0), ("activation_beta", 0.0), ("limit", 0.0))
     )
@@ -48,9 +48,9 @@ def _activated(node: Node, gate: str, up: str) -> str:
     inside = gate if alpha == 1.0 else build.Mul(gate, build.constant(alpha, T.FLOAT))
     activated = build.Mul(gate, build.Sigmoid(inside))
     if given.get("round_activation", 0):
-        activated = recast(build, recast(build, activated, T.FLOAT, kind), kind, T.FLOAT)
+        activated = recast(build, recast(build, activated, T.FLOAT, elem_type), elem_type, T.FLOAT)
     moved = build.Add(up, build.constant(beta, T.FLOAT)) if beta else up
-    return recast(build, build.Mul(activated, moved), T.FLOAT, kind)
+    return recast(build, build.Mul(activated, moved), T.FLOAT, elem_type)
 
 
 defined("SwiGLU", clamped_swiglu, opset=18, domain=MICROSOFT)

@@ -95,7 +95,7 @@ def products_and_softmax(node: Node) -> list[str]:
     if mode not in range(4):
         raise CannotConvert(node, f"qk_matmul_output_mode={mode}", supported="0, 1, 2 and 3")
     node.close("attention is computed from its definition")
-    build, kind = node.build, node.elem_type(QUERY)
+    build, elem_type = node.build, node.elem_type(QUERY)
     turned = not node.input(PAST_KEY) and not node.is_used(1)  # nobody sees the key but the product
     if _are_alike(node):
         query, key, value = _all_heads_apart(node)
@@ -106,20 +106,20 @@ def products_and_softmax(node: Node) -> list[str]:
         key = build.Concat(node.input(PAST_KEY), key, axis=2)
         value = build.Concat(node.input(PAST_VALUE), value, axis=2)
     joined, split = _groups(node, query, key)
-    scale, root = _scales(node, query, kind)
+    scale, root = _scales(node, query, elem_type)
     rows = _reshaped(build, _scaled(build, query, scale), joined)
     columns = _scaled(build, key if turned else build.Transpose(key, perm=[0, 1, 3, 2]), root)
     scores = _reshaped(build, build.MatMul(rows, columns), split)
-    capped = _capped(node, scores, kind)
-    mask = masks.mask_of(node, kind)
-    biased = mask.applied(build, capped, kind)
-    shares = mask.zeroed(build, biased, _softmax(node, biased, kind), kind)
-    y = _reshaped(build, _product(node, _reshaped(build, shares, joined), value, kind), split)
+    capped = _capped(node, scores, elem_type)
+    mask = masks.mask_of(node, elem_type)
+    biased = mask.applied(build, capped, elem_type)
+    shares = mask.zeroed(build, biased, _softmax(node, biased, elem_type), elem_type)
+    y = _reshaped(build, _product(node, _reshaped(build, shares, joined), value, elem_type), split)
     y = _heads_together(node, y) if node.rank(QUERY) == 3 else y
     saved = (scores, capped, biased, shares)[mode]
     if len(node.outputs) > SCORES:  # of which inference claims that there are 0 keys if it cannot count them
         batch, queries = masks.dim_of(node, QUERY, 0), masks.dim_of(node, QUERY, -2)
-        build.typed(saved, kind, [batch, _heads(node, QUERY), queries, masks.known_keys(node)])
+        build.typed(saved, elem_type, [batch, _heads(node, QUERY), queries, masks.known_keys(node)])
     return [y, key, value, saved][: len(node.outputs)]
 
 
@@ -209,7 +209,7 @@ def _scaled(build: Builder, name: str, root: str) -> str:
     return str(build.Mul(name, root)) if root else name
 
 
-def _scales(node: Node, query: str, kind: int) -> tuple[str, str]:
+def _scales(node: Node, query: str, elem_type: int) -> tuple[str, str]:
     """What the query and the key are multiplied by; "" for 1. A large scale is shared, so that no factor overflows."""
     build, size = node.build, masks.dim_of(node, QUERY, -1)
     scale = node.attributes.get("scale")
@@ -217,42 +217,42 @@ def _scales(node: Node, query: str, kind: int) -> tuple[str, str]:
         heads = node.attributes[HEADS[QUERY]] if node.rank(QUERY) == 3 else 1
         scale = (size // heads) ** -0.5 if size else 1.0
     if scale is None:
-        measured = build.Cast(build.Shape(query, start=3), to=kind)
+        measured = build.Cast(build.Shape(query, start=3), to=elem_type)
         return str(build.Reciprocal(build.Sqrt(measured))), ""
     if scale < 0:
         raise CannotConvert(node, f"scale={scale:g} is negative", supported="a positive scale")
     if scale <= 1:
-        return build.constant(scale, kind) if scale != 1 else "", ""
-    root = build.constant(scale**0.5, kind)
+        return build.constant(scale, elem_type) if scale != 1 else "", ""
+    root = build.constant(scale**0.5, elem_type)
     return root, root
 
 
-def _capped(node: Node, scores: str, kind: int) -> str:
+def _capped(node: Node, scores: str, elem_type: int) -> str:
     softcap, build = node.attributes.get("softcap", 0.0), node.build
     if softcap <= 0:
         return scores
-    cap = build.constant(softcap, kind)
+    cap = build.constant(softcap, elem_type)
     return str(build.Mul(build.Tanh(build.Div(scores, cap)), cap))
 
 
-def _softmax(node: Node, scores: str, kind: int) -> str:
-    precision, build = node.attributes.get("softmax_precision", kind), node.build
+def _softmax(node: Node, scores: str, elem_type: int) -> str:
+    precision, build = node.attributes.get("softmax_precision", elem_type), node.build
     if precision not in FLOATS:
         raise CannotConvert(node, f"softmax_precision={precision}", supported="a floating-point type")
-    if precision == kind:
+    if precision == elem_type:
         return str(build.Softmax(scores, axis=-1))
-    return str(build.Cast(build.Softmax(build.Cast(scores, to=precision), axis=-1), to=kind))
+    return str(build.Cast(build.Softmax(build.Cast(scores, to=precision), axis=-1), to=elem_type))
 
 
-def _product(node: Node, shares: str, value: str, kind: int) -> str:
+def _product(node: Node, shares: str, value: str, elem_type: int) -> str:
     """Values of another type than the query meet the shares in a type that holds both."""
     build, other = node.build, node.elem_type(VALUE)
-    if other == kind:
+    if other == elem_type:
         return str(build.MatMul(shares, value))
-    wide = T.DOUBLE if T.DOUBLE in (kind, other) else T.FLOAT
-    factors = (build.Cast(name, to=wide) if of != wide else name for name, of in ((shares, kind), (value, other)))
+    wide = T.DOUBLE if T.DOUBLE in (elem_type, other) else T.FLOAT
+    factors = (build.Cast(name, to=wide) if of != wide else name for name, of in ((shares, elem_type), (value, other)))
     product = build.MatMul(*factors)
-    return str(build.Cast(product, to=kind) if kind != wide else product)
+    return str(build.Cast(product, to=elem_type) if elem_type != wide else product)
 
 
 changed("Attention", 23, Pair(down=products_and_softmax))

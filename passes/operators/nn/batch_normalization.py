@@ -124,15 +124,15 @@ def drop_training_mode(node: Node) -> Replacement:
 
 @says("Cast data, scale and bias to the wider type")
 def scale_in_type_of_data(node: Node) -> Replacement:
-    kinds = {node.elem_type(0), node.elem_type(1)}
+    elem_types = {node.elem_type(0), node.elem_type(1)}
     if node.attributes.get("training_mode", 0) and node.elem_type(0) in SHORT:
-        kinds.add(T.FLOAT)  # batch statistics of short floats are computed in float32
-    return None if len(kinds) == 1 else _in_one_type(node, range(3), kinds)
+        elem_types.add(T.FLOAT)  # batch statistics of short floats are computed in float32
+    return None if len(elem_types) == 1 else _in_one_type(node, range(3), elem_types)
 
 
-def _in_one_type(node: Node, indices: range, kinds: set[int]) -> Replacement:
-    wide = _widest(kinds)
-    if kinds == {wide}:
+def _in_one_type(node: Node, indices: range, elem_types: set[int]) -> Replacement:
+    wide = _widest(elem_types)
+    if elem_types == {wide}:
         return None
     node.close("data, scale and statistics of several types are computed in the widest")
     build, inputs = node.build, node.inputs
@@ -143,18 +143,18 @@ def _in_one_type(node: Node, indices: range, kinds: set[int]) -> Replacement:
     return [recast(build, result, wide, node.elem_type(0)), *rest]
 
 
-def _widest(kinds: set[int]) -> int:
-    if T.DOUBLE in kinds:
+def _widest(elem_types: set[int]) -> int:
+    if T.DOUBLE in elem_types:
         return T.DOUBLE
-    return T.FLOAT16 if kinds == {T.FLOAT16} else T.FLOAT
+    return T.FLOAT16 if elem_types == {T.FLOAT16} else T.FLOAT
 
 
 def _trained(node: Node) -> list[str]:
     """(x - mean) / sqrt(var + epsilon) * scale + B, and running * momentum + current * (1 - momentum)."""
     node.close("training is computed from its definition")
-    build, rank, kinds = node.build, node.rank(), [node.elem_type(index) for index in range(5)]
-    wide = _widest({*kinds, T.FLOAT})
-    x, scale, bias, *running = [recast(build, name, kinds[i], wide) for i, name in enumerate(node.inputs)]
+    build, rank, elem_types = node.build, node.rank(), [node.elem_type(index) for index in range(5)]
+    wide = _widest({*elem_types, T.FLOAT})
+    x, scale, bias, *running = [recast(build, name, elem_types[i], wide) for i, name in enumerate(node.inputs)]
     axes = [axis for axis in range(rank) if axis != 1]
     channel = [-1] + [1] * (rank - 2)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wide)
@@ -164,11 +164,11 @@ def _trained(node: Node) -> list[str]:
     variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
     y = build.Add(build.Mul(normal, build.Reshape(scale, channel)), build.Reshape(bias, channel))
-    results = [recast(build, y, wide, kinds[0])]
+    results = [recast(build, y, wide, elem_types[0])]
     for index, current in enumerate([mean, variance][: len(node.outputs) - 1]):
         kept = build.Mul(running[index], build.constant(momentum, wide))
         new = build.Mul(build.Reshape(current, [-1]), build.constant(1 - momentum, wide))
-        results.append(recast(build, build.Add(kept, new), wide, kinds[3]))
+        results.append(recast(build, build.Add(kept, new), wide, elem_types[3]))
     return results
 
 

@@ -16,7 +16,7 @@ SHORT = (T.FLOAT16, T.BFLOAT16)
 
 @says("Replaced by Concat of state and data, Conv, and a Slice for the new state")
 def convolution_after_state(node: Node) -> list[str]:
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     activation = node.attributes.get("activation", "none")
     if activation not in ("none", "silu", "swish"):
         raise CannotConvert(node, f"activation={activation!r}", supported="none, silu and swish")
@@ -29,7 +29,7 @@ def convolution_after_state(node: Node) -> list[str]:
     else:
         joined = build.Pad(node.input(0), [0, 0, taps - 1, 0, 0, 0]) if taps > 1 else node.input(0)
     operands = [joined, *node.inputs[1:3]]
-    if kind in SHORT:
+    if elem_type in SHORT:
         node.close("computed in float32")
         operands = [name and build.Cast(name, to=T.FLOAT) for name in operands]
     y = build.Conv(*operands, group=channels)
@@ -37,7 +37,7 @@ def convolution_after_state(node: Node) -> list[str]:
         node.close("the activation is computed from its definition")
         y = build.Mul(y, build.Sigmoid(y))
     state = build.Slice(joined, [1 - taps if taps > 1 else END], [END], [2])
-    return [recast(build, y, T.FLOAT if kind in SHORT else kind, kind), state][: len(node.outputs)]
+    return [recast(build, y, T.FLOAT if elem_type in SHORT else elem_type, elem_type), state][: len(node.outputs)]
 
 
 changed("CausalConvWithState", 27, Pair(down=convolution_after_state))

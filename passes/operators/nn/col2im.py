@@ -50,11 +50,11 @@ class Axis:
 
 @says("Replaced Col2Im by Gather and ReduceSum: each pixel adds up its elements")
 def gathered_and_added(node: Node) -> str:
-    build, kind = node.build, node.elem_type()
-    if kind not in SUMMED:
+    build, elem_type = node.build, node.elem_type()
+    if elem_type not in SUMMED:
         raise CannotConvert(node, "elements of a type that cannot be added", supported="numbers")
-    wide = WIDER.get(kind, kind)
-    x = node.input(0) if wide == kind else build.Cast(node.input(0), to=wide)
+    wide = WIDER.get(elem_type, elem_type)
+    x = node.input(0) if wide == elem_type else build.Cast(node.input(0), to=wide)
     axes = _axes(node)
     elements = flat_indices.product(build, [axis.block for axis in axes])
     columns = flat_indices.times(build, elements, flat_indices.product(build, [axis.steps for axis in axes]))
@@ -62,16 +62,16 @@ def gathered_and_added(node: Node) -> str:
     x = build.Pad(x, [0, 0, 0, 0, 0, 1])  # place `columns` holds a 0
     places = [size for axis in axes for size in (axis.image, axis.block) if isinstance(size, int)]
     if len(places) == 2 * len(axes) and prod(places) <= MOST:
-        if kind in (T.FLOAT16, T.BFLOAT16):
+        if elem_type in (T.FLOAT16, T.BFLOAT16):
             node.close("added in float32")
         y = _layered(node, x, axes)
     else:
-        if kind in FLOATS:
+        if elem_type in FLOATS:
             node.close("sums in another order")
         y = _summed(build, x, axes, columns)
-    if kind in FLOATS:
+    if elem_type in FLOATS:
         y = build.Add(y, build.constant(0, wide))  # runtimes begin at 0, which makes 0 of -0
-    return str(y if wide == kind else build.Cast(y, to=kind))
+    return str(y if wide == elem_type else build.Cast(y, to=elem_type))
 
 
 def _channels_apart(node: Node, x: str, elements: Size, columns: Size) -> str:

@@ -21,8 +21,8 @@ T = TensorProto
 @says("Replaced DeformConv by interpolating gathered samples and MatMul")
 def sampled_and_multiplied(node: Node) -> str:
     node.close("interpolates and sums in another order")
-    build, kind, rank = node.build, node.elem_type(), node.rank() - 2
-    wide = T.DOUBLE if kind == T.DOUBLE else T.FLOAT
+    build, elem_type, rank = node.build, node.elem_type(), node.rank() - 2
+    wide = T.DOUBLE if elem_type == T.DOUBLE else T.FLOAT
     result, kernel = (flat_indices.sizes(node, node.input(k))[2:] for k in (2, 1))
     if {len(kernel), len(result)} != {rank}:
         raise CannotConvert(
@@ -31,7 +31,7 @@ def sampled_and_multiplied(node: Node) -> str:
             supported="equal numbers",
         )
     x, weights, offset, bias, mask = (
-        build.Cast(node.input(k), to=wide) if node.input(k) and kind != wide else node.input(k) for k in range(5)
+        build.Cast(node.input(k), to=wide) if node.input(k) and elem_type != wide else node.input(k) for k in range(5)
     )
     check_positive(node, "group", "offset_group", "strides", "dilations")
     groups, parts = node.attributes.get("group", 1), node.attributes.get("offset_group", 1)
@@ -47,7 +47,7 @@ def sampled_and_multiplied(node: Node) -> str:
     weights = flat_indices.in_sizes(node, weights, [groups, share_along(node, node.input(1), 0, groups), terms])
     y = reshaped_behind(node, build.MatMul(weights, columns), 1, [outputs, *result])
     y = build.Add(y, build.Unsqueeze(bias, list(range(1, rank + 1)))) if bias else y
-    return str(y if kind == wide else build.Cast(y, to=kind))
+    return str(y if elem_type == wide else build.Cast(y, to=elem_type))
 
 
 def _neighbours(node: Node, offset: str, dims: list[Size], axis: int, wide: int) -> list[tuple[str, str, str]]:

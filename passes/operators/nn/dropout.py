@@ -40,13 +40,13 @@ def mask_to_bool(node: Node) -> Replacement:
     return _with_mask(node, T.BOOL)
 
 
-def _with_mask(node: Node, kind: int = 0) -> Replacement:
+def _with_mask(node: Node, elem_type: int = 0) -> Replacement:
     """The outputs with a mask of another type, of that of the data where none is named; none that nobody reads."""
     if not node.is_used(1):
         node.outputs = node.outputs[:1]
         return None
     result, mask = node.build.again(node.proto, node.inputs)
-    return [result, node.build.Cast(mask, to=kind or node.elem_type())]
+    return [result, node.build.Cast(mask, to=elem_type or node.elem_type())]
 
 
 @says("Moved ratio from attribute to input")
@@ -89,13 +89,13 @@ def _ratio(node: Node, *, always: bool) -> str:
 def dropped_at_random(node: Node, ratio: str) -> list[str]:
     """x / (1 - ratio) * mask, and the mask: where a number drawn from 0 to 1 is not below the ratio."""
     node.close("draws other random numbers from the same distribution")
-    build, wide, kind, seed = node.build, _width(node), node.elem_type(), node.attributes.get("seed")
+    build, wide, elem_type, seed = node.build, _width(node), node.elem_type(), node.attributes.get("seed")
     drawn = build.RandomUniformLike(node.input(0), dtype=wide, seed=None if seed is None else float(seed))
     mask = build.Not(build.Less(drawn, ratio))
-    data = node.input(0) if kind == wide else build.Cast(node.input(0), to=wide)
+    data = node.input(0) if elem_type == wide else build.Cast(node.input(0), to=wide)
     scaled = build.Div(data, build.Sub(build.constant(1, wide), ratio))
     result = build.Mul(scaled, build.Cast(mask, to=wide))
-    return [result if kind == wide else build.Cast(result, to=kind), mask]
+    return [result if elem_type == wide else build.Cast(result, to=elem_type), mask]
 
 
 def _width(node: Node) -> int:

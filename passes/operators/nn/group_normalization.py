@@ -18,16 +18,16 @@ T = TensorProto
 @says("Replaced GroupNormalization by (x - mean) / sqrt(variance + epsilon) * scale + bias")
 def groups_of_channels(node: Node) -> str:
     node.close("group statistics are computed from their definition")
-    build, x, kind = node.build, node.input(0), node.elem_type()
-    wide = wider(kind)
+    build, x, elem_type = node.build, node.input(0), node.elem_type()
+    wide = wider(elem_type)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wide)
-    grouped = _grouped(node, recast(build, x, kind, wide))
+    grouped = _grouped(node, recast(build, x, elem_type, wide))
     centered = build.Sub(grouped, build.ReduceMean(grouped, axes=[2]))
     variance = build.ReduceMean(build.Mul(centered, centered), axes=[2])
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
-    scale, bias = (build.Unsqueeze(recast(build, node.input(i), kind, wide), [1]) for i in (1, 2))
+    scale, bias = (build.Unsqueeze(recast(build, node.input(i), elem_type, wide), [1]) for i in (1, 2))
     scaled = build.Add(build.Mul(normal, scale), bias)
-    return in_shape_of_data(node, recast(build, scaled, wide, kind))
+    return in_shape_of_data(node, recast(build, scaled, wide, elem_type))
 
 
 @says("Repeated scale and bias of each group for its channels")

@@ -20,14 +20,14 @@ SHORT = (T.FLOAT16, T.BFLOAT16)
 def layer_statistics(node: Node) -> list[str]:
     _check_ranks(node)
     node.close("the operator is computed from its definition")
-    build, kind, stash = node.build, node.elem_type(), _stash(node)
+    build, elem_type, stash = node.build, node.elem_type(), _stash(node)
     epsilon, axes = build.constant(node.attributes.get("epsilon", 1e-5), stash), _last_axes(node)
-    x = recast(build, node.input(0), kind, stash)
+    x = recast(build, node.input(0), elem_type, stash)
     mean = build.ReduceMean(x, axes=axes)
     centered = build.Sub(x, mean)
     variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
     deviation = build.Sqrt(build.Add(variance, epsilon))
-    y = build.Mul(recast(build, build.Div(centered, deviation), stash, kind), node.input(1))
+    y = build.Mul(recast(build, build.Div(centered, deviation), stash, elem_type), node.input(1))
     y = build.Add(y, node.input(2)) if node.input(2) else y
     saved = node.attributes.get("stash_type", T.FLOAT)
     results = [y, ""]
@@ -42,12 +42,12 @@ def layer_statistics(node: Node) -> list[str]:
 def root_mean_square(node: Node) -> str:
     _check_ranks(node)
     node.close("the operator is computed from its definition")
-    build, kind, stash = node.build, node.elem_type(), _stash(node)
+    build, elem_type, stash = node.build, node.elem_type(), _stash(node)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
-    x = recast(build, node.input(0), kind, stash)
+    x = recast(build, node.input(0), elem_type, stash)
     mean = build.ReduceMean(build.Mul(x, x), _last_axes(node))
-    normal = recast(build, build.Div(x, build.Sqrt(build.Add(mean, epsilon))), stash, kind)
-    return str(build.Mul(recast(build, normal, kind, node.elem_type(1)), node.input(1)))
+    normal = recast(build, build.Div(x, build.Sqrt(build.Add(mean, epsilon))), stash, elem_type)
+    return str(build.Mul(recast(build, normal, elem_type, node.elem_type(1)), node.input(1)))
 
 
 def _check_ranks(node: Node) -> None:

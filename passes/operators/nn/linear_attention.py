@@ -23,7 +23,7 @@ RULES = ("linear", "gated", "delta", "gated_delta")
 @says("Replaced LinearAttention by a loop over the tokens in float32")
 def attention_token_by_token(node: Node) -> list[str]:
     node.close("the recurrence is computed token by token in float32")
-    build, kind, rule = node.build, node.elem_type(), node.attributes.get("update_rule", "gated_delta")
+    build, elem_type, rule = node.build, node.elem_type(), node.attributes.get("update_rule", "gated_delta")
     if rule not in RULES:
         raise CannotConvert(node, f"update_rule={rule!r}", supported=f"{', '.join(RULES)}")
     heads, queries = node.attributes["kv_num_heads"], node.attributes["q_num_heads"]
@@ -66,8 +66,8 @@ def attention_token_by_token(node: Node) -> list[str]:
         y = build.Reshape(
             y, build.Concat(build.Shape(node.input(0), end=2), flat_indices.vector(build, [width]), axis=0), allowzero=1
         )
-    kept = node.elem_type(3) if node.input(3) else kind
-    return [recast(build, y, T.FLOAT, kind), recast(build, state, T.FLOAT, kept)][: len(node.outputs)]
+    kept = node.elem_type(3) if node.input(3) else elem_type
+    return [recast(build, y, T.FLOAT, elem_type), recast(build, state, T.FLOAT, kept)][: len(node.outputs)]
 
 
 def _apart(node: Node, name: str, axes: list[int | EllipsisType], parts: int) -> str:

@@ -12,14 +12,14 @@ from opshift.passes.rewrite.says import says
 
 @says("Replaced LpNormalization by x / norm, and 0 where the norm is 0")
 def divided_by_norm(node: Node) -> str:
-    power, build, kind = node.attributes.get("p", 2), node.build, node.elem_type()
+    power, build, elem_type = node.attributes.get("p", 2), node.build, node.elem_type()
     if power not in (1, 2):
         raise CannotConvert(node, f"p={power}", supported="1 and 2")
     node.close("the operator is computed from its definition")
-    x = recast(build, node.input(0), kind, wider(kind))
+    x = recast(build, node.input(0), elem_type, wider(elem_type))
     norm = build.emit(f"ReduceL{power}", [x], {"axes": [node.attributes.get("axis", -1)]})
-    zero = build.constant(0.0, wider(kind))
-    return recast(build, build.Where(build.Equal(norm, zero), zero, build.Div(x, norm)), wider(kind), kind)
+    zero = build.constant(0.0, wider(elem_type))
+    return recast(build, build.Where(build.Equal(norm, zero), zero, build.Div(x, norm)), wider(elem_type), elem_type)
 
 
 changed("LpNormalization", 22, Pair(down=bfloat16_in_float))

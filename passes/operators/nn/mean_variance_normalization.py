@@ -11,15 +11,15 @@ from opshift.passes.rewrite.says import says
 @says("Replaced MeanVarianceNormalization by (X - mean) / (sqrt(variance) + 1e-9)")
 def mean_and_variance(node: Node) -> str:
     node.close("the operator is computed from its definition")
-    build, kind = node.build, node.elem_type()
-    wide, axes = wider(kind), node.attributes.get("axes", [0, 2, 3])
+    build, elem_type = node.build, node.elem_type()
+    wide, axes = wider(elem_type), node.attributes.get("axes", [0, 2, 3])
     if any(axis < 0 for axis in axes):
         axes = [axis % node.rank() for axis in axes]
-    x = recast(build, node.input(0), kind, wide)
+    x = recast(build, node.input(0), elem_type, wide)
     centered = build.Sub(x, build.ReduceMean(x, axes=axes))
     variance = build.ReduceMean(build.Mul(centered, centered), axes=axes)
     deviation = build.Add(build.Sqrt(variance), build.constant(1e-9, wide))
-    return recast(build, build.Div(centered, deviation), wide, kind)
+    return recast(build, build.Div(centered, deviation), wide, elem_type)
 
 
 @says("Wrote out the default of axes")

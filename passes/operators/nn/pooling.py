@@ -320,9 +320,9 @@ def p_as_float(node: Node) -> None:
 @says("Replaced GlobalAveragePool by ReduceMean over the axes behind the channels")
 def mean_of_each_channel(node: Node) -> str:
     node.close("sums in another order")
-    build, kind = node.build, node.elem_type()
-    x = recast(build, node.input(0), kind, wider(kind))
-    return recast(build, build.ReduceMean(x, axes=behind_channels(node)), wider(kind), kind)
+    build, elem_type = node.build, node.elem_type()
+    x = recast(build, node.input(0), elem_type, wider(elem_type))
+    return recast(build, build.ReduceMean(x, axes=behind_channels(node)), wider(elem_type), elem_type)
 
 
 @says("Replaced GlobalMaxPool by ReduceMax over the axes behind the channels")
@@ -332,17 +332,17 @@ def maximum_of_each_channel(node: Node) -> str:
 
 @says("Replaced GlobalLpPool by sum(|X| ** p) ** (1 / p) over the axes behind the channels")
 def norm_of_each_channel(node: Node) -> str:
-    build, kind, axes, p = node.build, node.elem_type(), behind_channels(node), node.attributes.get("p", 2)
+    build, elem_type, axes, p = node.build, node.elem_type(), behind_channels(node), node.attributes.get("p", 2)
     if not p:
         raise CannotConvert(node, "p=0", supported="p=1 or more")
     node.close("sums in another order")
-    x = recast(build, node.input(0), kind, wider(kind))
+    x = recast(build, node.input(0), elem_type, wider(elem_type))
     if p in (1, 2):
         norm = build.emit(f"ReduceL{p}", [x], {"axes": axes})
     else:
-        powers = build.Pow(build.Abs(x), build.constant(float(p), wider(kind)))
-        norm = build.Pow(build.ReduceSum(powers, axes), build.constant(1 / p, wider(kind)))
-    return recast(build, norm, wider(kind), kind)
+        powers = build.Pow(build.Abs(x), build.constant(float(p), wider(elem_type)))
+        norm = build.Pow(build.ReduceSum(powers, axes), build.constant(1 / p, wider(elem_type)))
+    return recast(build, norm, wider(elem_type), elem_type)
 
 
 changed("AveragePool", 7, Pair(down=count_padding_as_data))

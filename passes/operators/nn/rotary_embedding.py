@@ -17,12 +17,12 @@ SHORT = (T.FLOAT16, T.BFLOAT16)
 @says("Replaced RotaryEmbedding by (x1 * cos - x2 * sin, x1 * sin + x2 * cos)")
 def rotated(node: Node) -> str:
     node.close("sums and rounds in another order")
-    build, kind, rank = node.build, node.elem_type(), node.rank()
+    build, elem_type, rank = node.build, node.elem_type(), node.rank()
     if rank not in (3, 4):
         raise CannotConvert(node, f"data of rank {rank}", supported="rank 3 or 4")
     if _turning(node, rank) % 2:
         raise CannotConvert(node, "an odd number of elements of a head is rotated", supported="an even number")
-    x, cosine, sine = (build.Cast(name, to=T.FLOAT) if kind in SHORT else name for name in node.inputs[:3])
+    x, cosine, sine = (build.Cast(name, to=T.FLOAT) if elem_type in SHORT else name for name in node.inputs[:3])
     if node.input(3):
         cosine, sine = (build.Gather(cache, node.input(3), axis=0) for cache in (cosine, sine))
     if rank == 3:
@@ -40,7 +40,7 @@ def rotated(node: Node) -> str:
         y = build.Concat(y, rest, axis=3)
     if rank == 3:
         y = reshaped_behind(node, y, 2, [share_along(node, node.input(0), 2, 1)])
-    return str(build.Cast(y, to=kind)) if kind in SHORT else y
+    return str(build.Cast(y, to=elem_type)) if elem_type in SHORT else y
 
 
 def _turning(node: Node, rank: int) -> int:

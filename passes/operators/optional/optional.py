@@ -25,8 +25,8 @@ def present_or_not(node: Node) -> Replacement:
 
 
 def _is_optional(node: Node) -> bool:
-    kind = node.scope.type(node.input(0))
-    text = kind and type_text(kind)
+    value_type = node.scope.type(node.input(0))
+    text = value_type and type_text(value_type)
     if not text:
         raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown', fix="a value_info that declares it")
     return text.startswith("optional")

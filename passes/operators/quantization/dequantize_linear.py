@@ -34,24 +34,24 @@ T = TensorProto
 
 def _dequantize(node: Node) -> str:
     """(x - zero_point) * scale; the difference of integers in int32, where it cannot wrap."""
-    build, x, kind, out = node.build, node.input(X), node.elem_type(X), node.elem_type(SCALE)
-    if out in HALVES and kind in (T.INT16, T.UINT16, T.INT32):
+    build, x, elem_type, out = node.build, node.input(X), node.elem_type(X), node.elem_type(SCALE)
+    if out in HALVES and elem_type in (T.INT16, T.UINT16, T.INT32):
         node.close("multiplied in float32 and rounded to the type of the scale")
     if node.input(ZERO):
-        wide = T.INT32 if kind in (*RANGES, T.INT32) else T.FLOAT
-        zero = spread(node, widened(node, node.input(ZERO), kind, wide))
-        x, kind = build.Sub(widened(node, x, kind, wide), zero), wide
+        wide = T.INT32 if elem_type in (*RANGES, T.INT32) else T.FLOAT
+        zero = spread(node, widened(node, node.input(ZERO), elem_type, wide))
+        x, elem_type = build.Sub(widened(node, x, elem_type, wide), zero), wide
     scale = spread(node, widened(node, node.input(SCALE), out, T.FLOAT))
-    return widened(node, build.Mul(widened(node, x, kind, T.FLOAT), scale), T.FLOAT, out)
+    return widened(node, build.Mul(widened(node, x, elem_type, T.FLOAT), scale), T.FLOAT, out)
 
 
 @says("Replaced output_dtype by a Cast of the scale or of the result")
 def output_type_of_the_scale(node: Node) -> Replacement:
     all_constants_in_carrier_types(node)
     wanted = node.attributes.pop("output_dtype", 0)
-    if not wanted or wanted == (kind := node.elem_type(SCALE)):
+    if not wanted or wanted == (elem_type := node.elem_type(SCALE)):
         return None
-    if kind != T.FLOAT:
+    if elem_type != T.FLOAT:
         node.set_input(SCALE, node.build.Cast(node.input(SCALE), to=T.FLOAT))
     if wanted == T.FLOAT:
         return None
@@ -84,14 +84,14 @@ def dequantized_in_float(node: Node) -> Replacement:
     if node.elem_type(X) in FLOAT8:
         all_constants_in_carrier_types(node)
         return _dequantize(node)
-    kind = node.elem_type(SCALE)
-    if kind not in HALVES:
+    elem_type = node.elem_type(SCALE)
+    if elem_type not in HALVES:
         return None
     if node.elem_type(X) == T.INT32:
         node.close("multiplied in float32 and rounded to the type of the scale")
     inputs = node.inputs
     inputs[SCALE] = node.build.Cast(inputs[SCALE], to=T.FLOAT)
-    return str(node.build.Cast(node.build.again(node.proto, inputs), to=kind))
+    return str(node.build.Cast(node.build.again(node.proto, inputs), to=elem_type))
 
 
 @says("Replaced the operator by its formula for scales per axis")
@@ -111,15 +111,15 @@ def dequantized_by_arithmetic(node: Node) -> str:
 @says("Replaced DequantizeLinear by (x - zero_point) * scale in float32")
 def scaled_difference(node: Node) -> str:
     """As `_dequantize`, of the newest version: Cast takes every type, and constants are written as they are used."""
-    build, kind, of_scale = node.build, node.elem_type(X), node.elem_type(SCALE)
+    build, elem_type, of_scale = node.build, node.elem_type(X), node.elem_type(SCALE)
     out = node.attributes.get("output_dtype", 0) or of_scale
-    if out in HALVES and kind in (T.INT16, T.UINT16, T.INT32):
+    if out in HALVES and elem_type in (T.INT16, T.UINT16, T.INT32):
         node.close("multiplied in float32 and rounded to the type of the scale")
-    x, wide = node.input(X), T.INT32 if kind == T.INT32 else T.FLOAT
+    x, wide = node.input(X), T.INT32 if elem_type == T.INT32 else T.FLOAT
     if node.input(ZERO):
-        x = build.Sub(recast(build, x, kind, wide), held_as(node, ZERO, wide))
-        kind = wide
-    y = build.Mul(recast(build, x, kind, T.FLOAT), held_as(node, SCALE, T.FLOAT))
+        x = build.Sub(recast(build, x, elem_type, wide), held_as(node, ZERO, wide))
+        elem_type = wide
+    y = build.Mul(recast(build, x, elem_type, T.FLOAT), held_as(node, SCALE, T.FLOAT))
     return recast(build, y, T.FLOAT, out)
 
 

@@ -39,13 +39,13 @@ LIMITS = {ELEMENT_TYPES[f"tensor({name})"]: ends for name, ends in NARROW.items(
 LIMITS |= RANGES
 
 
-def _quantize(node: Node, kind: int) -> str:
+def _quantize(node: Node, elem_type: int) -> str:
     """cast(clip(round(x / scale) + zero_point, lowest, highest)); Round takes halves to even numbers, too."""
     build, value = node.build, node.build.Round(_ratio(node))
     if node.input(ZERO):
         value = build.Add(value, spread(node, build.Cast(node.input(ZERO), to=T.FLOAT)))
-    lowest, highest = (build.constant(float(limit), T.FLOAT) for limit in RANGES[kind])
-    return str(build.Cast(build.Clip(value, lowest, highest), to=kind))
+    lowest, highest = (build.constant(float(limit), T.FLOAT) for limit in RANGES[elem_type])
+    return str(build.Cast(build.Clip(value, lowest, highest), to=elem_type))
 
 
 def _ratio(node: Node) -> str:
@@ -82,22 +82,22 @@ def divided_in_one_type(node: Node) -> None:
     if precision not in (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT32):
         raise CannotConvert(node, f"precision is {element_name(precision)}", supported="float32, float16 and bfloat16")
     for index in (X, SCALE):
-        kind = node.elem_type(index)
-        if kind != precision:
-            node.set_input(index, widened(node, node.input(index), kind, precision))
+        elem_type = node.elem_type(index)
+        if elem_type != precision:
+            node.set_input(index, widened(node, node.input(index), elem_type, precision))
 
 
 @says("Replaced QuantizeLinear by its formula for blocks and 16-bit integers; moved output_dtype to the zero point")
 def blocks_quantized(node: Node) -> Replacement:
-    kind, blocked = _type_or_wider(node), in_blocks(node)
-    if kind in (T.INT16, T.UINT16) or (blocked and kind in RANGES):
-        return _quantize(node, kind)
+    elem_type, blocked = _type_or_wider(node), in_blocks(node)
+    if elem_type in (T.INT16, T.UINT16) or (blocked and elem_type in RANGES):
+        return _quantize(node, elem_type)
     if blocked:
-        return _float8_blocks(node, kind)
+        return _float8_blocks(node, elem_type)
     node.attributes.pop("block_size", 0)
     node.attributes.pop("output_dtype", 0)
-    if not node.input(ZERO) and kind != T.UINT8:
-        node.set_input(ZERO, _zeros(node, kind))
+    if not node.input(ZERO) and elem_type != T.UINT8:
+        node.set_input(ZERO, _zeros(node, elem_type))
     return None
 
 
@@ -107,41 +107,41 @@ def _type_or_wider(node: Node) -> int:
     return named if named in (T.INT16, T.UINT16) else _output_type(node)
 
 
-def _float8_blocks(node: Node, kind: int) -> str:
+def _float8_blocks(node: Node, elem_type: int) -> str:
     """Divided by the repeated scales first, then quantized with the scale 1, which saturates as before."""
     zero = node.scope.array(node.input(ZERO)) if node.input(ZERO) else None
     if node.input(ZERO) and (zero is None or zero.astype("float32").any()):
         raise CannotConvert(node, "float8 in blocks with a zero point", supported="a zero point that is constant 0")
-    scalars = [node.build.constant(1.0, T.FLOAT), node.build.constant(0.0, kind)]
+    scalars = [node.build.constant(1.0, T.FLOAT), node.build.constant(0.0, elem_type)]
     inputs = [_ratio(node), *scalars]
     return str(node.build.again(node.proto, inputs, axis=None, block_size=None, output_dtype=None))
 
 
-def _zeros(node: Node, kind: int) -> str:
+def _zeros(node: Node, elem_type: int) -> str:
     """Zero points in the shape of the scale."""
     build, dims = node.build, node.scope.shape(node.input(SCALE))
     if dims is None or any(not isinstance(dim, int) for dim in dims):
-        return str(build.Cast(build.ConstantOfShape(build.Shape(node.input(SCALE))), to=kind))
+        return str(build.Cast(build.ConstantOfShape(build.Shape(node.input(SCALE))), to=elem_type))
     sizes = [dim for dim in dims if isinstance(dim, int)]
-    return str(build.constant(T(data_type=kind, dims=sizes, raw_data=bytes(prod(sizes)))))
+    return str(build.constant(T(data_type=elem_type, dims=sizes, raw_data=bytes(prod(sizes)))))
 
 
 @says("Cast x and scale to float32, and dropped saturate")
 def quantized_from_float(node: Node) -> None:
     _output_type(node)
-    kind = node.elem_type(SCALE)
-    if kind != T.FLOAT:
+    elem_type = node.elem_type(SCALE)
+    if elem_type != T.FLOAT:
         node.close("divided in float32")
         node.set_input(SCALE, node.build.Cast(node.input(SCALE), to=T.FLOAT))
-        if kind in HALVES:
+        if elem_type in HALVES:
             node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
     node.attributes.pop("saturate", 1)
 
 
 @says("Cast int32 x to float32, the type of the scale")
 def integers_as_float(node: Node) -> None:
-    kind = node.scope.elem_type(node.input(X))
-    if kind != T.FLOAT:  # what is unknown may be float32, which the cast leaves as it is
+    elem_type = node.scope.elem_type(node.input(X))
+    if elem_type != T.FLOAT:  # what is unknown may be float32, which the cast leaves as it is
         node.close("divided in float32")
         node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
 
@@ -161,28 +161,28 @@ def quantized_by_arithmetic(node: Node) -> str:
     value = rounded_to_even(build, build.Div(x, node.input(SCALE)), T.FLOAT)
     if zero:
         value = build.Add(value, build.Cast(zero, to=T.FLOAT))
-    kind = node.elem_type(ZERO) if zero else T.UINT8
-    lowest, highest = RANGES[kind]
-    return str(build.Cast(clipped(build, value, lowest, highest, T.FLOAT), to=kind))
+    elem_type = node.elem_type(ZERO) if zero else T.UINT8
+    lowest, highest = RANGES[elem_type]
+    return str(build.Cast(clipped(build, value, lowest, highest, T.FLOAT), to=elem_type))
 
 
 @says("Replaced QuantizeLinear by saturate(round(x / scale) + zero_point)")
 def rounded_quotient(node: Node) -> str:
     build, of_scale = node.build, node.elem_type(SCALE)
-    kind = node.elem_type(ZERO) if node.input(ZERO) else node.attributes.get("output_dtype", 0) or T.UINT8
+    elem_type = node.elem_type(ZERO) if node.input(ZERO) else node.attributes.get("output_dtype", 0) or T.UINT8
     precision = node.attributes.get("precision", 0) or (of_scale if of_scale in HALVES else T.FLOAT)
     if precision not in (T.FLOAT, *HALVES):
         raise CannotConvert(node, f"precision is {element_name(precision)}", supported="float32, float16 and bfloat16")
     x = recast(build, node.input(X), node.elem_type(X), precision)
     value = recast(build, build.Div(x, held_as(node, SCALE, precision)), precision, T.FLOAT)
-    if kind not in LIMITS:
+    if elem_type not in LIMITS:
         if _shifts(node):  # a zero point of the run time that is 0 leaves -0.0 what it is
             value = build.Sub(value, build.Sub(build.constant(0.0, T.FLOAT), held_as(node, ZERO, T.FLOAT)))
-        return str(build.Cast(value, to=kind, saturate=node.attributes.get("saturate")))
+        return str(build.Cast(value, to=elem_type, saturate=node.attributes.get("saturate")))
     value = build.Round(value)
     value = build.Add(value, held_as(node, ZERO, T.FLOAT)) if _shifts(node) else value
-    lowest, highest = (build.constant(float(limit), T.FLOAT) for limit in LIMITS[kind])
-    return str(build.Cast(build.Clip(value, lowest, highest), to=kind))
+    lowest, highest = (build.constant(float(limit), T.FLOAT) for limit in LIMITS[elem_type])
+    return str(build.Cast(build.Clip(value, lowest, highest), to=elem_type))
 
 
 def _shifts(node: Node) -> bool:

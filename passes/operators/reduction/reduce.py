@@ -80,10 +80,10 @@ def _runtime_axes(node: Node) -> Replacement:
 def _axis_by_axis(node: Node) -> str:
     """From the last axis to the first, so that dropping one leaves the numbers of the others as they are."""
     rank, elem_type, keepdims = node.rank(), node.elem_type(), node.attributes.get("keepdims", 1)
-    build, value, kind = node.build, node.input(0), elem_type
+    build, value, data_type = node.build, node.input(0), elem_type
     if node.op_type not in ("ReduceMax", "ReduceMin"):
         node.close("reduces dynamic axes one after another")
-    if node.op_type == "ReduceLogSumExp" and kind in WITH_INTEGERS:  # cut to an integer once, not at each axis
+    if node.op_type == "ReduceLogSumExp" and data_type in WITH_INTEGERS:  # cut to an integer once, not at each axis
         elem_type = T.DOUBLE
         value = build.Cast(value, to=elem_type)
     given = build.Reshape(node.input(1), [-1])
@@ -94,7 +94,7 @@ def _axis_by_axis(node: Node) -> str:
         if empty is not None:
             chosen = build.Or(chosen, empty)
         value = _reduced_if(build, chosen, node.op_type, value, axis, keepdims, elem_type)
-    return value if elem_type == kind else str(build.Cast(value, to=kind))
+    return value if elem_type == data_type else str(build.Cast(value, to=data_type))
 
 
 def _reduced_if(build: Builder, chosen: str, op: str, value: str, axis: int, keepdims: int, elem_type: int) -> str:
@@ -164,10 +164,10 @@ _DEFAULTS = {"keepdims": 1, "noop_with_empty_axes": 0}
 
 @says("Replaced ReduceMin by -ReduceMax(-x), for integers by -1 - ReduceMax(-1 - x)")
 def mirrored_maximum_along_axes(node: Node) -> str:
-    build, given, kind = node.build, node.attributes, node.elem_type()
+    build, given, elem_type = node.build, node.attributes, node.elem_type()
     options = {name: given.get(name, default) for name, default in _DEFAULTS.items()}
-    inputs = [mirrored(build, node.input(0), kind), *node.inputs[1:]]
-    return mirrored(build, str(build.emit("ReduceMax", inputs, options)), kind)
+    inputs = [mirrored(build, node.input(0), elem_type), *node.inputs[1:]]
+    return mirrored(build, str(build.emit("ReduceMax", inputs, options)), elem_type)
 
 
 AXES_INPUT = Pair(up=axes_to_input, down=axes_to_attribute)

@@ -61,9 +61,9 @@ def _at(node: Node, held: list[str], place: int | str) -> str:
         return held[place if isinstance(place, int) else 0]
     build = node.build
     if not _is_one_shape(node, held):
-        found, kind = held[0], _kind(node, held)
+        found, value_type = held[0], _value_type(node, held)
         for at, name in enumerate(held[1:], 1):
-            found = _unless(build, build.Equal(place, build.constant(at, T.INT64)), name, found, kind)
+            found = _unless(build, build.Equal(place, build.constant(at, T.INT64)), name, found, value_type)
         return found
     stacked = build.Concat(*(build.Unsqueeze(name, axes=[0]) for name in held), axis=0)
     return str(build.Gather(stacked, place, axis=0))
@@ -73,13 +73,13 @@ def _either(node: Node, condition: str, one: str, other: str) -> str:
     """`one` where a condition holds, else `other`."""
     if one == other or _is_one_shape(node, [other, one]):
         return _at(node, [other, one], node.build.Cast(condition, to=T.INT64))
-    return _unless(node.build, condition, one, other, _kind(node, [other, one]))
+    return _unless(node.build, condition, one, other, _value_type(node, [other, one]))
 
 
-def _unless(build: Builder, condition: str, one: str, other: str, kind: TypeProto) -> str:
+def _unless(build: Builder, condition: str, one: str, other: str, value_type: TypeProto) -> str:
     """`other`, unless the condition holds: a loop of one round or none, for If asked for branches of one shape."""
     once = [build.constant(False, T.BOOL), one]
-    return build.loop(None, [(other, kind)], lambda *_: once, ends=True, begins=condition)[0]
+    return build.loop(None, [(other, value_type)], lambda *_: once, ends=True, begins=condition)[0]
 
 
 def _is_one_shape(node: Node, held: list[str]) -> bool:
@@ -89,7 +89,7 @@ def _is_one_shape(node: Node, held: list[str]) -> bool:
     return known and all(shape == shapes[0] for shape in shapes)
 
 
-def _kind(node: Node, held: list[str]) -> TypeProto:
+def _value_type(node: Node, held: list[str]) -> TypeProto:
     """The type of a value that is one of several tensors."""
     elem_type = next(filter(None, map(node.scope.elem_type, held)), 0)
     if not elem_type:
@@ -251,7 +251,9 @@ changed("ConcatFromSequence", 11, Pair(down=concatenated))
 def mapped_by_a_loop(node: Node) -> list[str]:
     build, fresh = node.build, node.scope.context.names.fresh
     body = next(graph for _, _, graph in subgraphs(node.proto))
-    kinds = [_sequence_type(node, name, value.type) for name, value in zip(node.outputs, body.output, strict=True)]
+    value_types = [
+        _sequence_type(node, name, value.type) for name, value in zip(node.outputs, body.output, strict=True)
+    ]
     loop = GraphProto(name=body.name)
     at, going, still = fresh("at"), fresh("going"), fresh("still_going")
     for name, results, elem_type in (
@@ -268,26 +270,26 @@ def mapped_by_a_loop(node: Node) -> list[str]:
             loop.node.append(NodeProto(op_type="Identity", input=[name], output=[value.name]))
     loop.node.extend(body.node)
     keep_held(loop, body)
-    for value, kind in zip(body.output, kinds, strict=True):
+    for value, value_type in zip(body.output, value_types, strict=True):
         before, after = fresh("made"), fresh("more")
         loop.node.append(NodeProto(op_type="SequenceInsert", input=[before, value.name], output=[after]))
-        loop.input.add(name=before).type.CopyFrom(kind)
-        loop.output.add(name=after).type.CopyFrom(kind)
-    empty = [build.SequenceEmpty(dtype=elem_type_of(kind.sequence_type.elem_type)) for kind in kinds]
+        loop.input.add(name=before).type.CopyFrom(value_type)
+        loop.output.add(name=after).type.CopyFrom(value_type)
+    empty = [build.SequenceEmpty(dtype=elem_type_of(value_type.sequence_type.elem_type)) for value_type in value_types]
     count = build.SequenceLength(node.input(0))
-    made = build.emit("Loop", [count, None, *empty], {"body": loop}, outputs=len(kinds))
+    made = build.emit("Loop", [count, None, *empty], {"body": loop}, outputs=len(value_types))
     build.keep_graphs()
     made = [made] if isinstance(made, str) else list(made)
-    for name, kind in zip(made, kinds, strict=True):
-        node.scope.typed[name] = kind
+    for name, value_type in zip(made, value_types, strict=True):
+        node.scope.typed[name] = value_type
     return made
 
 
 def _is_sequence(node: Node, name: str) -> bool:
-    kind = node.scope.type(name)
-    if kind is None:
+    value_type = node.scope.type(name)
+    if value_type is None:
         raise CannotConvert(node, f'the type of "{name}" is unknown', fix="a value_info that declares it")
-    return bool(kind.WhichOneof("value") == "sequence_type")
+    return bool(value_type.WhichOneof("value") == "sequence_type")
 
 
 def _sequence_type(node: Node, name: str, element: TypeProto) -> TypeProto:

@@ -66,34 +66,37 @@ def earlier_keys(build: Builder, queries: Size, past: Size, keys: Size) -> str:
     return str(build.LessOrEqual(flat_indices.count(build, keys), query))
 
 
-def kind_of_scores(node: Node, kind: int, masked: bool) -> int:
+def elem_type_of_scores(node: Node, elem_type: int, masked: bool) -> int:
     """The type to compute in: that of the data, or float32 where it has no such number as what a mask adds."""
-    if masked and kind == T.FLOAT16 and _filter(node) < LEAST[kind]:
+    if masked and elem_type == T.FLOAT16 and _filter(node) < LEAST[elem_type]:
         return T.FLOAT
-    return kind
+    return elem_type
 
 
 def _filter(node: Node) -> float:
     return float(node.attributes.get("mask_filter_value", -10000.0))
 
 
-def addend(node: Node, allowed: str, causal: str, bias: str, kind: int, queries: Size) -> str:
+def addend(node: Node, allowed: str, causal: str, bias: str, elem_type: int, queries: Size) -> str:
     """The sum of what is added to the scores, in their type; "" for nothing.
 
     It has a row for each query, as onnxruntime's kernel of Attention asks.
     """
     build, mask = node.build, ""
     if allowed:
-        filtered, nothing = build.constant(max(_filter(node), FINITE[kind]), kind), build.constant(0.0, kind)
+        filtered, nothing = (
+            build.constant(max(_filter(node), FINITE[elem_type]), elem_type),
+            build.constant(0.0, elem_type),
+        )
         if not causal and not bias and queries != 1:
             nothing = build.Expand(nothing, flat_indices.vector(build, [queries, 1]))
         mask = build.Where(allowed, nothing, filtered)
     if causal:  # no number of 16 bits is as little as the kernel's, which computes in float32
-        least = build.constant(FINITE[kind] if kind == T.FLOAT else -inf, kind)
-        mask = build.Where(causal, mask or build.constant(0.0, kind), least)
+        least = build.constant(FINITE[elem_type] if elem_type == T.FLOAT else -inf, elem_type)
+        mask = build.Where(causal, mask or build.constant(0.0, elem_type), least)
     if not bias:
         return mask
-    bias = recast(build, bias, build.scope.elem_type(bias), kind)
+    bias = recast(build, bias, build.scope.elem_type(bias), elem_type)
     return str(build.Add(bias, mask)) if mask else bias
 
 
@@ -121,7 +124,7 @@ def attended(
     values: list[str],
     mask: str,
     past: list[str],
-    kind: int,
+    elem_type: int,
     *,
     apart: bool = False,
     causal: bool = False,
@@ -130,7 +133,7 @@ def attended(
     """Attention-23 of query, key and value, computed in a type; where those two are (batch, heads, length, size), which
     is `apart`, the query is made so."""
     build, heads, of = node.build, node.attributes["num_heads"], node.build.scope.elem_type(values[0])
-    query, key, value, *past = (recast(build, name, of, kind) for name in (*values, *past))
+    query, key, value, *past = (recast(build, name, of, elem_type) for name in (*values, *past))
     scale = node.attributes.get("scale", 0.0)
     if apart:
         query = build.Transpose(regrouped(node, query, 2, [heads, None]), perm=[0, 2, 1, 3])
@@ -145,7 +148,7 @@ def attended(
     }
     asked = max(outputs, 3) if past else outputs  # onnxruntime runs no past without present
     made = build.emit("Attention", [query, key, value, mask, *past], attributes, outputs=asked)
-    y, *rest = [recast(build, name, kind, of) for name in ([made] if isinstance(made, str) else made)[:outputs]]
+    y, *rest = [recast(build, name, elem_type, of) for name in ([made] if isinstance(made, str) else made)[:outputs]]
     if apart:
         y = regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
     return [y, *rest]
@@ -153,5 +156,5 @@ def attended(
 
 def scores_as_declared(node: Node, scores: str) -> str:
     """The scores in their type, of which no input tells."""
-    kind = node.elem_type()
-    return recast(node.build, scores, kind, node.scope.elem_type(node.outputs[3]) or kind)
+    elem_type = node.elem_type()
+    return recast(node.build, scores, elem_type, node.scope.elem_type(node.outputs[3]) or elem_type)

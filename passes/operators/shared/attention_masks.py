@@ -37,27 +37,27 @@ class _Mask:
     may_exclude_all: bool = False
     some: str = ""
 
-    def applied(self, build: Builder, scores: str, kind: int) -> str:
+    def applied(self, build: Builder, scores: str, elem_type: int) -> str:
         if self.allowed:
-            return str(build.Where(self.allowed, scores, build.constant(-inf, kind)))
+            return str(build.Where(self.allowed, scores, build.constant(-inf, elem_type)))
         if len(self.bias) > 1:  # the scores come last: they are large, and sums are taken from left to right
             return str(build.Sum(*self.bias, scores))
         return str(build.Add(scores, *self.bias)) if self.bias else scores
 
-    def zeroed(self, build: Builder, biased: str, shares: str, kind: int) -> str:
+    def zeroed(self, build: Builder, biased: str, shares: str, elem_type: int) -> str:
         """Shares of a query without keys are 0, not NaN."""
         if not self.may_exclude_all:
             return shares
-        zero = build.constant(0.0, kind)
+        zero = build.constant(0.0, elem_type)
         if self.allowed or self.some:
             return str(build.Where(self.allowed or self.some, shares, zero))
-        return str(build.Where(build.Equal(biased, build.constant(-inf, kind)), zero, shares))
+        return str(build.Where(build.Equal(biased, build.constant(-inf, elem_type)), zero, shares))
 
 
-def mask_of(node: Node, kind: int) -> _Mask:
+def mask_of(node: Node, data_type: int) -> _Mask:
     build, mask, causal = node.build, node.input(MASK), _causal(node)
     if not mask:
-        return _Mask(() if causal is None else (_excluding(build, causal, kind),))
+        return _Mask(() if causal is None else (_excluding(build, causal, data_type),))
     elem_type, held = _mask_type(node), node.scope.array(mask)
     if node.scope.shape(mask) == []:
         mask = build.Reshape(mask, [1])
@@ -65,15 +65,15 @@ def mask_of(node: Node, kind: int) -> _Mask:
         known = np.where(held, 0.0, -inf) if elem_type == T.BOOL else held.astype(np.float64)
         with np.errstate(invalid="ignore"):  # infinity where none is to be: NaN, as the sum is
             known = np.atleast_1d(known if causal is None else known + np.where(causal, 0.0, -inf))
-        bias = mask if elem_type == kind and causal is None else build.constant(known, kind)
+        bias = mask if elem_type == data_type and causal is None else build.constant(known, data_type)
         excludes_all = bool(np.isneginf(known.max(axis=-1, initial=-inf)).any())
         some = build.constant(~np.isneginf(known), T.BOOL) if excludes_all else ""
         return _Mask((bias,), may_exclude_all=excludes_all, some=some)
     if elem_type == T.BOOL:
         allowed = mask if causal is None else str(build.And(mask, _named(build, causal)))
         return _Mask(allowed=allowed, may_exclude_all=True)
-    bias = mask if elem_type == kind else str(build.Cast(mask, to=kind))
-    return _Mask((bias,) if causal is None else (bias, _excluding(build, causal, kind)), may_exclude_all=True)
+    bias = mask if elem_type == data_type else str(build.Cast(mask, to=data_type))
+    return _Mask((bias,) if causal is None else (bias, _excluding(build, causal, data_type)), may_exclude_all=True)
 
 
 def _causal(node: Node) -> Allowed | None:

@@ -47,9 +47,9 @@ def dequantized(node: Node, at: int, *, scale: int = 0, zero: int = 0) -> str:
     return str(node.build.DequantizeLinear(values, *of))
 
 
-def quantized(node: Node, y: str, scale: int, kind: int) -> str:
+def quantized(node: Node, y: str, scale: int, elem_type: int) -> str:
     """A result with the scale and the zero point behind it; one that is left out is 0."""
-    zero = scalar(node, scale + 1) or node.build.constant(0, kind)
+    zero = scalar(node, scale + 1) or node.build.constant(0, elem_type)
     return str(node.build.QuantizeLinear(y, scalar(node, scale), zero))
 
 
@@ -65,10 +65,10 @@ def dequantized_along(node: Node, at: int, scale: int, zero: int, axis: int) -> 
     first = shapes[0]
     if first is not None and len(first) == 1 and all(shape == first for shape in shapes) and _is_known(first[0]):
         return str(build.DequantizeLinear(*(node.input(index) for index in (at, scale, zero)), axis=axis))
-    kind = node.elem_type(scale)
-    x = build.Cast(node.input(at), to=kind)
+    elem_type = node.elem_type(scale)
+    x = build.Cast(node.input(at), to=elem_type)
     if node.input(zero):
-        x = build.Sub(x, build.Cast(_spread(node, zero, at, axis), to=kind))
+        x = build.Sub(x, build.Cast(_spread(node, zero, at, axis), to=elem_type))
     return str(build.Mul(x, _spread(node, scale, at, axis)))
 
 

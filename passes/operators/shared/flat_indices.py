@@ -111,17 +111,17 @@ def where_true(build: Builder, mask: str) -> str:
     return str(build.Sub(size, build.Cast(left_there, to=T.INT64)))
 
 
-def always(build: Builder, values: str, kind: int) -> str:
+def always(build: Builder, values: str, elem_type: int) -> str:
     """True for each of some floats, NaN included."""
-    return str(build.Not(build.Less(values, build.constant(float("-inf"), kind))))
+    return str(build.Not(build.Less(values, build.constant(float("-inf"), elem_type))))
 
 
-def first_greatest(build: Builder, values: str, left: str, numbers: str, axis: int, kind: int) -> str:
+def first_greatest(build: Builder, values: str, left: str, numbers: str, axis: int, elem_type: int) -> str:
     """The number of the first of the greatest floats on an axis that are left, 0 where none is; the axis is kept.
 
     `numbers` tells how many elements there are from each one on, so that the first of equals has the greatest.
     """
-    bound = build.Gather(build.constant([float("-inf"), float("inf")], kind), build.Cast(left, to=T.INT32))
+    bound = build.Gather(build.constant([float("-inf"), float("inf")], elem_type), build.Cast(left, to=T.INT32))
     within = build.Min(values, bound)
     best = build.And(left, build.Not(build.Less(within, build.ReduceMax(within, axes=[axis], keepdims=1))))
     return str(build.ReduceMax(build.Mul(numbers, build.Cast(best, to=T.INT64)), axes=[axis], keepdims=1))
@@ -219,7 +219,7 @@ def filled(dims: Sequence[Size]) -> bool:
     return all(isinstance(dim, int) and dim for dim in dims)
 
 
-def in_sizes(node: Node, name: str, dims: list[Size], kind: int = 0) -> str:
+def in_sizes(node: Node, name: str, dims: list[Size], elem_type: int = 0) -> str:
     """A value of some type, else that of the data, reshaped.
 
     A 0 would copy a size, and beside one nothing tells what a -1 is: what is empty is made anew below opset 14.
@@ -230,8 +230,8 @@ def in_sizes(node: Node, name: str, dims: list[Size], kind: int = 0) -> str:
     shape = vector(build, dims)
     if build.opset >= 14:
         return str(build.Reshape(name, shape, allowzero=1))
-    kind = kind or node.elem_type()
-    return empty(build, shape, kind) if 0 in dims else reshaped(build, name, shape, kind)
+    elem_type = elem_type or node.elem_type()
+    return empty(build, shape, elem_type) if 0 in dims else reshaped(build, name, shape, elem_type)
 
 
 # Operators that make no negative number, and those that make none of numbers that are not negative.

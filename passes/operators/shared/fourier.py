@@ -30,7 +30,7 @@ def transformed(
 ) -> str:
     """`x` along `axis`, its last axis holding the parts of numbers; `length` None means all of the axis."""
     node.close("sums products with cosines and sines")
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     half = inverse and onesided  # half a spectrum, of which the other half is the mirror image, back to real numbers
     size = size_of(node, x, axis)
     if length is None:
@@ -39,8 +39,8 @@ def transformed(
         if onesided and not half:
             raise CannotConvert(node, "a transform of length 0", supported="1 or more")
         return _of_no_point(node, x, rank, axis, parts, 1 if half else 2)
-    wide = T.DOUBLE if kind == T.DOUBLE else T.FLOAT
-    x = x if wide == kind else build.Cast(x, to=wide)
+    wide = T.DOUBLE if elem_type == T.DOUBLE else T.FLOAT
+    x = x if wide == elem_type else build.Cast(x, to=wide)
     to_end = [*(k for k in range(rank - 1) if k != axis), axis]
     components = [build.Transpose(build.Gather(x, part, axis=rank - 1), perm=to_end) for part in range(parts)]
     used = _half(node, length) if half else length
@@ -56,7 +56,7 @@ def transformed(
     results = _products(node, components, cosine, sine, inverse=inverse, real=half)
     back = sorted(range(rank - 1), key=to_end.__getitem__)
     merged = build.Concat(*(build.Unsqueeze(build.Transpose(r, perm=back), [-1]) for r in results), axis=-1)
-    return merged if wide == kind else str(build.Cast(merged, to=kind))
+    return merged if wide == elem_type else str(build.Cast(merged, to=elem_type))
 
 
 def _of_no_point(node: Node, x: str, rank: int, axis: int, parts: int, wanted: int) -> str:
@@ -78,7 +78,7 @@ def _products(node: Node, x: list[str], cosine: str, sine: str, *, inverse: bool
 
 
 def _matrices(
-    node: Node, rows: int | str, columns: int | str, length: int | str, kind: int, *, inverse: bool, mirrored: bool
+    node: Node, rows: int | str, columns: int | str, length: int | str, elem_type: int, *, inverse: bool, mirrored: bool
 ) -> tuple[str, str]:
     """cos and sin of 2 * pi * row * column / length; for the inverse divided by the length."""
     build = node.build
@@ -88,7 +88,7 @@ def _matrices(
         angles = (2 * pi / length) * (at * np.arange(columns) % length)  # type: ignore[operator]
         weight = (2.0 - (at == 0) - (2 * at == length)) if mirrored else 1.0
         weight = weight / length if inverse else weight  # type: ignore[operator]
-        return build.constant(np.cos(angles) * weight, kind), build.constant(np.sin(angles) * weight, kind)
+        return build.constant(np.cos(angles) * weight, elem_type), build.constant(np.sin(angles) * weight, elem_type)
     count = as_scalar(node, length)
     row, column = (build.Range(0, as_scalar(node, n), 1) for n in (rows, columns))
     row = build.Unsqueeze(row, [1])
@@ -105,8 +105,8 @@ def _matrices(
         matrices = [build.Mul(matrix, weight) for matrix in matrices]
     if inverse:
         matrices = [build.Div(matrix, total) for matrix in matrices]
-    if kind != T.DOUBLE:
-        matrices = [build.Cast(matrix, to=kind) for matrix in matrices]
+    if elem_type != T.DOUBLE:
+        matrices = [build.Cast(matrix, to=elem_type) for matrix in matrices]
     return matrices[0], matrices[1]
 
 

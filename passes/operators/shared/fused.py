@@ -55,8 +55,8 @@ def activated(node: Node, x: str, names: Mapping[str, Sequence[str]], given: Map
         has = f" with {', '.join(given)}" if given else ""
         raise CannotConvert(node, f"activation={name!r}{has}", supported=f"{_spelled(names)}")
     if name == "Clip":
-        kind = node.elem_type()
-        return str(build.Clip(x, build.constant(given["min"], kind), build.constant(given["max"], kind)))
+        elem_type = node.elem_type()
+        return str(build.Clip(x, build.constant(given["min"], elem_type), build.constant(given["max"], elem_type)))
     if name == "ScaledTanh":
         return scaled_tanh(node, x, given["alpha"], given["beta"])
     if name == "ParametricSoftplus":
@@ -66,14 +66,16 @@ def activated(node: Node, x: str, names: Mapping[str, Sequence[str]], given: Map
 
 def scaled_tanh(node: Node, x: str, alpha: float, beta: float) -> str:
     """alpha * tanh(beta * x)"""
-    build, kind = node.build, node.elem_type()
-    return str(build.Mul(build.Tanh(build.Mul(x, build.constant(beta, kind))), build.constant(alpha, kind)))
+    build, elem_type = node.build, node.elem_type()
+    return str(build.Mul(build.Tanh(build.Mul(x, build.constant(beta, elem_type))), build.constant(alpha, elem_type)))
 
 
 def parametric_softplus(node: Node, x: str, alpha: float, beta: float) -> str:
     """alpha * log(1 + exp(beta * x))"""
-    build, kind = node.build, node.elem_type()
-    return str(build.Mul(build.Softplus(build.Mul(x, build.constant(beta, kind))), build.constant(alpha, kind)))
+    build, elem_type = node.build, node.elem_type()
+    return str(
+        build.Mul(build.Softplus(build.Mul(x, build.constant(beta, elem_type))), build.constant(alpha, elem_type))
+    )
 
 
 def _spelled(names: Mapping[str, Sequence[str]]) -> str:

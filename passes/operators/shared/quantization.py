@@ -75,20 +75,20 @@ def all_constants_in_carrier_types(node: Node) -> None:
 def _carried(node: Node, carriers: Mapping[int, int]) -> None:
     known = schemas.types_at(node.build.opset)
     for index, name in enumerate(node.inputs):
-        kind = node.scope.elem_type(name) if name else 0
-        if kind not in carriers or spelled(kind) in known:
+        elem_type = node.scope.elem_type(name) if name else 0
+        if elem_type not in carriers or spelled(elem_type) in known:
             continue
         values = node.scope.array(name)
         if values is None:
             raise CannotConvert(
-                node, f'"{name}" is {element_name(kind)} and not constant', supported="a constant of that type"
+                node, f'"{name}" is {element_name(elem_type)} and not constant', supported="a constant of that type"
             )
-        node.set_input(index, node.build.constant(values.astype("float32"), carriers[kind]))
+        node.set_input(index, node.build.constant(values.astype("float32"), carriers[elem_type]))
 
 
-def spelled(kind: int) -> str:
+def spelled(elem_type: int) -> str:
     """An element type as schemas name it."""
-    return next((text for text, value in ELEMENT_TYPES.items() if value == kind), str(kind))
+    return next((text for text, value in ELEMENT_TYPES.items() if value == elem_type), str(elem_type))
 
 
 def in_blocks(node: Node) -> bool:
@@ -135,17 +135,17 @@ def _repeated(node: Node, value: str, axis: int) -> str:
     return str(build.Gather(value, build.Div(build.Range(0, length, 1), block), axis=axis))
 
 
-def widened(node: Node, value: str, kind: int, to: int) -> str:
-    if kind in FLOAT8:  # unlike Cast, this has a form without float8 if the value is constant
+def widened(node: Node, value: str, elem_type: int, to: int) -> str:
+    if elem_type in FLOAT8:  # unlike Cast, this has a form without float8 if the value is constant
         return str(node.build.DequantizeLinear(value, node.build.constant(1.0, T.FLOAT)))
-    return value if kind == to else str(node.build.Cast(value, to=to))
+    return value if elem_type == to else str(node.build.Cast(value, to=to))
 
 
 def held_as(node: Node, index: int, to: int) -> str:
     """A scale or zero point in another type, shaped to broadcast against x; a constant is written so."""
-    held, kind = node.scope.array(node.input(index)), node.elem_type(index)
+    held, elem_type = node.scope.array(node.input(index)), node.elem_type(index)
     if held is None or held.size > tensors.SMALL:
-        return spread(node, recast(node.build, node.input(index), kind, to))
+        return spread(node, recast(node.build, node.input(index), elem_type, to))
     held, axis, block = held.astype("float32"), node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
     if held.ndim == 0:
         return node.build.constant(held, to)

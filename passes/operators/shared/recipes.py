@@ -175,26 +175,26 @@ _FLOAT8 = {
 }
 
 
-def rounded_to_even(build: Builder, x: str, kind: int) -> str:
+def rounded_to_even(build: Builder, x: str, elem_type: int) -> str:
     """x rounded to an integer, halves to even ones, also where there is no Round; -0.0 becomes 0.0 there."""
     if build.opset >= 11:
         return str(build.Round(x))
-    half = build.constant(0.5, kind)
+    half = build.constant(0.5, elem_type)
     floor = build.Floor(x)
     rest, middle = build.Sub(x, floor), build.Mul(floor, half)
     tie_to_odd = build.And(build.Not(build.Less(rest, half)), build.Less(build.Floor(middle), middle))
-    return str(build.Add(floor, build.Cast(build.Or(build.Greater(rest, half), tie_to_odd), to=kind)))
+    return str(build.Add(floor, build.Cast(build.Or(build.Greater(rest, half), tie_to_odd), to=elem_type)))
 
 
-def selected(build: Builder, condition: str, a: str, b: str, kind: int) -> str:
+def selected(build: Builder, condition: str, a: str, b: str, elem_type: int) -> str:
     """a where the condition holds, else b, for floats where there is no Where: anything to the power 0 is 1.
 
     This is exact for infinities, NaN and -0.0 on either side.
     """
     if build.opset >= 9:
         return str(build.Where(condition, a, b))
-    chosen = build.Cast(condition, to=kind)
-    other = build.Cast(build.Not(condition), to=kind)
+    chosen = build.Cast(condition, to=elem_type)
+    other = build.Cast(build.Not(condition), to=elem_type)
     return str(build.Mul(build.Pow(a, chosen), build.Pow(b, other)))
 
 
@@ -204,45 +204,45 @@ def picked(build: Builder, op: str, a: str, b: str) -> str:
     return str(build.Where(beaten, b, a))
 
 
-def with_sign(build: Builder, size: str, x: str, kind: int) -> str:
+def with_sign(build: Builder, size: str, x: str, elem_type: int) -> str:
     """size, negated where x is negative or -0.0; by a factor, because runtimes lose the sign of 0 in a Where."""
-    zero, one = (build.constant(value, kind) for value in (0.0, 1.0))
-    negative = build.Cast(build.Or(build.Less(x, zero), build.Less(build.Reciprocal(x), zero)), to=kind)
+    zero, one = (build.constant(value, elem_type) for value in (0.0, 1.0))
+    negative = build.Cast(build.Or(build.Less(x, zero), build.Less(build.Reciprocal(x), zero)), to=elem_type)
     return str(build.Mul(size, build.Sub(one, build.Add(negative, negative))))
 
 
-def saturated(build: Builder, ratio: str, zero_point: str, kind: int) -> str:
+def saturated(build: Builder, ratio: str, zero_point: str, elem_type: int) -> str:
     """A float32 ratio rounded, moved by a float32 zero point and cut off at the ends of int8 or uint8."""
-    lowest, highest = (0.0, 255.0) if kind == TensorProto.UINT8 else (-128.0, 127.0)
+    lowest, highest = (0.0, 255.0) if elem_type == TensorProto.UINT8 else (-128.0, 127.0)
     moved = rounded_to_even(build, ratio, TensorProto.FLOAT)
     moved = build.Add(moved, zero_point) if zero_point else moved
-    return str(build.Cast(clipped(build, moved, lowest, highest, TensorProto.FLOAT), to=kind))
+    return str(build.Cast(clipped(build, moved, lowest, highest, TensorProto.FLOAT), to=elem_type))
 
 
-def clipped(build: Builder, x: str, lowest: float, highest: float, kind: int) -> str:
+def clipped(build: Builder, x: str, lowest: float, highest: float, elem_type: int) -> str:
     """x cut off at two bounds, which Clip takes as inputs from opset 11 on."""
     if build.opset < 11:
         return str(build.Clip(x, min=lowest, max=highest))
-    return str(build.Clip(x, build.constant(lowest, kind), build.constant(highest, kind)))
+    return str(build.Clip(x, build.constant(lowest, elem_type), build.constant(highest, elem_type)))
 
 
-def wider(kind: int) -> int:
+def wider(elem_type: int) -> int:
     """The type to compute in where 16 bits round or overflow on the way: float32 for those, else the type itself."""
-    return TensorProto.FLOAT if kind in (TensorProto.FLOAT16, TensorProto.BFLOAT16) else kind
+    return TensorProto.FLOAT if elem_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16) else elem_type
 
 
-def recast(build: Builder, name: str, kind: int, to: int) -> str:
+def recast(build: Builder, name: str, elem_type: int, to: int) -> str:
     """A value of one type in another; the value itself where that is the same."""
-    return name if kind == to else str(build.Cast(name, to=to))
+    return name if elem_type == to else str(build.Cast(name, to=to))
 
 
-def along_channels(node: Node, index: int, kind: int) -> str:
+def along_channels(node: Node, index: int, elem_type: int) -> str:
     """A vector with one element a channel, shaped to be broadcast over all axes of the data behind the channels."""
     build, ones, held = node.build, [1] * (node.rank() - 2), node.scope.array(node.input(index))
     if held is not None and held.size <= tensors.SMALL:
-        return build.constant(held.reshape([-1, *ones]), kind)
+        return build.constant(held.reshape([-1, *ones]), elem_type)
     column = build.Reshape(node.input(index), [-1, *ones]) if ones else node.input(index)
-    return recast(build, column, node.elem_type(index), kind)
+    return recast(build, column, node.elem_type(index), elem_type)
 
 
 def behind_channels(node: Node) -> list[int]:
@@ -294,14 +294,14 @@ IF_OF_BFLOAT16 = 16
 
 def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> str:
     """What is computed of the data in their own shape, or the data as they are where they have no element."""
-    build, x, kind = node.build, node.input(0), node.scope.elem_type(node.input(0))
-    held = TensorProto.FLOAT if kind == TensorProto.BFLOAT16 and build.opset < IF_OF_BFLOAT16 else kind
+    build, x, elem_type = node.build, node.input(0), node.scope.elem_type(node.input(0))
+    held = TensorProto.FLOAT if elem_type == TensorProto.BFLOAT16 and build.opset < IF_OF_BFLOAT16 else elem_type
     result = build.If(
         build.Cast(build.Size(x), to=TensorProto.BOOL),
-        then_branch=build.branch(lambda inner: recast(inner, compute(inner), kind, held), hint, held),
-        else_branch=build.branch(lambda inner: recast(inner, str(inner.Identity(x)), kind, held), "empty", held),
+        then_branch=build.branch(lambda inner: recast(inner, compute(inner), elem_type, held), hint, held),
+        else_branch=build.branch(lambda inner: recast(inner, str(inner.Identity(x)), elem_type, held), "empty", held),
     )
-    return recast(build, build.typed(result, held, node.scope.shape(x)), held, kind) if kind else str(result)
+    return recast(build, build.typed(result, held, node.scope.shape(x)), held, elem_type) if elem_type else str(result)
 
 
 @says("Dropped consumed_inputs, which changes no value")
@@ -323,9 +323,9 @@ def with_defaults(defaults: Mapping[str, float]) -> Step:
     return defaults_written_out
 
 
-def mirrored(build: Builder, name: str, kind: int) -> str:
+def mirrored(build: Builder, name: str, elem_type: int) -> str:
     """Values in the opposite order: floats negated, integers (the least has no negative) from -1 or the largest."""
-    if kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16):
+    if elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16):
         return str(build.Neg(name))
     bits: dict[int, int] = {
         TensorProto.UINT8: 8,
@@ -333,7 +333,7 @@ def mirrored(build: Builder, name: str, kind: int) -> str:
         TensorProto.UINT32: 32,
         TensorProto.UINT64: 64,
     }
-    return str(build.Sub(build.constant(2 ** bits[kind] - 1 if kind in bits else -1, kind), name))
+    return str(build.Sub(build.constant(2 ** bits[elem_type] - 1 if elem_type in bits else -1, elem_type), name))
 
 
 T = TensorProto

@@ -42,9 +42,9 @@ class Activation:
     parameters: dict[str, float]
     clip: float | None
 
-    def __call__(self, build: Builder, x: str, kind: int) -> str:
+    def __call__(self, build: Builder, x: str, elem_type: int) -> str:
         if self.clip is not None:
-            x = build.Clip(x, *(build.constant(bound, kind) for bound in (-self.clip, self.clip)))
+            x = build.Clip(x, *(build.constant(bound, elem_type) for bound in (-self.clip, self.clip)))
         return str(build.emit(self.op, [x], dict(self.parameters)))
 
 
@@ -141,14 +141,14 @@ def _direction(
     node: Node, number: int, backwards: int, activations: list[Activation], attention: Attention | None
 ) -> list[str]:
     """Y, Y_h and for LSTM Y_c of one direction, without the axis of directions."""
-    build, kind, lengths = node.build, node.elem_type(), node.input(LENGTHS)
+    build, elem_type, lengths = node.build, node.elem_type(), node.input(LENGTHS)
     x, gates = node.input(X), GATES[_kind(node)]
     turned = backwards and lengths  # each sequence at its own end
     x = build.ReverseSequence(x, _int64(node), time_axis=0, batch_axis=1) if turned else x
     size = _size(node)
     linear = bool(node.op_type == "GRU" and node.attributes.get("linear_before_reset", 0))
     weights, bias = _weights(node, number, size, linear=linear)
-    x = build.Where(_reached(node), x, build.constant(0.0, kind)) if lengths and _is_quantized(node) else x
+    x = build.Where(_reached(node), x, build.constant(0.0, elem_type)) if lengths and _is_quantized(node) else x
     x = (attention.entry if attention else _matrix(node, W, number))(build, x)
     x = build.Add(x, bias) if bias else x
     starts, widths = [_start(node, index, number, size) for index in _states(node)], [size for _ in _states(node)]
@@ -165,8 +165,8 @@ def _direction(
     }
     *last, y = build.emit("Scan", [*starts, *scanned], attributes, outputs=len(starts) + 1)
     for state, width in zip(last, widths, strict=True):
-        build.typed(state, kind, [None, width])
-    build.typed(y, kind, [None, None, size])
+        build.typed(state, elem_type, [None, width])
+    build.typed(y, elem_type, [None, None, size])
     y = build.ReverseSequence(y, _int64(node), time_axis=0, batch_axis=1) if turned else y
     return [y, *last[: len(_states(node))]]
 
@@ -221,13 +221,13 @@ def _start(node: Node, index: int, number: int, size: int) -> str:
 
 
 def _zeros(node: Node, size: int) -> str:
-    build, kind, dims = node.build, node.elem_type(), node.scope.shape(node.input(X)) or [None] * 3
+    build, elem_type, dims = node.build, node.elem_type(), node.scope.shape(node.input(X)) or [None] * 3
     batch = dims[1]
     if isinstance(batch, int) and batch * size <= 4096:
-        return build.constant(np.zeros((batch, size)), kind)
+        return build.constant(np.zeros((batch, size)), elem_type)
     batch = build.Slice(build.Shape(node.input(X)), [1], [2])
     zeros = build.ConstantOfShape(build.Concat(batch, [size], axis=0))
-    return recast(build, zeros, T.FLOAT, kind)
+    return recast(build, zeros, T.FLOAT, elem_type)
 
 
 def _valid(node: Node) -> str:
@@ -260,7 +260,7 @@ def _step(
     linear: bool,
 ) -> GraphProto:
     """What happens at one time, as the body of a Scan: states and X(t) * W + B in, states and output out."""
-    kind, size, graph = node.elem_type(), sizes[0], GraphProto(name="step")
+    elem_type, size, graph = node.elem_type(), sizes[0], GraphProto(name="step")
     fresh = node.scope.context.names.fresh
     names = [fresh(f"{node.op_type}/{name}") for name in ["H", "C"][: len(_states(node))]]
     widths = [size for _ in names]
@@ -268,7 +268,7 @@ def _step(
         names, widths = [*names, fresh(f"{node.op_type}/A")], [*widths, attention.width]
     x = fresh(f"{node.op_type}/X")
     for name, width in zip([*names, x], [*widths, sum(sizes)], strict=True):
-        graph.input.add(name=name).type.CopyFrom(tensor_type(kind, [None, width]))
+        graph.input.add(name=name).type.CopyFrom(tensor_type(elem_type, [None, width]))
     build = Builder(node.scope.inside(graph, node.build.opset), node.build.opset, node.proto)
     if attention:
         sums = build.Add(x, attention.again(build, names[2]))
@@ -280,18 +280,18 @@ def _step(
     elif node.op_type == "GRU":
         after = [_gru(node, build, weights, activations, names[0], x, linear=linear)]
     else:
-        after = [activations[0](build, build.Add(x, weights.state(build, names[0])), kind)]
+        after = [activations[0](build, build.Add(x, weights.state(build, names[0])), elem_type)]
     y = after[0]
     if masked:
         valid = fresh(f"{node.op_type}/valid")
         graph.input.add(name=valid).type.CopyFrom(tensor_type(T.BOOL, [None, 1]))
-        y = build.Where(valid, y, build.constant(0.0, kind))
+        y = build.Where(valid, y, build.constant(0.0, elem_type))
         after = [build.Where(valid, new, old) for new, old in zip(after, names, strict=True)]
     else:
         y = build.Identity(y)
     graph.node.extend(build.nodes)
     for name, width in zip((*after, y), (*widths, size), strict=True):
-        graph.output.add(name=name).type.CopyFrom(tensor_type(kind, [None, width]))
+        graph.output.add(name=name).type.CopyFrom(tensor_type(elem_type, [None, width]))
     return graph
 
 
@@ -299,42 +299,42 @@ def _lstm(
     node: Node, build: Builder, weights: Weights, activations: list[Activation], before: list[str], x: str
 ) -> list[str]:
     """C = f * C + i * g(c) and H = o * h(C), the gates in the order i, o, f, c."""
-    kind, (f, g, h), (hidden, cell), size = node.elem_type(), activations, before, _size(node)
+    elem_type, (f, g, h), (hidden, cell), size = node.elem_type(), activations, before, _size(node)
     sums = build.Add(x, weights.state(build, hidden))
     sums = build.Add(sums, weights.bias) if weights.bias else sums
     entry, exit_, forget, new = build.emit("Split", [sums, [size] * 4], {"axis": -1}, outputs=4)
     if weights.peepholes:
         entry = build.Add(entry, build.Mul(weights.peepholes[0], cell))
         forget = build.Add(forget, build.Mul(weights.peepholes[2], cell))
-    entry = f(build, entry, kind)
+    entry = f(build, entry, elem_type)
     if node.attributes.get("input_forget", 0):
-        forget = build.Sub(build.constant(1.0, kind), entry)
+        forget = build.Sub(build.constant(1.0, elem_type), entry)
     else:
-        forget = f(build, forget, kind)
-    cell = build.Add(build.Mul(forget, cell), build.Mul(entry, g(build, new, kind)))
+        forget = f(build, forget, elem_type)
+    cell = build.Add(build.Mul(forget, cell), build.Mul(entry, g(build, new, elem_type)))
     if weights.peepholes:
         exit_ = build.Add(exit_, build.Mul(weights.peepholes[1], cell))
-    return [build.Mul(f(build, exit_, kind), h(build, cell, kind)), cell]
+    return [build.Mul(f(build, exit_, elem_type), h(build, cell, elem_type)), cell]
 
 
 def _gru(
     node: Node, build: Builder, weights: Weights, activations: list[Activation], hidden: str, x: str, *, linear: bool
 ) -> str:
     """H = (1 - z) * g(h) + z * H, the gates in the order z, r, h; r reaches H before or after its product."""
-    kind, (f, g), size = node.elem_type(), activations, _size(node)
+    elem_type, (f, g), size = node.elem_type(), activations, _size(node)
     if linear:
         product = weights.state(build, hidden)
         product = build.Add(product, weights.bias) if weights.bias else product
         gates, new = build.emit("Split", [x, [2 * size, size]], {"axis": -1}, outputs=2)
         own_gates, own = build.emit("Split", [product, [2 * size, size]], {"axis": -1}, outputs=2)
-        gates = f(build, build.Add(gates, own_gates), kind)
+        gates = f(build, build.Add(gates, own_gates), elem_type)
         update, reset = build.emit("Split", [gates, [size, size]], {"axis": -1}, outputs=2)
         new = build.Add(new, build.Mul(reset, own))
     else:
         gates, new = build.emit("Split", [x, [2 * size, size]], {"axis": -1}, outputs=2)
-        gates = f(build, build.Add(gates, weights.state(build, hidden)), kind)
+        gates = f(build, build.Add(gates, weights.state(build, hidden)), elem_type)
         update, reset = build.emit("Split", [gates, [size, size]], {"axis": -1}, outputs=2)
         new = build.Add(new, weights.hidden(build, build.Mul(reset, hidden)))
-    new = g(build, new, kind)
+    new = g(build, new, elem_type)
     kept = build.Mul(update, hidden)
-    return str(build.Add(build.Mul(build.Sub(build.constant(1.0, kind), update), new), kept))
+    return str(build.Add(build.Mul(build.Sub(build.constant(1.0, elem_type), update), new), kept))

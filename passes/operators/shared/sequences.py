@@ -33,7 +33,7 @@ class SequenceLayout:
     others: tuple[int, ...]
     scalars: bool
 
-    def kind(self) -> TypeProto:
+    def value_type(self) -> TypeProto:
         """The type of the sequence."""
         dims: list[Dim] = [*self.others]
         dims.insert(self.axis, None)
@@ -44,8 +44,8 @@ class SequenceLayout:
 
 def is_sequence(node: Node, name: str) -> bool:
     """Whether a value is known to be a sequence."""
-    kind = node.scope.type(name) if name else None
-    return kind is not None and kind.WhichOneof("value") == "sequence_type"
+    value_type = node.scope.type(name) if name else None
+    return value_type is not None and value_type.WhichOneof("value") == "sequence_type"
 
 
 def scope_inside(node: Node, graph: GraphProto) -> Scope:
@@ -67,10 +67,10 @@ def elements_of(node: Node, scope: Scope, name: str) -> list[str]:
 
 def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> SequenceLayout:
     """Along which axis elements can be joined: one whose shape is the same for all but one axis."""
-    kinds = [scope.type(element) for scope, element in held]
+    value_types = [scope.type(element) for scope, element in held]
     shapes = [scope.shape(element) for scope, element in held]
     known = [shape for shape in shapes if shape is not None]
-    elem_types = {elem_type_of(kind) for kind in kinds if kind is not None}
+    elem_types = {elem_type_of(value_type) for value_type in value_types if value_type is not None}
     ranks = {len(shape) for shape in known}
     if len(known) < len(held) or len(ranks) != 1 or len(elem_types) != 1 or 0 in elem_types:
         raise CannotConvert(
@@ -119,8 +119,8 @@ def emitted(
     for k, name in enumerate(node.outputs):
         value = next(values)
         if k not in layouts:
-            if name and (kind := node.scope.type(name)) is not None:
-                node.scope.typed[value] = kind
+            if name and (value_type := node.scope.type(name)) is not None:
+                node.scope.typed[value] = value_type
             results.append(value)
             continue
         layout, sizes = layouts[k], next(values)
@@ -130,6 +130,6 @@ def emitted(
             sequence = build.SplitToSequence(value, axis=0, keepdims=0)
         else:
             sequence = build.SplitToSequence(value, sizes, axis=layout.axis)
-        node.scope.typed[sequence] = layout.kind()
+        node.scope.typed[sequence] = layout.value_type()
         results.append(sequence)
     return results

@@ -41,10 +41,10 @@ def without_round_mode(node: Node) -> None:
 
 @says("Removed a Cast from string to string")
 def without_strings(node: Node) -> Replacement:
-    kinds = {node.scope.elem_type(name) for name in (node.input(0), *node.outputs)}
-    if kinds == {T.STRING}:
+    elem_types = {node.scope.elem_type(name) for name in (node.input(0), *node.outputs)}
+    if elem_types == {T.STRING}:
         return str(node.build.Identity(node.input(0)))
-    if T.STRING in kinds:
+    if T.STRING in elem_types:
         raise CannotConvert(node, "no operator of opset 8 turns numbers into strings, or strings into numbers")
     return None
 

@@ -154,14 +154,14 @@ class _Point:
 
     def __init__(self, node: Node, axis: int, size: Size):
         self.node, self.build, self.axis = node, node.build, axis
-        self.kind = T.FLOAT if node.elem_type(1) == T.FLOAT16 else node.elem_type(1)
+        self.elem_type = T.FLOAT if node.elem_type(1) == T.FLOAT16 else node.elem_type(1)
         self.corners = bool(node.attributes.get("align_corners", 0))
-        self.size = self.number(size) if isinstance(size, int) else self.build.Cast(size, to=self.kind)
+        self.size = self.number(size) if isinstance(size, int) else self.build.Cast(size, to=self.elem_type)
         self.last = self._last(size)
         self.zero = self.number(0)
 
     def number(self, value: float) -> str:
-        return self.build.constant(value, self.kind)
+        return self.build.constant(value, self.elem_type)
 
     def _last(self, size: Size) -> str:
         return self.number(size - 1) if isinstance(size, int) else str(self.build.Sub(self.size, self.number(1)))
@@ -171,8 +171,8 @@ class _Point:
         build, rank = self.build, self.node.rank()
         grid = self.node.input(1)
         part = build.Gather(grid, rank - 3 - self.axis, axis=rank - 1)  # the last axis comes first in the grid
-        if self.node.elem_type(1) != self.kind:
-            part = build.Cast(part, to=self.kind)
+        if self.node.elem_type(1) != self.elem_type:
+            part = build.Cast(part, to=self.elem_type)
         part = build.Add(part, self.number(1))
         if self.corners:
             return str(build.Mul(build.Div(part, self.number(2)), self.last))

@@ -16,12 +16,12 @@ T = TensorProto
 def copy_sequence(node: Node) -> Replacement:
     if node.scope.elem_type(node.input(0)):
         return None
-    kind = node.scope.type(node.input(0))
-    if kind is None:
+    value_type = node.scope.type(node.input(0))
+    if value_type is None:
         raise CannotConvert(node, f'the type of "{node.input(0)}" is unknown', fix="a value_info that declares it")
-    if kind.WhichOneof("value") == "tensor_type":
+    if value_type.WhichOneof("value") == "tensor_type":
         return None
-    elem_type = elem_type_of(kind.sequence_type.elem_type)
+    elem_type = elem_type_of(value_type.sequence_type.elem_type)
     if not elem_type:
         raise CannotConvert(node, "the input is not a tensor", supported="a tensor, or a sequence of tensors")
     element = node.build.constant("" if elem_type == T.STRING else 0, elem_type)

@@ -22,8 +22,8 @@ def neither_less_nor_greater(node: Node) -> str:
 
 @says("Replaced IsNaN by Not(x == x)")
 def unequal_to_itself(node: Node) -> str:
-    kind = node.elem_type()
-    x = recast(node.build, node.input(0), kind, wider(kind))
+    elem_type = node.elem_type()
+    x = recast(node.build, node.input(0), elem_type, wider(elem_type))
     return str(node.build.Not(node.build.Equal(x, x)))
 
 

@@ -50,13 +50,13 @@ def gathered_from_data_and_updates(node: Node) -> Replacement:
 
 def _places_of_the_latest(node: Node, axis: int) -> str:
     """Where each element lies, in the flattened data or in the updates after it: a loop over the updates of a line."""
-    build, indices, kind = node.build, node.input(1), node.elem_type(1)
+    build, indices, elem_type = node.build, node.input(1), node.elem_type(1)
     dims, reached = flat_indices.sizes(node, node.input(0)), flat_indices.sizes(node, indices)
-    size = dims[axis] if isinstance(dims[axis], int) else build.Cast(dims[axis], to=kind)
+    size = dims[axis] if isinstance(dims[axis], int) else build.Cast(dims[axis], to=elem_type)
     if not never_negative(node.scope, indices):
-        size = build.constant(size, kind) if isinstance(size, int) else size
-        indices = counted_from_front(node, indices, size, kind)
-    indices = build.Cast(indices, to=T.INT64) if kind != T.INT64 else indices
+        size = build.constant(size, elem_type) if isinstance(size, int) else size
+        indices = counted_from_front(node, indices, size, elem_type)
+    indices = build.Cast(indices, to=T.INT64) if elem_type != T.INT64 else indices
     rows, steps = list(reached), flat_indices.strides(build, reached)
     for k in range(len(dims)):
         if k != axis and rows[k] != dims[k]:  # lines that have no updates
@@ -131,8 +131,8 @@ def _in_shape_of_data(node: Node, flat: str, dims: list[Size]) -> str:
 @says("Replaced ScatterElements by ScatterND")
 def scattered_by_coordinates(node: Node) -> str:
     flat_indices.check_ranks(node)
-    build, kind = node.build, node.elem_type(1)
-    indices, rank = recast(build, node.input(1), kind, T.INT64), node.rank()
+    build, elem_type = node.build, node.elem_type(1)
+    indices, rank = recast(build, node.input(1), elem_type, T.INT64), node.rank()
     axis = node.attributes.get("axis", 0) % rank
     dims = flat_indices.sizes(node, node.input(1))
     known = [dim for dim in dims if isinstance(dim, int)]
@@ -244,12 +244,12 @@ def _in_rows(node: Node) -> list[str]:
     count = [-1] if filled else flat_indices.vector(build, [flat_indices.product(build, leading)])
     rows = []
     for index, end in ((1, rank), (2, 2**31 - 1)):
-        name, kind = node.input(index), node.elem_type(index)
+        name, elem_type = node.input(index), node.elem_type(index)
         shape = build.Concat(count, build.Slice(build.Shape(name), [rank - 1], [end], [0]), axis=0)
         if filled or build.opset >= 14:
             rows.append(build.Reshape(name, shape, allowzero=None if filled else 1))
         else:
-            rows.append(flat_indices.reshaped(build, name, shape, kind))
+            rows.append(flat_indices.reshaped(build, name, shape, elem_type))
     return rows
 
 

@@ -76,16 +76,16 @@ def _rows(node: Node) -> tuple[str, Size, Size]:
 
 def _keys(node: Node, rows: str, count: Size, width: Size) -> tuple[str, Size]:
     """Rows of doubles that are ordered as the rows are, and how long they are."""
-    build, kind = node.build, node.elem_type()
-    if kind in HELD_BY_DOUBLE:
+    build, elem_type = node.build, node.elem_type()
+    if elem_type in HELD_BY_DOUBLE:
         return build.Cast(rows, to=T.DOUBLE), width
-    if kind in FLOATS:
-        value = rows if kind == T.DOUBLE else build.Cast(rows, to=T.DOUBLE)
+    if elem_type in FLOATS:
+        value = rows if elem_type == T.DOUBLE else build.Cast(rows, to=T.DOUBLE)
         zero, one = (build.constant(number, T.DOUBLE) for number in (0, 1))
         number = build.Or(build.Less(value, one), build.Greater(value, zero))
         parts = [build.Cast(build.Not(number), to=T.DOUBLE), build.Where(number, value, zero)]
-    elif kind in (T.INT64, T.UINT64):
-        bits = build.constant(2**32, kind)
+    elif elem_type in (T.INT64, T.UINT64):
+        bits = build.constant(2**32, elem_type)
         high = build.Div(rows, bits)  # rounded towards zero; the rest has the sign of the whole
         parts = [build.Cast(half, to=T.DOUBLE) for half in (high, build.Sub(rows, build.Mul(high, bits)))]
     else:

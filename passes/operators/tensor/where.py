@@ -123,9 +123,9 @@ def _gathered_alike(node: Node) -> str:
             place = inner.Add(place, flat_indices.count(inner, total))
             return str(inner.Reshape(inner.Gather(both, place, axis=0), joint))
 
-        kind = node.elem_type(1)
+        elem_type = node.elem_type(1)
         branches = {"then_branch": shaped, "else_branch": lambda inner: str(inner.Identity(second))}
-        made = {name: build.branch(compute, name, kind) for name, compute in branches.items()}
+        made = {name: build.branch(compute, name, elem_type) for name, compute in branches.items()}
         return str(build.If(build.Cast(total, to=T.BOOL), **made))
     dims: list[Size] = [build.Gather(joint, axis) for axis in range(rank)]
     base = flat_indices.places(build, dims, flat_indices.strides(build, dims))

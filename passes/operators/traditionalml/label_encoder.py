@@ -20,7 +20,7 @@ ML = "ai.onnx.ml"
 
 # The ends of the names of LabelEncoder's attributes, and the defaults that its schemas give.
 LISTS: dict[str, int] = {"strings": T.STRING, "int64s": T.INT64, "floats": T.FLOAT}
-NAMES = {kind: name for name, kind in LISTS.items()}
+NAMES = {elem_type: name for name, elem_type in LISTS.items()}
 MISSING: dict[int, Any] = {
     T.STRING: "_Unused", T.INT64: -1, T.INT32: -1, T.INT16: -1, T.FLOAT: -0.0, T.DOUBLE: -0.0,
 }  # fmt: skip
@@ -61,8 +61,8 @@ def pairs_to_categories(node: Node) -> Replacement:
     return _entry(node, [*values, default], value_kind, index)
 
 
-def _entry(node: Node, table: list[Any], kind: int, index: str) -> str:
-    return str(node.build.Gather(node.build.constant(table, kind), index, axis=0))
+def _entry(node: Node, table: list[Any], elem_type: int, index: str) -> str:
+    return str(node.build.Gather(node.build.constant(table, elem_type), index, axis=0))
 
 
 @says("Checked that no key is repeated or NaN")
@@ -125,7 +125,7 @@ def _check_keys(node: Node, keys: list[Any]) -> None:
         raise CannotConvert(node, "a key is NaN: runtimes disagree what it matches", supported="other keys")
 
 
-def _default(node: Node, kind: int) -> Any:
+def _default(node: Node, elem_type: int) -> Any:
     """What a key that is not found becomes."""
     held = node.attributes.get("default_tensor")
     if held is not None:
@@ -133,8 +133,8 @@ def _default(node: Node, kind: int) -> Any:
         if len(elements) != 1:
             raise CannotConvert(node, f"default_tensor has {len(elements)} elements", supported="1 element")
         return elements[0]
-    name = f"default_{NAMES[kind].removesuffix('s')}" if kind in NAMES else ""
-    return node.attributes.get(name, MISSING[kind])
+    name = f"default_{NAMES[elem_type].removesuffix('s')}" if elem_type in NAMES else ""
+    return node.attributes.get(name, MISSING[elem_type])
 
 
 def _set_pairs(

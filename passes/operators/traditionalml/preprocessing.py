@@ -19,68 +19,70 @@ OPSET, STRINGS = 18, 19  # strings are equal from opset 19 on
 
 @says("Replaced Normalizer by a division by the norm of each row")
 def normalized(node: Node) -> str:
-    build, kind, norm = node.build, wide_of(node), node.attributes.get("norm", "MAX")
+    build, elem_type, norm = node.build, wide_of(node), node.attributes.get("norm", "MAX")
     if norm not in ("MAX", "L1", "L2"):
         raise fault(f"norm is {norm!r}; it is one of MAX, L1, L2", node.proto)
     if node.scope.rank(node.input(0)) not in (None, 1, 2):
         raise CannotConvert(node, "data of rank 3 or more", supported="a matrix of rows, or one row")
     node.close("sums in another order")
-    x = recast(build, node.input(0), node.elem_type(), kind)
+    x = recast(build, node.input(0), node.elem_type(), elem_type)
     if norm == "MAX":
-        known = x if kind != node.elem_type() else build.Where(build.IsNaN(x), build.constant(-np.inf, kind), x)
+        known = (
+            x if elem_type != node.elem_type() else build.Where(build.IsNaN(x), build.constant(-np.inf, elem_type), x)
+        )
         size = build.ReduceMax(known, [-1], keepdims=1)
     elif norm == "L1":
         size = build.ReduceSum(build.Abs(x), [-1], keepdims=1)
     else:
         size = build.Sqrt(build.ReduceSum(build.Mul(x, x), [-1], keepdims=1))
-    nothing = build.Equal(size, build.constant(0.0, kind))
-    divisor = build.Where(nothing, build.constant(1.0, kind), size)
-    return recast(build, build.Div(x, divisor), kind, T.FLOAT)
+    nothing = build.Equal(size, build.constant(0.0, elem_type))
+    divisor = build.Where(nothing, build.constant(1.0, elem_type), size)
+    return recast(build, build.Div(x, divisor), elem_type, T.FLOAT)
 
 
 @says("Replaced Scaler by (X - offset) * scale")
 def scaled(node: Node) -> str:
-    build, kind = node.build, wide_of(node)
+    build, elem_type = node.build, wide_of(node)
     offset, scale = node.attributes.get("offset", []), node.attributes.get("scale", [])
     if len(offset) != len(scale) or not scale:
         raise fault(f"offset has {len(offset)} entries, scale {len(scale)}", node.proto)
-    x = build.Sub(recast(build, node.input(0), node.elem_type(), kind), build.constant(_single(offset), kind))
-    return recast(build, build.Mul(x, build.constant(_single(scale), kind)), kind, T.FLOAT)
+    x = build.Sub(recast(build, node.input(0), node.elem_type(), elem_type), build.constant(_single(offset), elem_type))
+    return recast(build, build.Mul(x, build.constant(_single(scale), elem_type)), elem_type, T.FLOAT)
 
 
 @says("Replaced Imputer by Where")
 def imputed(node: Node) -> str:
-    build, kind, x = node.build, node.elem_type(), node.input(0)
-    whole = kind in (T.INT64, T.INT32)
+    build, elem_type, x = node.build, node.elem_type(), node.input(0)
+    whole = elem_type in (T.INT64, T.INT32)
     values = node.attributes.get("imputed_value_int64s" if whole else "imputed_value_floats", [])
     missing = node.attributes.get("replaced_value_int64" if whole else "replaced_value_float", 0 if whole else 0.0)
     width = node.scope.size(x, -1) if node.scope.rank(x) else None
     if not values or (width is not None and len(values) not in (1, width)):
         raise fault(f"{len(values)} imputed values for {width} features", node.proto)
-    found = build.IsNaN(x) if missing != missing else build.Equal(x, build.constant(missing, kind))
-    return str(build.Where(found, build.constant(values[0] if len(values) == 1 else values, kind), x))
+    found = build.IsNaN(x) if missing != missing else build.Equal(x, build.constant(missing, elem_type))
+    return str(build.Where(found, build.constant(values[0] if len(values) == 1 else values, elem_type), x))
 
 
 @says("Replaced Binarizer by Greater and Cast")
 def binarized(node: Node) -> str:
-    build, kind = node.build, node.elem_type()
+    build, elem_type = node.build, node.elem_type()
     threshold = node.attributes.get("threshold", 0.0)
-    wide = kind if kind in (T.FLOAT, T.DOUBLE) else T.DOUBLE
-    x = recast(build, node.input(0), kind, wide)
-    return str(build.Cast(build.Greater(x, build.constant(threshold, wide)), to=kind))
+    wide = elem_type if elem_type in (T.FLOAT, T.DOUBLE) else T.DOUBLE
+    x = recast(build, node.input(0), elem_type, wide)
+    return str(build.Cast(build.Greater(x, build.constant(threshold, wide)), to=elem_type))
 
 
 @says("Replaced OneHotEncoder by Equal with all categories")
 def compared_with_categories(node: Node) -> str:
-    build, kind, x = node.build, node.elem_type(), node.input(0)
+    build, elem_type, x = node.build, node.elem_type(), node.input(0)
     strings, numbers = node.attributes.get("cats_strings", []), node.attributes.get("cats_int64s", [])
-    categories, held = (strings, T.STRING) if kind == T.STRING else (numbers, T.INT64)
+    categories, held = (strings, T.STRING) if elem_type == T.STRING else (numbers, T.INT64)
     if not categories or (strings and numbers):
         raise fault(f"{len(numbers)} cats_int64s and {len(strings)} cats_strings", node.proto)
     if not node.attributes.get("zeros", 1):
         node.remarks.append("an element of an unknown category becomes zeros; onnxruntime fails there")
-    if kind != T.STRING:
-        x = recast(build, x, kind, T.INT64)
+    if elem_type != T.STRING:
+        x = recast(build, x, elem_type, T.INT64)
     is_one = build.Cast(build.Equal(build.Unsqueeze(x, [-1]), build.constant(categories, held)), to=T.FLOAT)
     last = [category not in categories[at + 1 :] for at, category in enumerate(categories)]
     return str(is_one if all(last) else build.Mul(is_one, build.constant(last, T.FLOAT)))

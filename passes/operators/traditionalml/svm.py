@@ -208,8 +208,8 @@ def _coupled(build: Builder, rows: list[str], classes: int) -> str:
         left = inner.ReduceSum(inner.Cast(waits, to=T.FLOAT), keepdims=0)
         return [inner.Cast(left, to=T.BOOL), inner.Where(waits, after, p)]
 
-    kind = tensor_type(T.FLOAT, [None, classes])
-    return build.loop(max(ROUNDS, classes), [(start, kind)], body, ends=True)[0]
+    value_type = tensor_type(T.FLOAT, [None, classes])
+    return build.loop(max(ROUNDS, classes), [(start, value_type)], body, ends=True)[0]
 
 
 defined("SVMClassifier", classified, opset=OPSET, domain=ML)

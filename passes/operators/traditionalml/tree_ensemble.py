@@ -164,12 +164,12 @@ def regressor_to_ensemble(node: Node) -> str:
             _grow(made, tree, target)
     if not single:
         node.close("sums votes tree by tree")
-    build, kind = node.build, node.elem_type()
-    doubles = kind == T.DOUBLE or any(name.endswith("_as_tensor") for name in given)
+    build, elem_type = node.build, node.elem_type()
+    doubles = elem_type == T.DOUBLE or any(name.endswith("_as_tensor") for name in given)
     wide = T.DOUBLE if doubles else T.FLOAT
-    if kind in (T.INT64, T.INT32) or (wide == T.DOUBLE and kind != T.DOUBLE):
+    if elem_type in (T.INT64, T.INT32) or (wide == T.DOUBLE and elem_type != T.DOUBLE):
         node.close("compared and added in another type")
-    x = node.input(0) if kind == wide else build.Cast(node.input(0), to=wide)
+    x = node.input(0) if elem_type == wide else build.Cast(node.input(0), to=wide)
     chosen = "SUM" if averaged else aggregate
     inside = transform if at_last == "NONE" else "NONE"
     values = build.emit("TreeEnsemble", [x], _attributes(made, wide, count, chosen, inside), domain=ML)
@@ -313,8 +313,8 @@ class _Rows:
 
 @says("Replaced TreeEnsemble by TreeEnsembleRegressor")
 def ensemble_to_regressor(node: Node) -> str:
-    kind, given = node.elem_type(), node.attributes
-    if kind == T.DOUBLE:  # which the regressor makes float
+    elem_type, given = node.elem_type(), node.attributes
+    if elem_type == T.DOUBLE:  # which the regressor makes float
         if node.build.opset < OPSET:
             raise CannotConvert(
                 node,
@@ -329,7 +329,7 @@ def ensemble_to_regressor(node: Node) -> str:
     for tree, root in enumerate(given["tree_roots"]):
         _walk(node, rows, tree, root, sets)
     build, x = node.build, node.input(0)
-    if kind == T.FLOAT16:
+    if elem_type == T.FLOAT16:
         node.close("added in float32")
         x = build.Cast(x, to=T.FLOAT)
     attributes = {
@@ -350,7 +350,7 @@ def ensemble_to_regressor(node: Node) -> str:
         "target_weights": [weight for _, _, _, weight in rows.votes],
     }
     values = str(build.emit("TreeEnsembleRegressor", [x], attributes, domain=ML))
-    return values if kind == T.FLOAT else str(build.Cast(values, to=kind))
+    return values if elem_type == T.FLOAT else str(build.Cast(values, to=elem_type))
 
 
 def _members(node: Node) -> dict[int, list[float]]:

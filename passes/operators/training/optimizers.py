@@ -17,15 +17,15 @@ class _Update:
     """What the updates have in common, for one of the tensors: its type, the rate and the regularized gradient."""
 
     def __init__(self, node: Node, tensors: list[str], at: int):
-        self.build, self.attributes, self.kind = node.build, node.attributes, node.elem_type(at)
+        self.build, self.attributes, self.elem_type = node.build, node.attributes, node.elem_type(at)
         self.x, gradient, *self.states = tensors
-        self.rate = recast(self.build, node.input(0), node.elem_type(0), self.kind)
-        self.count = self.build.Cast(node.input(1), to=self.kind)
+        self.rate = recast(self.build, node.input(0), node.elem_type(0), self.elem_type)
+        self.count = self.build.Cast(node.input(1), to=self.elem_type)
         self.begun = self.build.Greater(self.count, self.number(0.0))
         self.gradient = self.build.Add(self.scaled("norm_coefficient", self.x, 0.0), gradient)
 
     def number(self, value: float) -> str:
-        return self.build.constant(value, self.kind)
+        return self.build.constant(value, self.elem_type)
 
     def attribute(self, name: str, default: float) -> str:
         return self.number(self.attributes.get(name, default))

@@ -17,8 +17,12 @@ _CLIP_OF_DOUBLES = 12  # the opset from which on onnxruntime has it
 
 def _bounded(call: Call) -> tuple[str, Any] | None:
     """What a Max or Min bounds, and the bound."""
-    kind = call.elem_type(0)
-    if len(call.inputs) != 2 or kind not in _FLOATS or (kind == TensorProto.DOUBLE and call.opset < _CLIP_OF_DOUBLES):
+    elem_type = call.elem_type(0)
+    if (
+        len(call.inputs) != 2
+        or elem_type not in _FLOATS
+        or (elem_type == TensorProto.DOUBLE and call.opset < _CLIP_OF_DOUBLES)
+    ):
         return None
     for value, other in ((0, 1), (1, 0)):
         bound = splat(call, other)

@@ -119,7 +119,7 @@ def _put_together(call: Call, numbers: Sequence[Number]) -> str | None:
     if len(names) == 1:
         return names[0]
     made = call.emit("Concat", names, axis=0)
-    call.space.learn(made, numbers=KnownNumbers(False, tuple(numbers)), kind=TensorProto.INT64)
+    call.space.learn(made, numbers=KnownNumbers(False, tuple(numbers)), elem_type=TensorProto.INT64)
     return made
 
 
@@ -133,7 +133,7 @@ def _read_off(call: Call, part: _Part) -> str:
     else:
         held = call.emit("Shape", [part.source])
         made = call.emit("Gather", [held, call.constant(tensors.int64s(list(range(part.start, end))))], axis=0)
-    call.space.learn(made, numbers=KnownNumbers(False, part.numbers), kind=TensorProto.INT64)
+    call.space.learn(made, numbers=KnownNumbers(False, part.numbers), elem_type=TensorProto.INT64)
     return made
 
 
@@ -141,7 +141,7 @@ def _read_off(call: Call, part: _Part) -> str:
 @rule("Concat", "Unsqueeze", "Reshape", "Slice", "Gather", "Cast", "Where", "Mul", "Add", "Expand")
 def read_off(call: Call) -> Outcome:
     known = _noted(call) if call.space.whole.measures else None
-    if known is None or known.scalar or not known.values or call.space.kinds[call.output] != TensorProto.INT64:
+    if known is None or known.scalar or not known.values or call.space.elem_types[call.output] != TensorProto.INT64:
         return None
     if all(isinstance(number, int) for number in known.values) or _is_plain(call):
         return None

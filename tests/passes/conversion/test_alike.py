@@ -4,7 +4,7 @@ import onnx
 import pytest
 from onnx import helper
 from opshift.passes.conversion import alike, convert
-from opshift.passes.model.kinds import Survey
+from opshift.passes.model.call_signatures import Survey
 
 from tests.support import evaluate
 

@@ -12,12 +12,12 @@ from opshift.passes.analysis.scope import Context, Scope
 from opshift.passes.changes import Ledger
 from opshift.passes.conversion import moves
 from opshift.passes.conversion.convert import convert
-from opshift.passes.conversion.route import Arrived, Cross, Inline, KindPlan, Route
+from opshift.passes.conversion.route import Arrived, CallPlan, Cross, Inline, Route
 from opshift.passes.conversion.work import Work
 from opshift.passes.errors import CannotConvert
 from opshift.passes.inlining.expander import Expander
-from opshift.passes.model import kinds, schemas
-from opshift.passes.model.kinds import Kind, Survey
+from opshift.passes.model import call_signatures, schemas
+from opshift.passes.model.call_signatures import CallSignature, Survey
 from opshift.passes.model.legality import LegalityJudge
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.model.types import tensor_type
@@ -101,21 +101,21 @@ def test_a_definition_that_leads_back_is_none():
 
 def kind_of(body, opset):
     source = model(body, opset, **IO, domains=f'"my" : 1, "{MICROSOFT}" : 1')
-    return Survey(source).graph.kinds[0], {entry.domain: entry.version for entry in source.opset_import}
+    return Survey(source).graph.signatures[0], {entry.domain: entry.version for entry in source.opset_import}
 
 
 PLANS = [
-    ("y = Relu(x)", 14, {"": 18}, (), KindPlan.KEEP), ("y = Elu<alpha=0.5>(x)", 14, {"": 18}, (), KindPlan.JUDGE), ("y = Relu(x, x)", 14, {"": 18}, (), KindPlan.JUDGE),
-    ("y = Relu(x)", 14, {"": 13}, (), KindPlan.CLIMB), ("y = Gelu(x)", 20, {"": 19}, (), KindPlan.CLIMB), ("y = Relu(x)", 14, {"": 18}, [("", "Relu")], KindPlan.CLIMB),
-    ("y = Nothing(x)", 14, {"": 18}, (), KindPlan.CLIMB), ("y = my.Thing(x)", 14, {"": 18}, (), KindPlan.DESCEND), ("y = SequenceEmpty()", 14, {"": 18}, (), KindPlan.KEEP),
-    ("y = Relu(x)", 14, {}, (), KindPlan.KEEP), ("y = Gelu(x)", 19, {"": 20}, (), KindPlan.CLIMB),
+    ("y = Relu(x)", 14, {"": 18}, (), CallPlan.KEEP), ("y = Elu<alpha=0.5>(x)", 14, {"": 18}, (), CallPlan.JUDGE), ("y = Relu(x, x)", 14, {"": 18}, (), CallPlan.JUDGE),
+    ("y = Relu(x)", 14, {"": 13}, (), CallPlan.CLIMB), ("y = Gelu(x)", 20, {"": 19}, (), CallPlan.CLIMB), ("y = Relu(x)", 14, {"": 18}, [("", "Relu")], CallPlan.CLIMB),
+    ("y = Nothing(x)", 14, {"": 18}, (), CallPlan.CLIMB), ("y = my.Thing(x)", 14, {"": 18}, (), CallPlan.DESCEND), ("y = SequenceEmpty()", 14, {"": 18}, (), CallPlan.KEEP),
+    ("y = Relu(x)", 14, {}, (), CallPlan.KEEP), ("y = Gelu(x)", 19, {"": 20}, (), CallPlan.CLIMB),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "opset", "targets", "ops", "plan"), PLANS)
 def test_what_is_to_be_done_about_all_nodes_of_a_kind(body, opset, targets, ops, plan):
     kind, versions = kind_of(body, opset)
-    assert isinstance(kind, Kind)
+    assert isinstance(kind, CallSignature)
     route = Route(targets, versions, Expander(frozenset(ops)))
     assert route.plan(versions, kind, LegalityJudge()) is plan
 
@@ -300,7 +300,7 @@ def test_what_a_step_takes_away_at_the_end_is_not_left_out_but_gone():
 def test_graphs_of_what_a_step_looked_at_are_counted_anew(edge, up, outdated):
     body = "y = Scan<num_scan_inputs = 1, body = g (p) => (q) { q = Neg(p) }>(x)"
     work, scope = work_of(body, edge - 1)
-    layout = kinds.BodyLayout()
+    layout = call_signatures.BodyLayout()
     work.inner = [layout]
     moves.cross_boundary(work, scope, Cross(edge, up), Expander(), Ledger())
     pair = registry.step("", "Scan", edge)

@@ -59,7 +59,7 @@ def test_which_operators_have_a_form_that_hangs_on_shapes():
 def test_the_scale_that_the_size_of_the_heads_gives_is_left_out(build, kind, size, scale, left):
     shapes = [[2, 4, 5, size], [2, 4, 6, size], [2, 4, 6, 8]]
     made, nodes, _ = written(build, "Attention", shapes, given=[PatternTensor(kind, None)] * 3, scale=scale)
-    assert (made.attributes["scale"], nodes, made.kind) == (left, [], kind)
+    assert (made.attributes["scale"], nodes, made.elem_type) == (left, [], kind)
 
 
 def test_of_heads_that_nobody_knows_the_scale_is_written(build):

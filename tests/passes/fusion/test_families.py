@@ -81,7 +81,10 @@ def test_calls_are_those_that_schemas_take(op, dims, opset):
             assert make_attribute(name, list(value) if isinstance(value, tuple) else value, held.type).type == held.type
         assert all(schema.attributes[name].type == AttributeProto.FLOAT for name in call.marks)
         for given in call.inputs:
-            assert not isinstance(given, (PatternTensor, Splat)) or given.kind in (TensorProto.FLOAT, TensorProto.BOOL)
+            assert not isinstance(given, (PatternTensor, Splat)) or given.elem_type in (
+                TensorProto.FLOAT,
+                TensorProto.BOOL,
+            )
 
 
 def suggested(op, of):
@@ -136,7 +139,7 @@ E, NONE = ("epsilon",), ()
 )  # fmt: skip
 def test_calls_by_what_a_value_tells(op, of, calls):
     if op in ("Attention", "Gelu", "RMSNormalization"):
-        of = Clues(23, of.kind, of.shape, of.axes)
+        of = Clues(23, of.elem_type, of.shape, of.axes)
     assert suggested(("", op), of) == calls
 
 

@@ -146,7 +146,7 @@ def test_an_int32_is_not_followed_to_where_it_may_not_fit():
 def test_numbers_have_the_type_that_the_operator_makes(text, kind):
     given = call(text, kinds={"x": 1, "flags": 9, "nm": 5, "seven": 3})
     shape_values.follow(given)
-    assert given.space.numbers["y"]["kind"] == kind
+    assert given.space.numbers["y"]["elem_type"] == kind
 
 
 def test_no_more_than_few_numbers_are_followed(monkeypatch):

@@ -30,21 +30,23 @@ def is_faster(nodes: int, trees: int, depth: int) -> bool:
 class Choices:
     """Chooses among values of leaves by the comparisons of all nodes."""
 
-    def __init__(self, build: Builder, rows: str, kind: int, width: int | None, roots: Array, compared: Comparisons):
+    def __init__(
+        self, build: Builder, rows: str, elem_type: int, width: int | None, roots: Array, compared: Comparisons
+    ):
         self._build = build
         self._roots = roots
         self._compared = compared
         levels, self._last_level = _levels(roots, compared)
         self._groups = [_groups(level, compared) for level in levels]
-        features, rows, _ = read_in_forms(build, rows, kind, compared, width)
+        features, rows, _ = read_in_forms(build, rows, elem_type, compared, width)
         columns = build.Transpose(rows, perm=[1, 0])
-        self._holds = [self._compare(columns, kind, features, groups) for groups in self._groups]
+        self._holds = [self._compare(columns, elem_type, features, groups) for groups in self._groups]
 
-    def _compare(self, columns: str, kind: int, features: Array, groups: list[Array]) -> list[str]:
+    def _compare(self, columns: str, elem_type: int, features: Array, groups: list[Array]) -> list[str]:
         """Whether the comparisons of each group hold."""
         build, nodes = self._build, np.concatenate(groups)
         values = build.Gather(columns, build.constant(features[nodes], T.INT64), axis=0)
-        holds = build.Less(values, build.constant(self._compared.thresholds[nodes][:, None], kind))
+        holds = build.Less(values, build.constant(self._compared.thresholds[nodes][:, None], elem_type))
         if len(groups) == 1:
             return [holds]
         sizes = build.constant([len(group) for group in groups], T.INT64)
@@ -120,4 +122,4 @@ def _levels(roots: Array, compared: Comparisons) -> tuple[list[Array], Array]:
 def _groups(level: Array, compared: Comparisons) -> list[Array]:
     """The nodes of a level by which of their children are leaves."""
     kinds = 2 * (compared.left[level] >= 0) + (compared.right[level] >= 0)
-    return [level[kinds == kind] for kind in range(4) if (kinds == kind).any()]
+    return [level[kinds == elem_type] for elem_type in range(4) if (kinds == elem_type).any()]

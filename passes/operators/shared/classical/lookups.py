@@ -19,10 +19,10 @@ def looked_up(
     node: Node, keys: Sequence[Any], key_kind: int, values: Sequence[Any], value_kind: int, default: Any
 ) -> str:
     """The values of the node's input, where each key stands once; what is no key becomes the default."""
-    build, x, kind = node.build, node.input(0), node.elem_type()
-    whole = kind in (T.INT64, T.INT32, T.INT16)
+    build, x, elem_type = node.build, node.input(0), node.elem_type()
+    whole = elem_type in (T.INT64, T.INT32, T.INT16)
     if whole:
-        x = recast(build, x, kind, T.INT64)
+        x = recast(build, x, elem_type, T.INT64)
         key_kind = T.INT64
     table = build.constant([*values, default], value_kind)
     numbers = [key for key in keys if key == key]
@@ -43,23 +43,23 @@ def looked_up(
     return str(build.Gather(table, places, axis=0))
 
 
-def _compared(node: Node, x: str, keys: Sequence[Any], kind: int) -> str:
+def _compared(node: Node, x: str, keys: Sequence[Any], elem_type: int) -> str:
     """Each key that an element equals takes its place from that of the default, which is last."""
     build, count = node.build, len(keys)
-    equal = build.Cast(build.Equal(build.Unsqueeze(x, [-1]), build.constant(list(keys), kind)), to=T.FLOAT)
+    equal = build.Cast(build.Equal(build.Unsqueeze(x, [-1]), build.constant(list(keys), elem_type)), to=T.FLOAT)
     away = build.MatMul(equal, build.constant(np.arange(count) - count, T.FLOAT))
     return str(build.Cast(build.Add(away, build.constant(float(count), T.FLOAT)), to=T.INT64))
 
 
-def _searched(node: Node, x: str, keys: Sequence[Any], kind: int) -> str:
+def _searched(node: Node, x: str, keys: Sequence[Any], elem_type: int) -> str:
     """The last of the sorted keys that is not larger, found by halves, if it is equal."""
     build, count = node.build, len(keys)
     dtypes: dict[int, Any] = {T.INT64: np.int64, T.FLOAT: np.float32, T.DOUBLE: np.float64}
-    array = np.asarray(keys, dtypes[kind])
+    array = np.asarray(keys, dtypes[elem_type])
     order = np.argsort(array, kind="stable")[: int((array == array).sum())]
     size = 1 << (len(order) - 1).bit_length()
     order = np.concatenate([order, np.full(size - len(order), order[-1])])
-    table = build.constant(array[order], kind)
+    table = build.constant(array[order], elem_type)
     flat, places, step = build.Reshape(x, [-1]), "", size // 2
     while step:
         further = build.Add(places, build.constant(step, T.INT64)) if places else build.constant([step], T.INT64)

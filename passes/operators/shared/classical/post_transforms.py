@@ -17,29 +17,29 @@ def checked_transform(node: Node) -> str:
     return str(name)
 
 
-def transformed(build: Builder, scores: str, transform: str, kind: int) -> str:
+def transformed(build: Builder, scores: str, transform: str, elem_type: int) -> str:
     """A matrix of scores, one column a class or target."""
     if transform == "SOFTMAX":
         return str(build.Softmax(scores, axis=1))
     if transform == "LOGISTIC":
         return str(build.Sigmoid(scores))
     if transform == "SOFTMAX_ZERO":
-        return _softmax_of_others(build, scores, kind)
+        return _softmax_of_others(build, scores, elem_type)
     if transform == "PROBIT":
-        return probit(build, scores, kind)
+        return probit(build, scores, elem_type)
     return scores
 
 
-def _softmax_of_others(build: Builder, scores: str, kind: int) -> str:
+def _softmax_of_others(build: Builder, scores: str, elem_type: int) -> str:
     """Softmax in which a score within 1e-7 of 0 counts as itself times exp(-the largest score)."""
     largest = build.ReduceMax(scores, [1], keepdims=1)
-    away = build.Greater(build.Abs(scores), build.constant(1e-7, kind))
+    away = build.Greater(build.Abs(scores), build.constant(1e-7, elem_type))
     small = build.Mul(scores, build.Exp(build.Neg(largest)))
     parts = build.Where(away, build.Exp(build.Sub(scores, largest)), small)
     return str(build.Div(parts, build.ReduceSum(parts, [1], keepdims=1)))
 
 
-def probit(build: Builder, scores: str, kind: int) -> str:
+def probit(build: Builder, scores: str, elem_type: int) -> str:
     """The quantile of the normal distribution, by Winitzki's formula for the inverse of the error function.
 
     z = 2 p - 1;  l = log(1 - z z);  v = 2 / (pi a) + l / 2;  sqrt(2) sign(z) sqrt(sqrt(v v - l / a) - v);  a = 0.147
@@ -48,7 +48,7 @@ def probit(build: Builder, scores: str, kind: int) -> str:
     """
 
     def constant(value: float) -> str:
-        return build.constant(value, kind)
+        return build.constant(value, elem_type)
 
     z = build.Sub(build.Mul(scores, constant(2.0)), constant(1.0))
     log = build.Log(build.Mul(build.Sub(constant(1.0), z), build.Add(constant(1.0), z)))

@@ -55,7 +55,7 @@ class _Votes:
 def totals(
     build: Builder,
     rows: str,
-    kind: int,
+    elem_type: int,
     width: int | None,
     forest: Forest,
     aggregate: str,
@@ -83,9 +83,9 @@ def totals(
             tables = arranged(forest.roots, nodes, order)
     if not elements and is_faster(len(nodes.left), len(forest.roots), tables.depth):
         roots = forest.roots[order]
-        walk = _Reached(build, tables, "", Choices(build, rows, kind, width, roots, nodes))
+        walk = _Reached(build, tables, "", Choices(build, rows, elem_type, width, roots, nodes))
     else:
-        slots = leaves_reached(build, Rows(build, rows, kind, nodes, width), kind, nodes, tables)
+        slots = leaves_reached(build, Rows(build, rows, elem_type, nodes, width), elem_type, nodes, tables)
         walk = _Reached(build, tables, slots)
     if owners is not None:
         values = _by_tree(walk, votes, owners, aggregate, wide)

@@ -38,8 +38,8 @@ UNROLLED = 32  # levels that are written one after the other; what lies deeper i
 class Rows:
     """Rows of features, one behind the other, as the walk reads them."""
 
-    def __init__(self, build: Builder, rows: str, kind: int, compared: Comparisons, width: int | None):
-        self.features, rows, width = read_in_forms(build, rows, kind, compared, width)
+    def __init__(self, build: Builder, rows: str, elem_type: int, compared: Comparisons, width: int | None):
+        self.features, rows, width = read_in_forms(build, rows, elem_type, compared, width)
         count = build.scope.size(rows, 0)
         if count is not None:
             self._numbers = build.constant(np.arange(count)[:, None], T.INT32)
@@ -56,37 +56,37 @@ class Rows:
 
 
 def read_in_forms(
-    build: Builder, rows: str, kind: int, compared: Comparisons, width: int | None
+    build: Builder, rows: str, elem_type: int, compared: Comparisons, width: int | None
 ) -> tuple[Array, str, int]:
     """The column that each node reads, and rows in which the forms of features stand behind one another."""
     forms = np.unique(compared.forms).tolist() or [0]
     most = int(compared.features.max()) + 1 if len(compared.features) else 1
     if width is None:
         rows, width = build.Slice(rows, [0], [most], [1]), most
-    parts = [_form(build, rows, kind, form) for form in forms]
+    parts = [_form(build, rows, elem_type, form) for form in forms]
     features = compared.features + width * np.searchsorted(forms, compared.forms)
     return features, build.Concat(*parts, axis=1) if len(parts) > 1 else parts[0], width * len(parts)
 
 
-def _form(build: Builder, rows: str, kind: int, form: int) -> str:
+def _form(build: Builder, rows: str, elem_type: int, form: int) -> str:
     """The features, their negatives, or one of both with -infinity in the place of NaN."""
     rows = build.Neg(rows) if form & NEGATIVE else rows
     if not form & LOWERED:
         return rows
-    return str(build.Where(build.IsNaN(rows), build.constant(-np.inf, kind), rows))
+    return str(build.Where(build.IsNaN(rows), build.constant(-np.inf, elem_type), rows))
 
 
-def leaves_reached(build: Builder, rows: Rows, kind: int, compared: Comparisons, tables: Tables) -> str:
+def leaves_reached(build: Builder, rows: Rows, elem_type: int, compared: Comparisons, tables: Tables) -> str:
     """The slots of the leaves that the rows come to: those of the first row in all trees, then those of the next."""
     features, thresholds = _contents(rows, compared, tables)
     top = levels_at_top(tables)
-    slots = _through_top(build, rows, kind, tables, top, features, thresholds)
+    slots = _through_top(build, rows, elem_type, tables, top, features, thresholds)
     rest = tables.depth - top
     if rest <= 0:
         return slots
     held = (
         build.constant(features, T.INT32),
-        build.constant(thresholds, kind),
+        build.constant(thresholds, elem_type),
         build.constant(tables.following, T.INT32),
     )
     begins = build.Add(rows.begins, build.constant(np.zeros((1, tables.ends[0])), T.INT32))
@@ -134,7 +134,7 @@ def _contents(rows: Rows, compared: Comparisons, tables: Tables) -> tuple[Array,
 def _through_top(
     build: Builder,
     rows: Rows,
-    kind: int,
+    elem_type: int,
     tables: Tables,
     levels: int,
     features: Array,
@@ -144,7 +144,7 @@ def _through_top(
     width = tables.ends[min(levels, len(tables.ends)) - 1]
     places = build.Add(rows.begins, build.constant(features[None, :width], T.INT32))
     values = build.Reshape(look_up(build, rows.values, build.Reshape(places, [-1])), [-1, width])
-    holds = build.Less(values, build.constant(thresholds[None, :width], kind))
+    holds = build.Less(values, build.constant(thresholds[None, :width], elem_type))
     after = build.Add(build.Cast(holds, to=T.INT32), build.constant(tables.following[None, :width], T.INT32))
     if levels == 1:
         return str(build.Reshape(after, [-1]))

@@ -40,32 +40,42 @@ def classified_by_choices(node: Node) -> list[str]:
 def _classified(node: Node, *, elements: bool) -> list[str]:
     labels = class_labels(node, "classlabels_int64s", "classlabels_strings")
     transform = checked_transform(node)
-    kind = _compares_in(node)
-    forest = read_listed(node, "class", len(labels.values), _dtype(kind))
+    elem_type = _compares_in(node)
+    forest = read_listed(node, "class", len(labels.values), _dtype(elem_type))
     node.close("sums the votes in another order")
     found = totals(
-        node.build, rows_as(node, kind), kind, width(node), forest, SUM, kind, node.proto.ByteSize(), elements=elements
+        node.build,
+        rows_as(node, elem_type),
+        elem_type,
+        width(node),
+        forest,
+        SUM,
+        elem_type,
+        node.proto.ByteSize(),
+        elements=elements,
     )
-    return classified(node, labels, transform, found, kind, positive=bool((forest.vote_weights >= 0).all()))
+    return classified(node, labels, transform, found, elem_type, positive=bool((forest.vote_weights >= 0).all()))
 
 
-def classified(node: Node, labels: Labels, transform: str, found: Totals, kind: int, *, positive: bool) -> list[str]:
+def classified(
+    node: Node, labels: Labels, transform: str, found: Totals, elem_type: int, *, positive: bool
+) -> list[str]:
     """The labels and the scores of added votes; `positive` tells that all weights are at least 0."""
     base = list(parameter(node, "base_values"))
     if len(labels.values) == 1:
-        scores = _scores_of_one(node, found, base, transform, kind)
-        return [label_of(node, labels, node.build.ArgMax(scores, axis=1, keepdims=0)), _float(node, scores, kind)]
+        scores = _scores_of_one(node, found, base, transform, elem_type)
+        return [label_of(node, labels, node.build.ArgMax(scores, axis=1, keepdims=0)), _float(node, scores, elem_type)]
     if len(labels.values) == 2:
         positive = positive and len(found.targets) < 2
-        scores, compared = _scores_of_two(node, found, base, transform, kind, positive=positive)
+        scores, compared = _scores_of_two(node, found, base, transform, elem_type, positive=positive)
     else:
         if base and len(base) != len(labels.values):
             raise fault(f"base_values has {len(base)} entries for {len(labels.values)} classes", node.proto)
-        compared = _based(node, _all_columns(node, found, len(labels.values), kind), base, kind)
-        scores = transformed(node.build, compared, transform, kind)
+        compared = _based(node, _all_columns(node, found, len(labels.values), elem_type), base, elem_type)
+        scores = transformed(node.build, compared, transform, elem_type)
         if not base and found.voted(list(range(len(labels.values))), told=True) is not True:
             node.remarks.append("a class without votes has the score 0; onnxruntime never chooses it")
-    return [label_of(node, labels, node.build.ArgMax(compared, axis=1, keepdims=0)), _float(node, scores, kind)]
+    return [label_of(node, labels, node.build.ArgMax(compared, axis=1, keepdims=0)), _float(node, scores, elem_type)]
 
 
 @says("Replaced the regressor by Gather from tables of its nodes, level by level, and the sum of the leaves")
@@ -80,28 +90,28 @@ def regressed_by_choices(node: Node) -> str:
 
 def _regressed(node: Node, *, elements: bool) -> str:
     count = _count(node)
-    kind = _compares_in(node)
+    elem_type = _compares_in(node)
     aggregate = node.attributes.get("aggregate_function", SUM)
     if aggregate not in AGGREGATES:
         raise fault(f"aggregate_function is {aggregate!r}; it is one of {', '.join(AGGREGATES)}", node.proto)
     base = list(parameter(node, "base_values"))
     if base and len(base) != count:
         raise fault(f"base_values has {len(base)} entries for {count} targets", node.proto)
-    forest = read_listed(node, "target", count, _dtype(kind))
+    forest = read_listed(node, "target", count, _dtype(elem_type))
     transform = checked_transform(node)
     node.close("sums the leaves in another order")
     found = totals(
         node.build,
-        rows_as(node, kind),
-        kind,
+        rows_as(node, elem_type),
+        elem_type,
         width(node),
         forest,
         aggregate,
-        kind,
+        elem_type,
         node.proto.ByteSize(),
         elements=elements,
     )
-    return _float(node, _targets(node, found, count, aggregate, base, transform, kind), kind)
+    return _float(node, _targets(node, found, count, aggregate, base, transform, elem_type), elem_type)
 
 
 @says("Replaced the trees by Gather from tables of their nodes, level by level, and the sum of the leaves")
@@ -115,20 +125,20 @@ def evaluated_by_choices(node: Node) -> str:
 
 
 def _evaluated(node: Node, *, elements: bool) -> str:
-    count, kind = _count(node), node.elem_type()
+    count, elem_type = _count(node), node.elem_type()
     aggregate, transform = node.attributes.get("aggregate_function", 1), numbered_transform(node, count)
     if not 0 <= aggregate < len(AGGREGATES):
         raise fault(f"aggregate_function={aggregate}: unknown number", node.proto)
-    forest = read_ensemble(node, count, _dtype(kind))
-    wide = T.FLOAT if kind == T.FLOAT16 else kind
+    forest = read_ensemble(node, count, _dtype(elem_type))
+    wide = T.FLOAT if elem_type == T.FLOAT16 else elem_type
     if any(value < 0 or value > 32 or value != int(value) for held in forest.members.values() for value in held):
         node.remarks.append("compares members of sets exactly; onnxruntime may truncate fractions")
     node.close("sums the leaves in another order")
     forest.vote_weights = forest.vote_weights.astype(_dtype(wide))
     found = totals(
         node.build,
-        rows_as(node, kind),
-        kind,
+        rows_as(node, elem_type),
+        elem_type,
         width(node),
         forest,
         AGGREGATES[aggregate],
@@ -137,7 +147,7 @@ def _evaluated(node: Node, *, elements: bool) -> str:
         elements=elements,
     )
     values = _targets(node, found, count, AGGREGATES[aggregate], [], transform, wide)
-    return recast(node.build, values, wide, kind)
+    return recast(node.build, values, wide, elem_type)
 
 
 def numbered_transform(node: Node, count: int) -> str:
@@ -155,13 +165,13 @@ def numbered_transform(node: Node, count: int) -> str:
 
 def _compares_in(node: Node) -> int:
     """The type of the kernel: double for double, float for all others; where it has none, as wide as the parameters."""
-    kind = node.elem_type()
-    return T.DOUBLE if kind == T.DOUBLE or has_doubles(node) else T.FLOAT
+    elem_type = node.elem_type()
+    return T.DOUBLE if elem_type == T.DOUBLE or has_doubles(node) else T.FLOAT
 
 
-def _dtype(kind: int) -> Any:
+def _dtype(elem_type: int) -> Any:
     dtypes: dict[int, Any] = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16}
-    return dtypes[kind]
+    return dtypes[elem_type]
 
 
 def _count(node: Node) -> int:
@@ -171,8 +181,8 @@ def _count(node: Node) -> int:
     return count
 
 
-def _float(node: Node, values: str, kind: int) -> str:
-    return recast(node.build, values, kind, T.FLOAT)
+def _float(node: Node, values: str, elem_type: int) -> str:
+    return recast(node.build, values, elem_type, T.FLOAT)
 
 
 def _one_column(node: Node) -> str:
@@ -182,69 +192,69 @@ def _one_column(node: Node) -> str:
     return str(build.Concat(rows, build.constant([1], T.INT64), axis=0))
 
 
-def _column(node: Node, found: Totals, target: int, kind: int) -> str:
+def _column(node: Node, found: Totals, target: int, elem_type: int) -> str:
     """The scores of one class or target."""
     build = node.build
     if target not in found.targets:
-        return str(build.Expand(build.constant(0.0, kind), _one_column(node)))
+        return str(build.Expand(build.constant(0.0, elem_type), _one_column(node)))
     if len(found.targets) == 1:
         return found.values
     return str(build.Gather(found.values, [found.targets.index(target)], axis=1))
 
 
-def _all_columns(node: Node, found: Totals, count: int, kind: int) -> str:
+def _all_columns(node: Node, found: Totals, count: int, elem_type: int) -> str:
     """The scores of all, 0 for those without a vote."""
     if len(found.targets) == count:
         return found.values
     build = node.build
     if not found.targets:
-        return str(build.Concat(*[_column(node, found, 0, kind)] * count, axis=1))
-    padded = build.Concat(found.values, _column(node, found, -1, kind), axis=1)
+        return str(build.Concat(*[_column(node, found, 0, elem_type)] * count, axis=1))
+    padded = build.Concat(found.values, _column(node, found, -1, elem_type), axis=1)
     places = [found.targets.index(t) if t in found.targets else len(found.targets) for t in range(count)]
     return str(build.Gather(padded, places, axis=1))
 
 
-def _based(node: Node, scores: str, base: list[float], kind: int) -> str:
-    return str(node.build.Add(scores, node.build.constant(base, kind))) if any(base) else scores
+def _based(node: Node, scores: str, base: list[float], elem_type: int) -> str:
+    return str(node.build.Add(scores, node.build.constant(base, elem_type))) if any(base) else scores
 
 
-def _unless_absent(node: Node, found: Totals, targets: list[int], scores: str, kind: int) -> str:
+def _unless_absent(node: Node, found: Totals, targets: list[int], scores: str, elem_type: int) -> str:
     """The scores of targets, and 0 where they have no vote."""
     voted = found.voted(targets)
     if voted is True:
         return scores
-    zero = node.build.constant(0.0, kind)
+    zero = node.build.constant(0.0, elem_type)
     return str(node.build.Mul(scores, zero) if voted is False else node.build.Where(voted, scores, zero))
 
 
 def _targets(
-    node: Node, found: Totals, count: int, aggregate: str, base: list[float], transform: str, kind: int
+    node: Node, found: Totals, count: int, aggregate: str, base: list[float], transform: str, elem_type: int
 ) -> str:
     """The scores of a regressor; of a single target PROBIT alone is taken."""
     build = node.build
     if count == 1:
-        score = _column(node, found, 0, kind)
+        score = _column(node, found, 0, elem_type)
         if found.targets and aggregate in NOTHING:
-            score = _unless_absent(node, found, [0], score, kind)
-        score = _based(node, score, base, kind)
-        return transformed(build, score, transform if transform == "PROBIT" else "NONE", kind)
-    scores = _based(node, _all_columns(node, found, count, kind), base, kind)
+            score = _unless_absent(node, found, [0], score, elem_type)
+        score = _based(node, score, base, elem_type)
+        return transformed(build, score, transform if transform == "PROBIT" else "NONE", elem_type)
+    scores = _based(node, _all_columns(node, found, count, elem_type), base, elem_type)
     if any(base) or aggregate in NOTHING:
-        scores = _unless_absent(node, found, list(range(count)), scores, kind)
-    return transformed(build, scores, transform, kind)
+        scores = _unless_absent(node, found, list(range(count)), scores, elem_type)
+    return transformed(build, scores, transform, elem_type)
 
 
-def _scores_of_one(node: Node, found: Totals, base: list[float], transform: str, kind: int) -> str:
+def _scores_of_one(node: Node, found: Totals, base: list[float], transform: str, elem_type: int) -> str:
     """The scores of a classifier with a single class, of which PROBIT alone makes something else."""
     if len(base) > 1:
         raise fault(f"base_values has {len(base)} entries for 1 class", node.proto)
     node.remarks.append("chooses the only label, where onnxruntime returns 1 or 0")
-    score = _based(node, _column(node, found, 0, kind), base, kind)
-    return transformed(node.build, score, transform if transform == "PROBIT" else "NONE", kind)
+    score = _based(node, _column(node, found, 0, elem_type), base, elem_type)
+    return transformed(node.build, score, transform if transform == "PROBIT" else "NONE", elem_type)
 
 
 def _scores_of_two(
-    node: Node, found: Totals, base: list[float], transform: str, kind: int, *, positive: bool
+    node: Node, found: Totals, base: list[float], transform: str, elem_type: int, *, positive: bool
 ) -> tuple[str, str]:
     """The scores of two classes, and what to choose by: rows without a vote for the second have scores of their own."""
     if len(base) > 2:
@@ -259,42 +269,42 @@ def _scores_of_two(
         )
     alone, both = ("", ""), ("", "")
     if second is not True:
-        alone = _scores_of_first(node, found, base, transform, kind, positive=positive)
+        alone = _scores_of_first(node, found, base, transform, elem_type, positive=positive)
     if second is not False:
-        compared = _scores_of_both(node, found, base, kind)
-        both = transformed(build, compared, transform, kind), compared
+        compared = _scores_of_both(node, found, base, elem_type)
+        both = transformed(build, compared, transform, elem_type), compared
     if second is True or second is False:
         return both if second else alone
     return str(build.Where(second, both[0], alone[0])), str(build.Where(second, both[1], alone[1]))
 
 
 def _scores_of_first(
-    node: Node, found: Totals, base: list[float], transform: str, kind: int, *, positive: bool
+    node: Node, found: Totals, base: list[float], transform: str, elem_type: int, *, positive: bool
 ) -> tuple[str, str]:
     """Votes for the first class alone are the second's score; the first's is what is left of 1, or their negative."""
-    build, score = node.build, _column(node, found, 0, kind)
+    build, score = node.build, _column(node, found, 0, elem_type)
     if len(base) == 2:
-        compared = build.Concat(_based(node, score, base[:1], kind), _column(node, found, -1, kind), axis=1)
-        return transformed(build, compared, transform, kind), str(compared)
+        compared = build.Concat(_based(node, score, base[:1], elem_type), _column(node, found, -1, elem_type), axis=1)
+        return transformed(build, compared, transform, elem_type), str(compared)
     if transform == "PROBIT":
         raise CannotConvert(
             node, "post_transform=PROBIT, but leaves vote for one of the two classes only: the other score is undefined"
         )
-    score = _based(node, score, base, kind)
+    score = _based(node, score, base, elem_type)
     left = positive and transform != "LOGISTIC"
-    other = build.Sub(build.constant(1.0, kind), score) if left else build.Neg(score)
+    other = build.Sub(build.constant(1.0, elem_type), score) if left else build.Neg(score)
     compared = str(build.Concat(other, score, axis=1))
-    return transformed(build, compared, transform, kind) if transform == "LOGISTIC" else compared, compared
+    return transformed(build, compared, transform, elem_type) if transform == "LOGISTIC" else compared, compared
 
 
-def _scores_of_both(node: Node, found: Totals, base: list[float], kind: int) -> str:
+def _scores_of_both(node: Node, found: Totals, base: list[float], elem_type: int) -> str:
     """Two base values make the second score the first's votes with a base value, and the first its negative."""
-    build, first, second = node.build, _column(node, found, 0, kind), _column(node, found, 1, kind)
+    build, first, second = node.build, _column(node, found, 0, elem_type), _column(node, found, 1, elem_type)
     if len(base) == 2:
-        second = _based(node, first, base[1:], kind)
-        first = _unless_absent(node, found, [0], build.Neg(second), kind)
+        second = _based(node, first, base[1:], elem_type)
+        first = _unless_absent(node, found, [0], build.Neg(second), elem_type)
     elif base:
-        first = _unless_absent(node, found, [0], _based(node, first, base, kind), kind)
+        first = _unless_absent(node, found, [0], _based(node, first, base, elem_type), elem_type)
     elif found.targets == [0, 1]:
         return found.values
     return str(build.Concat(first, second, axis=1))

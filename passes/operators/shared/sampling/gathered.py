@@ -206,9 +206,9 @@ def _wide(node: Node, how: Sampling) -> int:
     return T.FLOAT if elem_type == T.FLOAT16 else elem_type
 
 
-def width_of(kind: int) -> Any:
+def width_of(elem_type: int) -> Any:
     """The width to compute coordinates in for weights of some type."""
-    return np.float64 if kind == T.DOUBLE else np.float32
+    return np.float64 if elem_type == T.DOUBLE else np.float32
 
 
 def _cast(node: Node, x: str, wide: int) -> str:
@@ -290,23 +290,23 @@ def _reduced(build: Builder, x: str, indices: str, weights: str, axis: int) -> s
     return str(build.ReduceSum(build.Mul(build.Gather(x, indices, axis=axis), weights), [axis + 1], keepdims=0))
 
 
-def _axes_at_runtime(node: Node, kind: int) -> list[RuntimeAxis]:
+def _axes_at_runtime(node: Node, elem_type: int) -> list[RuntimeAxis]:
     build, rank = node.build, node.rank()
     axes, crops = axes_of(node, rank), node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     check_lengths(node, axes)
     kept = _kept(node)
-    shape = build.Cast(build.Shape(node.input(X)), to=kind)
-    roi = build.Cast(node.input(ROI), to=kind) if crops else ""
+    shape = build.Cast(build.Shape(node.input(X)), to=elem_type)
+    roi = build.Cast(node.input(ROI), to=elem_type) if crops else ""
     given = node.input(SIZES if has_sizes(node) else SCALES)
-    if has_sizes(node) or kind != T.FLOAT:
-        given = build.Cast(given, to=kind)
-    common = _common_scale_at_runtime(node, build.Gather(shape, axes), given, kind)
+    if has_sizes(node) or elem_type != T.FLOAT:
+        given = build.Cast(given, to=elem_type)
+    common = _common_scale_at_runtime(node, build.Gather(shape, axes), given, elem_type)
     found = []
     for k, axis in enumerate(axes):
         if axis in kept:
             continue
-        size, part = (Value(build, build.Gather(vector, [at]), kind) for vector, at in ((shape, axis), (given, k)))
-        start, end = (Value(build, build.Gather(roi, [k + at]), kind) if crops else None for at in (0, len(axes)))
+        size, part = (Value(build, build.Gather(vector, [at]), elem_type) for vector, at in ((shape, axis), (given, k)))
+        start, end = (Value(build, build.Gather(roi, [k + at]), elem_type) if crops else None for at in (0, len(axes)))
         if common:
             result, scale = (size * common + 0.5).apply("Floor"), common
         elif has_sizes(node):
@@ -333,12 +333,14 @@ def _kept(node: Node) -> set[int]:
     return {k for k in range(rank) if before[k] is not None and before[k] == after[k]}
 
 
-def _common_scale_at_runtime(node: Node, sizes: str, results: str, kind: int) -> Value | None:
+def _common_scale_at_runtime(node: Node, sizes: str, results: str, elem_type: int) -> Value | None:
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch" or not has_sizes(node):
         return None
     ratios = node.build.Div(results, sizes)
-    return Value(node.build, node.build.emit("ReduceMin" if policy == "not_larger" else "ReduceMax", [ratios]), kind)
+    return Value(
+        node.build, node.build.emit("ReduceMin" if policy == "not_larger" else "ReduceMax", [ratios]), elem_type
+    )
 
 
 def sampled_by_scales(node: Node) -> str:

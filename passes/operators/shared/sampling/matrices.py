@@ -28,45 +28,49 @@ POLICIES = ("stretch", "not_larger", "not_smaller")
 
 @says("Replaced Resize by MatMul with interpolation weights, or by Gather")
 def multiplied_along_each_axis(node: Node) -> str:
-    how, kind = sampling_of(node), node.elem_type()
+    how, elem_type = sampling_of(node), node.elem_type()
     policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy not in POLICIES:
         raise CannotConvert(node, f"keep_aspect_ratio_policy={policy}", supported=f"{', '.join(POLICIES)}")
-    if how.mode == "nearest" or how.coordinates == "tf_crop_and_resize" or kind not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
+    if (
+        how.mode == "nearest"
+        or how.coordinates == "tf_crop_and_resize"
+        or elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE)
+    ):
         return sampled(node)
     try:
         axes = resized(node)
         if 0 in (node.scope.shape(node.input(0)) or []) or not all(along.result for along in axes):
             return sampled(node)  # runtimes multiply no matrix by nothing
-        matrices = [(along.axis, _matrix(along, how, kind)) for along in axes]
+        matrices = [(along.axis, _matrix(along, how, elem_type)) for along in axes]
     except (Unknown, Undecided):
         return sampled(node)
     if not matrices or any(matrix.size > LARGEST for _, matrix in matrices):
         return sampled(node)
     note_aligned(node, axes, how)
     node.close("sums several elements; an infinity spreads along its axis")
-    wide = T.FLOAT if kind == T.FLOAT16 else kind
-    x = recast(node.build, node.input(0), kind, wide)
+    wide = T.FLOAT if elem_type == T.FLOAT16 else elem_type
+    x = recast(node.build, node.input(0), elem_type, wide)
     for axis, matrix in matrices:
         x = _multiplied(node, x, matrix, axis, wide)
-    return recast(node.build, x, wide, kind)
+    return recast(node.build, x, wide, elem_type)
 
 
-def _matrix(along: Axis, how: Sampling, kind: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _matrix(along: Axis, how: Sampling, elem_type: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """(result, size): what each element of the result takes of each element."""
-    indices, weights = places.taps(along, how, width_of(kind))
+    indices, weights = places.taps(along, how, width_of(elem_type))
     matrix = np.zeros((along.result, along.size))
     np.add.at(matrix, (np.arange(along.result)[:, None], indices), weights)
     return matrix
 
 
 def _multiplied(
-    node: Node, x: str, matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]], axis: int, kind: int
+    node: Node, x: str, matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]], axis: int, elem_type: int
 ) -> str:
     build, rank = node.build, node.rank()
     if axis == rank - 1:
-        return str(build.MatMul(x, build.constant(matrix.T, kind)))
-    held = build.constant(matrix, kind)
+        return str(build.MatMul(x, build.constant(matrix.T, elem_type)))
+    held = build.constant(matrix, elem_type)
     if axis == rank - 2:
         return str(build.MatMul(held, x))
     order = list(range(rank))

@@ -24,7 +24,7 @@ class Value:
 
     build: Builder
     name: str
-    kind: int
+    elem_type: int
 
     def __add__(self, other: Value | float) -> Value:
         return self._with("Add", other)
@@ -49,13 +49,13 @@ class Value:
 
     def made(self, name: str) -> Value:
         """Another value of the same type."""
-        return Value(self.build, name, self.kind)
+        return Value(self.build, name, self.elem_type)
 
     def number(self, other: Value | float) -> Value:
         """A number as a constant of the same type."""
         if isinstance(other, Value):
             return other
-        return self.made(self.build.constant([other], self.kind))
+        return self.made(self.build.constant([other], self.elem_type))
 
     def apply(self, op: str) -> Value:
         """An operator of one operand."""
@@ -89,7 +89,7 @@ class RuntimeAxis:
 def positions(along: RuntimeAxis, coordinates: str) -> Value:
     """Where each element of the result lies on the axis of the data."""
     build, size, result, scale = along.size.build, along.size, along.result, along.scale
-    x = size.made(build.Cast(flat_indices.count(build, build.Reshape(result.integers(), [])), to=size.kind))
+    x = size.made(build.Cast(flat_indices.count(build, build.Reshape(result.integers(), [])), to=size.elem_type))
     if coordinates == "asymmetric":
         return x / scale
     if coordinates == "tf_half_pixel_for_nn":
@@ -121,7 +121,7 @@ def nearest(x: Value, along: RuntimeAxis, how: Sampling) -> str:
 
 
 def _before_or_after(x: Value, along: RuntimeAxis) -> Value:
-    shrinks = x.made(x.build.Cast(along.scale.below(1.0), to=x.kind))
+    shrinks = x.made(x.build.Cast(along.scale.below(1.0), to=x.elem_type))
     before = x.apply("Floor")
     return before + (x.apply("Ceil") - before) * shrinks
 
@@ -166,7 +166,7 @@ def smoothed(x: Value, along: RuntimeAxis, how: Sampling) -> tuple[str, Value]:
     build, squeezed = x.build, along.scale.at_most(1.0)
     first = (x.number(-1.0 if how.mode == "linear" else -2.0) / squeezed).apply("Floor") + 1.0
     taps = build.Reshape((first * -2.0 + 2.0).integers(), [])
-    offsets = x.made(build.Cast(flat_indices.count(build, taps), to=x.kind)) + first
+    offsets = x.made(build.Cast(flat_indices.count(build, taps), to=x.elem_type)) + first
     x = x.made(build.Reshape(x.name, [-1, 1]))
     where = x.apply("Floor") + offsets
     d = ((where - x) * squeezed).apply("Abs")

@@ -22,13 +22,13 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
     if not high or not wide:
         raise CannotConvert(node, f"output_height={high}, output_width={wide}", supported="sizes of 1 or more")
     node.close("sums in another order")
-    kind = T.FLOAT if elem_type == T.FLOAT16 else elem_type
+    data_type = T.FLOAT if elem_type == T.FLOAT16 else elem_type
     batch, channels, *sizes = flat_indices.sizes(node, node.input(0))
     rows = build.Transpose(node.input(0), perm=[0, 2, 3, 1])
     rows = flat_indices.merged(node, rows, [batch, *sizes, channels], 3)
-    rows = build.Cast(rows, to=kind) if kind != elem_type else rows
+    rows = build.Cast(rows, to=data_type) if data_type != elem_type else rows
     image = build.Reshape(build.Mul(node.input(2), flat_indices.product(build, sizes)), [-1, 1, 1])
-    y, x = (_Samples(node, k, sizes[k], (high, wide)[k], kind, offset) for k in (0, 1))
+    y, x = (_Samples(node, k, sizes[k], (high, wide)[k], data_type, offset) for k in (0, 1))
     parts, of_x, column = [], x.neighbours(), flat_indices.vector(build, [-1, y.count, x.count, 1])
     for index_y, weight_y in y.neighbours():
         for index_x, weight_x in of_x:
@@ -36,12 +36,12 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
             weight = build.Reshape(build.Mul(weight_y, weight_x), column)
             parts.append(build.Mul(build.Gather(rows, place, axis=0), weight))
     dims = [None, *(count if isinstance(count, int) else None for count in (y.count, x.count))]
-    total = build.typed(build.Max(*parts) if mode == "max" else build.Sum(*parts), kind, [*dims, None])
+    total = build.typed(build.Max(*parts) if mode == "max" else build.Sum(*parts), data_type, [*dims, None])
     inside = build.typed(build.Reshape(build.And(y.inside, x.inside), column), T.BOOL, [*dims, 1])
-    total = build.Where(inside, total, build.constant(0, kind))
+    total = build.Where(inside, total, build.constant(0, data_type))
     if y.taken and x.taken:
         taken = build.typed(build.Reshape(build.And(y.taken, x.taken), column), T.BOOL, [*dims, 1])
-        total = build.Where(taken, total, build.constant(_lowest(kind) if mode == "max" else 0, kind))
+        total = build.Where(taken, total, build.constant(_lowest(data_type) if mode == "max" else 0, data_type))
     bins: list[Size] = [high, y.ratio, wide, x.ratio]
     if flat_indices.filled([channels]):
         total = build.Reshape(total, flat_indices.vector(build, [-1, *bins, channels]))
@@ -49,27 +49,27 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
     else:  # a 0 stands where it is copied
         total = build.Reshape(build.Transpose(total, perm=[0, 3, 1, 2]), flat_indices.vector(build, [0, 0, *bins]))
         total = _reduced(node, mode, total, y, x, [3, 5])
-    return str(build.Cast(total, to=elem_type) if kind != elem_type else total)
+    return str(build.Cast(total, to=elem_type) if data_type != elem_type else total)
 
 
-def _lowest(kind: int) -> float:
-    return -3.4028234663852886e38 if kind == T.FLOAT else -1.7976931348623157e308
+def _lowest(elem_type: int) -> float:
+    return -3.4028234663852886e38 if elem_type == T.FLOAT else -1.7976931348623157e308
 
 
 def _reduced(node: Node, mode: str, total: str, y: _Samples, x: _Samples, axes: list[int]) -> str:
     """One value for each bin, whose samples lie along two axes; a region without samples yields 0."""
-    build, kind = node.build, y.kind
+    build, elem_type = node.build, y.elem_type
     result = (build.ReduceMax if mode == "max" else build.ReduceMean)(total, axes=axes, keepdims=0)
     if not (y.grid and x.grid):
         return str(result)
-    number, one = build.Reshape(build.Mul(y.grid, x.grid), [-1, 1, 1, 1]), build.constant(1, kind)
+    number, one = build.Reshape(build.Mul(y.grid, x.grid), [-1, 1, 1, 1]), build.constant(1, elem_type)
     if mode == "max":
         none = build.typed(build.Less(number, one), T.BOOL, [None, 1, 1, 1])
         result = build.typed(
-            result, kind, [None, y.bins, x.bins, None] if axes == [2, 4] else [None, None, y.bins, x.bins]
+            result, elem_type, [None, y.bins, x.bins, None] if axes == [2, 4] else [None, None, y.bins, x.bins]
         )
-        return str(build.Where(none, build.constant(0, kind), result))
-    every = build.Cast(flat_indices.times(build, y.ratio, x.ratio), to=kind)
+        return str(build.Where(none, build.constant(0, elem_type), result))
+    every = build.Cast(flat_indices.times(build, y.ratio, x.ratio), to=elem_type)
     return str(build.Mul(result, build.Div(every, build.Max(number, one))))
 
 
@@ -80,19 +80,19 @@ class _Samples:
     their number for each, `ratio` the largest of these, and `taken` says which samples are among them.
     """
 
-    def __init__(self, node: Node, axis: int, size: Size, bins: int, kind: int, offset: float):
+    def __init__(self, node: Node, axis: int, size: Size, bins: int, elem_type: int, offset: float):
         self.build = build = node.build
-        self.axis, self.bins, self.kind = axis, bins, kind
-        last = build.constant(size - 1.0, kind) if isinstance(size, int) else None
+        self.axis, self.bins, self.elem_type = axis, bins, elem_type
+        last = build.constant(size - 1.0, elem_type) if isinstance(size, int) else None
         if last is None:
-            last = build.Sub(build.Cast(size, to=kind), build.constant(1, kind))
-        self.last, self.one, self.zero = last, build.constant(1, kind), build.constant(0, kind)
+            last = build.Sub(build.Cast(size, to=elem_type), build.constant(1, elem_type))
+        self.last, self.one, self.zero = last, build.constant(1, elem_type), build.constant(0, elem_type)
         self.taken = self.grid = ""
-        scale = build.constant(node.attributes.get("spatial_scale", 1.0), kind)
-        rois = node.input(1) if kind == node.elem_type(1) else build.Cast(node.input(1), to=kind)
+        scale = build.constant(node.attributes.get("spatial_scale", 1.0), elem_type)
+        rois = node.input(1) if elem_type == node.elem_type(1) else build.Cast(node.input(1), to=elem_type)
         ends = build.Mul(rois, scale)
         if offset:  # before the sides, of which it leaves nothing where they are a rounding
-            ends = build.Sub(ends, build.constant(offset, kind))
+            ends = build.Sub(ends, build.constant(offset, elem_type))
         start, end = (build.Gather(ends, [k], axis=1) for k in (1 - axis, 3 - axis))
         side = build.Sub(end, start)
         if not offset:
@@ -100,39 +100,41 @@ class _Samples:
         ratio = node.attributes.get("sampling_ratio", 0)
         at = self._spread(start, side, ratio) if ratio > 0 else self._spread_by_size(start, side)
         beyond = build.Greater(at, build.Add(last, self.one))
-        self.inside = build.Not(build.Or(build.Less(at, build.constant(-1, kind)), beyond))
+        self.inside = build.Not(build.Or(build.Less(at, build.constant(-1, elem_type)), beyond))
         self.at = build.Min(build.Max(at, self.zero), last)
 
     def _spread(self, start: str, side: str, ratio: int) -> str:
         """As many samples in each bin of each region."""
         import numpy as np
 
-        build, kind = self.build, self.kind
+        build, elem_type = self.build, self.elem_type
         self.ratio: Size = ratio
         self.count: Size = self.bins * ratio
         step = np.arange(self.bins * ratio)
-        each = build.Div(side, build.constant(self.bins, kind))
-        within = build.Div(build.Mul(each, build.constant(step % ratio + 0.5, kind)), build.constant(ratio, kind))
-        at = build.Add(build.Add(start, build.Mul(each, build.constant(step // ratio, kind))), within)
+        each = build.Div(side, build.constant(self.bins, elem_type))
+        within = build.Div(
+            build.Mul(each, build.constant(step % ratio + 0.5, elem_type)), build.constant(ratio, elem_type)
+        )
+        at = build.Add(build.Add(start, build.Mul(each, build.constant(step // ratio, elem_type))), within)
         return str(build.Reshape(at, self._line()))
 
     def _spread_by_size(self, start: str, side: str) -> str:
         """One sample in a bin for each pixel that it is long, rounded up."""
         import numpy as np
 
-        build, kind = self.build, self.kind
-        each = build.Div(side, build.constant(self.bins, kind))
+        build, elem_type = self.build, self.elem_type
+        each = build.Div(side, build.constant(self.bins, elem_type))
         self.grid = build.Max(build.Ceil(each), self.zero)
         most = build.ReduceMax(
-            build.Concat(build.Reshape(self.grid, [-1]), build.constant([1], kind), axis=0), axes=[0]
+            build.Concat(build.Reshape(self.grid, [-1]), build.constant([1], elem_type), axis=0), axes=[0]
         )
         self.ratio = build.Reshape(build.Cast(most, to=T.INT64), [])
         self.count = flat_indices.times(build, self.ratio, self.bins)
-        sample = build.Cast(flat_indices.count(build, self.ratio), to=kind)
-        middle = build.Mul(build.Add(sample, build.constant(0.5, kind)), each)
+        sample = build.Cast(flat_indices.count(build, self.ratio), to=elem_type)
+        middle = build.Mul(build.Add(sample, build.constant(0.5, elem_type)), each)
         between = flat_indices.vector(build, [-1, 1, self.ratio])
         within = build.Reshape(build.Div(middle, build.Max(self.grid, self.one)), between)
-        bins = build.Mul(each, build.constant(np.arange(self.bins), kind))
+        bins = build.Mul(each, build.constant(np.arange(self.bins), elem_type))
         at = build.Add(build.Reshape(build.Add(start, bins), [-1, self.bins, 1]), within)
         taken = build.Reshape(build.Less(sample, self.grid), between)
         every = build.And(taken, build.constant(np.ones((self.bins, 1), bool), T.BOOL))

@@ -164,7 +164,7 @@ def test_who_reads_a_value_alone():
 )  # fmt: skip
 def test_the_type_that_is_quantized_to(node, kind):
     of, _ = operands(node)
-    assert calls.output_kind(of, of.scope.body.node[0]) == kind
+    assert calls.output_elem_type(of, of.scope.body.node[0]) == kind
 
 
 def test_a_call_and_what_stands_around_it():

@@ -20,7 +20,7 @@ _LONGEST = 1 << 14  # bytes of a function without its name: what is longer is ha
 _NAME = tag(FunctionProto.NAME_FIELD_NUMBER)
 
 
-class Kind:
+class CallSignature:
     """Calls of an operator with so many inputs, outputs and attributes; `same` if they differ in their names alone.
 
     There is one for each constant that differs from others.
@@ -48,8 +48,8 @@ class BodyLayout:
     `outdated` says that the body now holds other calls.
     """
 
-    kinds: list[Kind] = field(default_factory=list)
-    counts: Counter[Kind] = field(default_factory=Counter)
+    signatures: list[CallSignature] = field(default_factory=list)
+    counts: Counter[CallSignature] = field(default_factory=Counter)
     inner: dict[int, list[BodyLayout]] = field(default_factory=dict)
     outdated: bool = False
     values: Values = field(default_factory=Values)
@@ -69,16 +69,16 @@ class Survey:
     """
 
     def __init__(self, model: ModelProto, *, checked: bool = False):
-        self._same: dict[node_bytes.Key, Kind] = {}
-        self._alike: dict[tuple[str, str, int, int, int, str], Kind] = {}
+        self._same: dict[node_bytes.Key, CallSignature] = {}
+        self._alike: dict[tuple[str, str, int, int, int, str], CallSignature] = {}
         self._valued = 0
-        self._judges: dict[tuple[tuple[str, int], ...], KindJudge] = {}
+        self._judges: dict[tuple[tuple[str, int], ...], SignatureJudge] = {}
         self._written: dict[bytes, BodyLayout] = {}
         self.checked = checked
         self.values: list[tuple[Body, Values]] = []
         if checked:
             validity.check_header(model)
-        judge = KindJudge(validity.ValidityWalk(model.ir_version, validity.imports(model))) if checked else None
+        judge = SignatureJudge(validity.ValidityWalk(model.ir_version, validity.imports(model))) if checked else None
         self.graph = self.layout(model.graph, judge)
         if judge is not None and not judge.sound:
             validity.check_graph(model)  # in order, to tell what comes first, if anything does
@@ -91,12 +91,12 @@ class Survey:
         pending = [(layout, 0) for layout in (self.graph, *self.functions)]
         while pending:
             layout, depth = pending.pop()
-            for kind, count in layout.counts.items():
-                self.calls[kind.domain, kind.op] += count
+            for signature, count in layout.counts.items():
+                self.calls[signature.domain, signature.op] += count
             self.depth = max(self.depth, depth)
             pending += [(inner, depth + 1) for held in layout.inner.values() for inner in held]
 
-    def _function(self, function: FunctionProto, judge: KindJudge | None) -> BodyLayout:
+    def _function(self, function: FunctionProto, judge: SignatureJudge | None) -> BodyLayout:
         """The layout of a function; of those that differ in their name alone one is looked at."""
         data = function.SerializeToString()
         size, start = varint(data, 1) if data.startswith(_NAME) else (0, 0)
@@ -105,13 +105,13 @@ class Survey:
         key = data[start + size :]
         known = self._written.get(key)
         if known is not None:
-            return BodyLayout(known.kinds.copy(), known.counts, values=known.values)
+            return BodyLayout(known.signatures.copy(), known.counts, values=known.values)
         found = self.layout(function, judge)
         if not found.inner:
             self._written[key] = found
         return found
 
-    def layout(self, body: Body, judge: KindJudge | None = None) -> BodyLayout:
+    def layout(self, body: Body, judge: SignatureJudge | None = None) -> BodyLayout:
         """The layout of a body and of all graphs that are nested in it, which a judge looks at."""
         found, apart = BodyLayout(), graphless()
         held = list[tuple[BodyLayout, Above]]()
@@ -120,14 +120,18 @@ class Survey:
             body, layout, above = pending.pop()
             if judge is not None:
                 judge.frame(body, layout.values, main=not above)
-            layout.kinds = node_bytes.read(body.node, apart if above else None, layout.values, self._same, self._kind)
-            layout.counts = Counter(layout.kinds)
+            layout.signatures = node_bytes.read(
+                body.node, apart if above else None, layout.values, self._same, self._signature
+            )
+            layout.counts = Counter(layout.signatures)
             if judge is not None:
                 judge.nodes(body, layout, above)
                 held.append((layout, above))
             self.values.append((body, layout.values))
-            holding = {kind for kind in layout.counts if not kind.graphless}
-            for index in [index for index, kind in enumerate(layout.kinds) if kind in holding] if holding else ():
+            holding = {signature for signature in layout.counts if not signature.graphless}
+            for index in (
+                [index for index, signature in enumerate(layout.signatures) if signature in holding] if holding else ()
+            ):
                 graphs = [graph for _, _, graph in subgraphs(body.node[index])]
                 layout.inner[index] = [BodyLayout() for _ in graphs]
                 around = ((layout, index), *above)
@@ -141,8 +145,8 @@ class Survey:
         for first in (self.graph, *self.functions):
             found, pending = Counter[Callee](), [first]
             for layout in pending:
-                for kind, count in layout.counts.items():
-                    found[default_domain(kind.domain), kind.op, kind.overload] += count
+                for signature, count in layout.counts.items():
+                    found[default_domain(signature.domain), signature.op, signature.overload] += count
                 pending += [inner for held in layout.inner.values() for inner in held]
             yield found
 
@@ -159,29 +163,29 @@ class Survey:
                 calls += counted
                 continue
             held.append(body)
-            for kind, count in layout.counts.items():
-                calls[kind.domain, kind.op] += count
+            for signature, count in layout.counts.items():
+                calls[signature.domain, signature.op] += count
             for index, inner in layout.inner.items():
                 pending += zip((graph for _, _, graph in subgraphs(body.node[index])), inner, strict=True)
         return held, calls
 
-    def _kind(self, node: NodeProto, key: node_bytes.Key | None) -> Kind:
+    def _signature(self, node: NodeProto, key: node_bytes.Key | None) -> CallSignature:
         form = node.domain, node.op_type, len(node.input), len(node.output), len(node.attribute), node.overload
         noted = node.doc_string or node.metadata_props
         apart = node.attribute and node.op_type not in graphless()
         if key and not noted and not apart and (not node.attribute or self._valued < _MOST):
             self._valued += bool(node.attribute)
-            self._same[key] = kind = Kind(*form, same=True)
-            return kind
+            self._same[key] = signature = CallSignature(*form, same=True)
+            return signature
         if form not in self._alike:
-            self._alike[form] = Kind(*form, same=False)
+            self._alike[form] = CallSignature(*form, same=False)
         return self._alike[form]
 
-    def _judge(self, model: ModelProto, function: FunctionProto) -> KindJudge:
+    def _judge(self, model: ModelProto, function: FunctionProto) -> SignatureJudge:
         """The judge of the functions that import the same."""
         key = tuple([(entry.domain, entry.version) for entry in function.opset_import])
         if key not in self._judges:
-            self._judges[key] = KindJudge(validity.ValidityWalk(model.ir_version, validity.imports(function)))
+            self._judges[key] = SignatureJudge(validity.ValidityWalk(model.ir_version, validity.imports(function)))
         return self._judges[key]
 
 
@@ -193,13 +197,13 @@ def _spelled(names: Iterable[str]) -> dict[bytes, int]:
     return dict.fromkeys([sized(name.encode()) for name in names], -1)
 
 
-class KindJudge:
+class SignatureJudge:
     """Tells of bodies, from their layouts, whether they are surely as ONNX allows: each kind of call is, and each value
     is made once, and before it is read. What is not sure is left to a walk in order."""
 
     def __init__(self, walk: validity.ValidityWalk):
         self._walk = walk
-        self._right: set[Kind] = set()
+        self._right: set[CallSignature] = set()
         self.sound = True
 
     def frame(self, body: Body, values: Values, *, main: bool) -> None:
@@ -234,16 +238,21 @@ class KindJudge:
             self.sound = False
 
     def _calls_fit(self, body: Body, layout: BodyLayout) -> bool:
-        at, looked, each = 0, set[int](), set[Kind]()
-        for kind in layout.counts:  # in the order in which they come first
-            if not kind.attributes and kind.op and kind.inputs + kind.outputs and self._walk.takes_all_of(kind.domain):
-                self._right.add(kind)
-            if kind not in self._right:
-                at = layout.kinds.index(kind, at)
+        at, looked, each = 0, set[int](), set[CallSignature]()
+        for signature in layout.counts:  # in the order in which they come first
+            if (
+                not signature.attributes
+                and signature.op
+                and signature.inputs + signature.outputs
+                and self._walk.takes_all_of(signature.domain)
+            ):
+                self._right.add(signature)
+            if signature not in self._right:
+                at = layout.signatures.index(signature, at)
                 looked.add(at)
-                (self._right if kind.same else each).add(kind)
+                (self._right if signature.same else each).add(signature)
         if each:
-            looked.update(index for index, kind in enumerate(layout.kinds) if kind in each)
+            looked.update(index for index, signature in enumerate(layout.signatures) if signature in each)
         if self._walk.has_operators:
             looked -= layout.values.constants
         looked.update(layout.values.omitting)
@@ -251,7 +260,7 @@ class KindJudge:
 
     def _names_fit(self, body: Body, layout: BodyLayout, above: Above) -> bool:
         made = layout.values.made
-        outputs = sum(kind.outputs * count for kind, count in layout.counts.items())
+        outputs = sum(signature.outputs * count for signature, count in layout.counts.items())
         omitted = [list(body.node[index].output).count("") for index in set(layout.values.omitting)]
         if outputs - sum(omitted) != len(made) - layout.values.given:
             return False

@@ -9,7 +9,7 @@ import pytest
 from onnx import NodeProto
 from opshift.passes.conversion import convert
 from opshift.passes.errors import InvalidModel
-from opshift.passes.model import kinds as survey
+from opshift.passes.model import call_signatures as survey
 from opshift.passes.model.editing.names import Names
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import bodies
@@ -18,10 +18,10 @@ from tests.frozen import store
 from tests.support import model
 
 
-def kinds(*nodes: NodeProto) -> list[survey.Kind]:
+def kinds(*nodes: NodeProto) -> list[survey.CallSignature]:
     source = ModelProto()
     source.graph.node.extend(nodes)
-    return survey.Survey(source).graph.kinds
+    return survey.Survey(source).graph.signatures
 
 
 def node(op: str, inputs: str = "x", outputs: str = "y", **others: object) -> NodeProto:
@@ -87,9 +87,9 @@ def test_nested_graphs_have_layouts_of_their_own() -> None:
     assert found.calls == {("", "If"): 2, ("", "Relu"): 3, ("", "Neg"): 2, ("my", "twice"): 1}
     assert found.depth == 2
     then_branch, else_branch = found.graph.inner[1]
-    assert [kind.op for kind in then_branch.inner[0][0].kinds] == ["Relu"]
-    assert else_branch.kinds == then_branch.inner[0][1].kinds
-    assert found.functions[0].kinds[0] is found.graph.kinds[0]
+    assert [kind.op for kind in then_branch.inner[0][0].signatures] == ["Relu"]
+    assert else_branch.signatures == then_branch.inner[0][1].signatures
+    assert found.functions[0].signatures[0] is found.graph.signatures[0]
 
 
 def test_every_call_that_is_not_legal_is_named() -> None:
