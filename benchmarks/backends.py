@@ -84,7 +84,7 @@ def _count(row: Row, case: samples.Sample, target: target_files.Backend, worker:
 
 def _constants() -> Iterator[samples.Sample]:
     """Node tests with their small integer inputs as constants, the way exporters write parameters."""
-    for case in samples.published(whole=True):
+    for case in samples.list_published(whole=True):
         bound = samples.parameters(case)
         if bound:
             yield samples.bind(case, bound)
@@ -111,11 +111,11 @@ def _random(model: ModelProto) -> dict[str, Any]:
 
 
 SETS: dict[str, Callable[[], Iterator[samples.Sample]]] = {
-    "node tests": lambda: samples.published(whole=True),
+    "node tests": lambda: samples.list_published(whole=True),
     "node tests, parameters as constants": _constants,
-    "exported layers (pytorch-converted)": lambda: samples.exported("pytorch-converted"),
-    "exported operators (pytorch-operator)": lambda: samples.exported("pytorch-operator"),
-    "small graphs (simple)": lambda: samples.exported("simple"),
+    "exported layers (pytorch-converted)": lambda: samples.list_exported("pytorch-converted"),
+    "exported operators (pytorch-operator)": lambda: samples.list_exported("pytorch-operator"),
+    "small graphs (simple)": lambda: samples.list_exported("simple"),
     "networks (light, encoder)": _zoo,
 }
 

@@ -30,10 +30,10 @@ from benchmarks.tried import Subject, files
 from opshift.probing import installed
 from opshift.trying import attempt
 from opshift.trying.search import Answer, Bound
-from opshift.trying.trial import InstalledBackend, expected
+from opshift.trying.trial import InstalledBackend, run_source
 from opshift.trying.tried import TrialManner
 from opshift.verification.engines import EngineError
-from opshift.verification.feeding.asked import asked, at
+from opshift.verification.feeding.asked import at, read_options
 from opshift.verification.side import Side
 
 BACKENDS = ["mnn", "iree", "tvm", "rknn", "onnx2torch", "ncnn", "litert"]
@@ -103,11 +103,11 @@ def measure(
     """One row."""
     started = perf_counter()
     held = fixed(list(subject.sizes), list(subject.values))
-    wanted = at(asked(subject.feeds), held, subject.model)
+    wanted = at(read_options(subject.feeds), held, subject.model)
     wanted = replace(wanted, runs=1) if subject.feeds is None else wanted
     source = Side(subject.model)
     try:
-        outputs = expected(source, wanted)
+        outputs = run_source(source, wanted)
     except EngineError as error:
         return Row(subject.kind, subject.name, backend.name, "no source", str(error), "", "", "")
     outputs = replace(outputs, feeds=outputs.feeds[:1], outputs=outputs.outputs[:1])

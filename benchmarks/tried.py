@@ -25,10 +25,10 @@ from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.probing import installed
 from opshift.trying import attempt
 from opshift.trying.search import Bound
-from opshift.trying.trial import InstalledBackend, expected
+from opshift.trying.trial import InstalledBackend, run_source
 from opshift.trying.tried import TrialManner
 from opshift.verification.engines import EngineError
-from opshift.verification.feeding.asked import asked, at
+from opshift.verification.feeding.asked import at, read_options
 from opshift.verification.side import Side
 
 BOUND = Bound(40, 120)
@@ -142,12 +142,12 @@ def files(folder: Path) -> Iterator[Subject]:
 def measure(subject: Subject, backend: str) -> Row:
     """One row."""
     held = fixed(list(subject.sizes), list(subject.values))
-    wanted = at(asked(subject.feeds), held, subject.model)
+    wanted = at(read_options(subject.feeds), held, subject.model)
     source, target = Side(subject.model), target_files.find(backend)
     goal = Goal(backend=target, fixed=held)
     opened = InstalledBackend(backend)
     try:
-        before = opened.answer(subject.model, None, expected(source, wanted))
+        before = opened.answer(subject.model, None, run_source(source, wanted))
     except EngineError as error:
         return Row(subject.kind, subject.name, backend, False, False, "", str(error))
     finally:

@@ -30,7 +30,7 @@ from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
-from opshift.verification.feeding.asked import DRAWN, Asked, Engines, Inputs, Ranges, asked, checked
+from opshift.verification.feeding.asked import DRAWN, Asked, Engines, Inputs, Ranges, check_inputs, read_options
 from opshift.verification.side import Side
 from opshift.verification.tolerances import Given as Tolerance
 from opshift.verification.verdict import Verification, escape, html_table, several
@@ -203,7 +203,7 @@ def convert_version(
         only=only,
         budget=budget,
     )
-    return _reached(model, goal, progress, asked(inputs, input_shape, val_range))
+    return _reached(model, goal, progress, read_options(inputs, input_shape, val_range))
 
 
 @rewriting
@@ -405,12 +405,12 @@ def extract(
         InvalidModel: as for `convert_version`.
         ValueError: the model has no such value or node, or nothing is named.
     """
-    from opshift.jobs.preparing import extracted
+    from opshift.jobs.preparing import extract_part
 
     asked = part_of(to, start, around, depth)
     with heard(progress), lent(model) as (proto, folder, back):
         convert.check_model(proto)
-        made: Model = back(extracted(Side(proto, folder), asked).model)
+        made: Model = back(extract_part(Side(proto, folder), asked).model)
         return made
 
 
@@ -442,7 +442,7 @@ def merge(
         InvalidModel: as for `convert_version`.
         ValueError: a model has no such output or input, or it is of another type.
     """
-    from opshift.jobs.preparing import merged
+    from opshift.jobs.preparing import merge_models
 
     with heard(progress):
         one, other = Side(*load_model(first)), Side(*load_model(second))
@@ -450,7 +450,7 @@ def merge(
             convert.check_model(side.model)
         if one.folder != other.folder:
             one, other = (Side(within(side.model, side.folder)) for side in (one, other))
-        made = merged(one, other, pairs(connect, CONNECT)).model
+        made = merge_models(one, other, pairs(connect, CONNECT)).model
         made = model_file.embed_data(made, one.folder) if one.folder is not None else made
         return as_given(made, first, second)
 
@@ -628,12 +628,12 @@ def verify(
             is not known or not installed.
         OSError: a file of inputs cannot be read, or not be written.
     """
-    wanted = asked(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
+    wanted = read_options(inputs, input_shape, val_range, runs, seed, save_inputs, repro, engine, rtol, atol, set, map)
     with heard(progress):
         one, other = (Side(*load_model(model), _network(model)) for model in (before, after))
         convert.check_model(one.model)
         convert.check_model(other.model)
-        return compare_models(one, other, checked(wanted, one.model), exact=exact)
+        return compare_models(one, other, check_inputs(wanted, one.model), exact=exact)
 
 
 def diff(before: Model, after: Model, *, progress: Heard | None = None) -> Difference:

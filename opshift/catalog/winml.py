@@ -163,7 +163,7 @@ def _called(op: Op, tables: Iterable[Table]) -> str:
         for variable, kinds in _kinds(table):
             ran.setdefault(variable, set()).update(kinds)
     types = {variable: Types(frozenset(kinds)) for variable, kinds in ran.items()}
-    return backends.spelled(MeasuredCall(tuple(sorted(ranks)), symbolic, types))
+    return backends.spell_call(MeasuredCall(tuple(sorted(ranks)), symbolic, types))
 
 
 def _kinds(table: Table) -> Iterator[tuple[str, set[str]]]:

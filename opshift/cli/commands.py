@@ -34,7 +34,7 @@ from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import asdict, replace
-from opshift.verification.feeding.asked import Asked, asked, checked
+from opshift.verification.feeding.asked import Asked, check_inputs, read_options
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _file(path: str | None) -> str | None:
 
 
 def _read_inputs(options: argparse.Namespace) -> Asked:
-    return asked(
+    return read_options(
         options.inputs,
         options.input_shape,
         options.val_range,
@@ -325,7 +325,7 @@ def verify(options: argparse.Namespace) -> int:
         before, after = (_side(path) for path in (options.before, options.after))
         for side in (before, after):
             engine.check_model(side.model)
-        wanted = checked(_read_inputs(options), before.model)
+        wanted = check_inputs(_read_inputs(options), before.model)
         found = compare_models(before, after, wanted, exact=options.exact)
     if options.evidence:
         from opshift.jobs import evidence
@@ -342,7 +342,7 @@ def verify(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(documents.render_document(options.command, asdict(found)))
     elif not found.equal or not options.quiet:
-        lines = [outcome_.verdict(found), *outcome_.measured(found)]
+        lines = [outcome_.verdict(found), *outcome_.list_measurements(found)]
         print("\n".join(lines + (outcome_.proof_details(found) if options.verbose else [])))
     return code_of(found)
 
@@ -385,7 +385,7 @@ def _replay(options: argparse.Namespace) -> int:
     how = held["how"]
     with working(options):
         before, after = (_side(path) for path in (options.before, options.after))
-    wanted = checked(
+    wanted = check_inputs(
         Asked(
             shapes={name: tuple(shape) for name, shape in how["shapes"].items()},
             sizes=how["sizes"],
@@ -436,7 +436,7 @@ def _on_weights(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(documents.render_document(options.command, asdict(done)))
     else:
-        display.shared(done)
+        display.print_shared(done)
     return DONE
 
 
@@ -520,7 +520,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts,
         result = goal.run(source, folder)
         nearest = goal.find_nearest_opset(source, result, folder)
         tries = advice(source, goal, result, nearest, folder) if result.refusals else ()
-        prospect = replace(_thought(source, goal, result, folder), tries=tries)
+        prospect = replace(_ask_target(source, goal, result, folder), tries=tries)
     if options.format == "json":
         print(documents.render_document(options.command, {**asdict(found), "target": documents.as_facts(prospect)}))
     else:
@@ -529,9 +529,9 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts,
     return REFUSED if result.refusals or (options.strict and (in_the_way or result.changes)) else DONE
 
 
-def _thought(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> outcome_.Prospect:
+def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> outcome_.Prospect:
     """What a target thinks of a model, without what could be tried where it is refused."""
-    from opshift.passes.backends.door import known as known_calls
+    from opshift.passes.backends.door import find_known_calls as known_calls
     from opshift.passes.backends.door import obstacles
 
     backend, sized = goal.backend, goal.fix_sizes(source)
@@ -569,7 +569,7 @@ def _everywhere(options: argparse.Namespace, source: ModelProto, found: FileFact
         for place, backend in enumerate(measured, 1):
             progress.tell(f"convert for {backend.name}", place, len(measured))
             goal = Goal(backend=backend, fixed=held)
-            prospects.append(_thought(source, goal, goal.run(source, folder), folder))
+            prospects.append(_ask_target(source, goal, goal.run(source, folder), folder))
     if options.format == "json":
         everywhere = {prospect.target: documents.as_facts(prospect) for prospect in prospects}
         print(documents.render_document(options.command, {**asdict(found), "targets": everywhere}))

@@ -18,7 +18,7 @@ from opshift.jobs.outcome import (
     Outcome,
     Prospect,
     find_blamed,
-    measured,
+    list_measurements,
     several,
     stage_lines,
     verdict,
@@ -83,7 +83,7 @@ def show(outcome: Outcome, console: Console | None, *, verbose: bool = False, st
 def _types(outcome: Outcome, *, verbose: bool) -> list[str]:
     from opshift.cli import narrowing
 
-    return narrowing.told(outcome, verbose=verbose)
+    return narrowing.list_types(outcome, verbose=verbose)
 
 
 def say(line: str, console: Console | None = None, style: str | None = None) -> None:
@@ -288,7 +288,7 @@ def _asking(target: str) -> str:
     return f"`opshift inline --target {target} --try` tests it" if stem in KNOWN else "test it there"
 
 
-def shared(done: Shared) -> None:
+def print_shared(done: Shared) -> None:
     """Print the outcome of `strip` and `fill`."""
     sizes = f"{_bytes(done.before)} -> {_bytes(done.after)}"
     if done.compressed:
@@ -449,7 +449,7 @@ def _closing(outcome: Outcome, *, verbose: bool) -> list[str]:
     back = outcome.types is not None and outcome.grade == "narrowed" and outcome.verification is not None
     lines.append(f"with the types put back {said}" if back and outcome.verification.equal else said)  # type: ignore[union-attr]
     if outcome.verification is not None:
-        lines += measured(outcome.verification)
+        lines += list_measurements(outcome.verification)
     lines += [f"changed there: {line}" for line in _changes(find_blamed(outcome))]
     return [*lines, _ending(outcome)]
 

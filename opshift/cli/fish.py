@@ -18,8 +18,8 @@ def _lines(parser: argparse.ArgumentParser, prog: str) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             told = {choice.dest: choice.help or "" for choice in action._choices_actions}
             for verb, inner in action.choices.items():
-                yield f"complete -c {prog} -n {first} -a {verb} -d {_quoted(told.get(verb, ''))}"
-                yield from _options(inner, prog, _quoted(f"__fish_seen_subcommand_from {verb}"))
+                yield f"complete -c {prog} -n {first} -a {verb} -d {_quote(told.get(verb, ''))}"
+                yield from _options(inner, prog, _quote(f"__fish_seen_subcommand_from {verb}"))
 
 
 def _options(parser: argparse.ArgumentParser, prog: str, where: str) -> Iterator[str]:
@@ -35,11 +35,11 @@ def _options(parser: argparse.ArgumentParser, prog: str, where: str) -> Iterator
         if action.nargs != 0:
             parts.append("-r")
         if action.choices:
-            parts.append(f"-f -a {_quoted(' '.join(map(str, action.choices)))}")
+            parts.append(f"-f -a {_quote(' '.join(map(str, action.choices)))}")
         elif _is_file(action):
             parts.append("-F")
         if action.help:
-            parts.append(f"-d {_quoted(_short(action.help))}")
+            parts.append(f"-d {_quote(_short(action.help))}")
         yield " ".join(parts)
 
 
@@ -59,5 +59,5 @@ def _short(text: str) -> str:
 _LONGEST = 72
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

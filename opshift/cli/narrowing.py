@@ -12,11 +12,11 @@ from opshift.passes.changes import TypesReport
 _SHOWN = 8  # reasons, and outputs
 
 
-def told(outcome: Outcome, *, verbose: bool) -> list[str]:
+def list_types(outcome: Outcome, *, verbose: bool) -> list[str]:
     """The lines about types."""
     lines = [] if outcome.types is None else _report(outcome.types, verbose=verbose)
     shown = outcome.deviations if verbose else outcome.deviations[:_SHOWN]
-    lines += map(_moved, shown)
+    lines += map(_spell_deviation, shown)
     if len(outcome.deviations) > len(shown):
         lines.append(f"and {len(outcome.deviations) - len(shown)} more outputs (-v lists them)")
     return lines
@@ -54,7 +54,7 @@ def _report(held: TypesReport, *, verbose: bool) -> list[str]:
     return lines
 
 
-def _moved(seen: Deviation) -> str:
+def _spell_deviation(seen: Deviation) -> str:
     if not math.isfinite(seen.error):
         return f'output "{seen.output}": {seen.why or "it cannot be compared"}'
     first = f", the largest element is the same in {seen.first:.1%} of rows" if seen.first is not None else ""

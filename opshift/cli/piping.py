@@ -42,7 +42,7 @@ def stand_for_pipes(options: argparse.Namespace) -> Iterator[None]:
     output = sys.stdout
     with scratch() as folder:
         shown = {name: getattr(options, name) for name in given}
-        names = {_spool(options, name, folder): _called(path) for name, path in shown.items()}
+        names = {_spool(options, name, folder): _spell_path(path) for name, path in shown.items()}
         if to_standard:
             if output.isatty():
                 raise ValueError("cannot write a model to the terminal; redirect it to a file or a pipe")
@@ -87,7 +87,7 @@ def _spool(options: argparse.Namespace, name: str, folder: str) -> str:
     return file
 
 
-def _called(path: str) -> str:
+def _spell_path(path: str) -> str:
     return "standard input" if path in _STANDARD else path
 
 

@@ -97,12 +97,12 @@ class Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from opshift import __version__
 
-        held = ", ".join(map(_installed, ("onnx", "onnxruntime")))
+        held = ", ".join(map(_version_of, ("onnx", "onnxruntime")))
         print(f"opshift {__version__} ({held}, Python {'.'.join(map(str, sys.version_info[:3]))})")
         parser.exit()
 
 
-def _installed(package: str) -> str:
+def _version_of(package: str) -> str:
     import importlib.metadata
 
     from opshift.verification.adapters import KNOWN

@@ -26,7 +26,7 @@ from opshift.passes.inputs.wanted import Values
 from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
 from opshift.passes.targets import Target
-from opshift.verification.feeding.asked import Engines, Inputs, Ranges, asked
+from opshift.verification.feeding.asked import Engines, Inputs, Ranges, read_options
 from opshift.verification.tolerances import Given as Tolerance
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def convert_files(
         interface=interface,
     )
     external.check_policy(external_data, threshold)
-    given = asked(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
+    given = read_options(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     if (shard is not None or dedupe) and external_data != "all":
         raise ValueError('shard and dedupe are of no effect without external_data="all"')
     packing = external.Packing(threshold, None if shard is None else external.size_of(shard), dedupe=dedupe)

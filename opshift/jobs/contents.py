@@ -77,8 +77,8 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
                 places[location] = os.path.getsize(path) if os.path.exists(path) else None
     return Contents(
         " ".join(filter(None, [text(model.producer_name), text(model.producer_version)])),
-        _named(value for value in model.graph.input if value.name not in initialized),
-        _named(model.graph.output),
+        _types_by_name(value for value in model.graph.input if value.name not in initialized),
+        _types_by_name(model.graph.output),
         dict(sorted(found.items(), key=lambda item: -item[1].bytes)),
         places,
         size + sum(filter(None, places.values())),
@@ -108,7 +108,7 @@ def _trees(model: ModelProto) -> dict[str, Trees]:
     return found
 
 
-def _named(values: Iterable[ValueInfoProto]) -> dict[str, str]:
+def _types_by_name(values: Iterable[ValueInfoProto]) -> dict[str, str]:
     return {text(value.name): _spell_type(value.type) for value in values}
 
 

@@ -89,12 +89,12 @@ class Difference:
         for pair in self.changed:
             alike.setdefault((pair.op, pair.how), []).append(pair.before)
         for (op, how), names in alike.items():
-            found.append(f"changed: {_counted(op, names)}: {'; '.join(how)}")
+            found.append(f"changed: {_count_nodes(op, names)}: {'; '.join(how)}")
         for what, nodes in ((f"only in {self.before}", self.gone), (f"only in {self.after}", self.added)):
             by_op: dict[str, list[str]] = {}
             for node in nodes:
                 by_op.setdefault(node.op, []).append(node.name)
-            found += [f"{what}: {_counted(op, names)}" for op, names in by_op.items()]
+            found += [f"{what}: {_count_nodes(op, names)}" for op, names in by_op.items()]
         return found
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ class Difference:
         return "".join(f"<p>{escape(line)}</p>" for line in self.lines)
 
 
-def _counted(op: str, names: Sequence[str]) -> str:
+def _count_nodes(op: str, names: Sequence[str]) -> str:
     shown = " ".join(f'"{name}"' for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"{f'{len(names)} x ' if len(names) > 1 else ''}{op} {shown}"
 
@@ -263,11 +263,11 @@ def _attributes(first: NodeProto, second: NodeProto) -> Iterator[str]:
             or other is None
             or one.SerializeToString(deterministic=True) != other.SerializeToString(deterministic=True)
         ):
-            shown = ["none" if each is None else _shown(attribute_value(each)) for each in (one, other)]
+            shown = ["none" if each is None else _shorten(attribute_value(each)) for each in (one, other)]
             yield f"{text(name)} {shown[0]} -> {shown[1]}" if shown[0] != shown[1] else f"another {text(name)}"
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if hasattr(value, "DESCRIPTOR"):
         return f"a {value.DESCRIPTOR.name.removesuffix('Proto').lower()}"
     shown = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -277,7 +277,7 @@ def _shown(value: Any) -> str:
 def _weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side) -> Iterator[str]:
     if digest(a, one.folder) == digest(b, other.folder):
         return
-    kinds = [_typed(tensor.data_type, list(tensor.dims)) for tensor in (a, b)]
+    kinds = [_describe_tensor(tensor.data_type, list(tensor.dims)) for tensor in (a, b)]
     if kinds[0] != kinds[1]:
         yield f"input {place}: {kinds[0]} -> {kinds[1]}"
         return
@@ -319,14 +319,14 @@ def _general(one: ModelProto, other: ModelProto) -> Iterator[str]:
         ("input", one.graph.input, other.graph.input),
         ("output", one.graph.output, other.graph.output),
     ):
-        held = [{value.name: described(value.type) for value in values} for values in (before, after)]
+        held = [{value.name: describe_type(value.type) for value in values} for values in (before, after)]
         for name in dict.fromkeys([*held[0], *held[1]]):
             kinds = [each.get(name, "none") for each in held]
             if kinds[0] != kinds[1]:
                 yield f"{what} {text(name)}: {' -> '.join(kinds)}"
         if list(held[0]) != list(held[1]) and set(held[0]) == set(held[1]):
             yield f"{what}s in another order"
-    yield from _stated(one.graph.value_info, other.graph.value_info)
+    yield from _compare_declared(one.graph.value_info, other.graph.value_info)
     functions = [
         {(f.domain, f.name): f.SerializeToString(deterministic=True) for f in m.functions} for m in (one, other)
     ]
@@ -340,26 +340,26 @@ def _alone(there: Sequence[bool]) -> str:
     return "only in the first" if there[0] else "only in the second"
 
 
-def _stated(one: Sequence[ValueInfoProto], other: Sequence[ValueInfoProto]) -> Iterator[str]:
+def _compare_declared(one: Sequence[ValueInfoProto], other: Sequence[ValueInfoProto]) -> Iterator[str]:
     """How many values of one name have other types or sizes declared."""
-    held = {value.name: described(value.type) for value in one}
+    held = {value.name: describe_type(value.type) for value in one}
     changed = Counter(
-        f"{held[value.name]} -> {described(value.type)}"
+        f"{held[value.name]} -> {describe_type(value.type)}"
         for value in other
-        if value.name in held and held[value.name] != described(value.type)
+        if value.name in held and held[value.name] != describe_type(value.type)
     )
     if changed:
         first, count = next(iter(changed)), sum(changed.values())
         yield f"declared types of inner values: {first}{f' and {count - 1} more' if count > 1 else ''}"
 
 
-def described(value_type: TypeProto) -> str:
+def describe_type(value_type: TypeProto) -> str:
     """A type as ONNX text has it, such as `float[N,3]`."""
     if value_type.WhichOneof("value") != "tensor_type":
         return type_text(value_type) or "unknown"
-    return _typed(elem_type_of(value_type), dims_of(value_type) if has_shape(value_type) else None)
+    return _describe_tensor(elem_type_of(value_type), dims_of(value_type) if has_shape(value_type) else None)
 
 
-def _typed(elem_type: int, dims: Sequence[Any] | None) -> str:
+def _describe_tensor(elem_type: int, dims: Sequence[Any] | None) -> str:
     element = ELEMENTS[elem_type].name if elem_type in ELEMENTS else "unknown"
     return element if dims is None else f"{element}[{','.join('?' if dim is None else str(dim) for dim in dims)}]"

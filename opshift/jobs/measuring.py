@@ -199,7 +199,7 @@ def _open(side: Side, names: Sequence[str]) -> Any:
         return side.open()
 
 
-def _watched(model: ModelProto) -> list[str]:
+def _list_watched(model: ModelProto) -> list[str]:
     """The values of the main graph that may be numbers."""
     known = {value.name for value in model.graph.output}
     made = [
@@ -229,7 +229,7 @@ class _Looked(NamedTuple):
 
 def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
     """See the ranges of all values, and the choices that fall otherwise once what is chosen from is rounded."""
-    names = _watched(side.model)
+    names = _list_watched(side.model)
     session = _open(side, names)
     ranges: dict[str, Range] = {}
     choices: dict[str, str] = {}
@@ -439,7 +439,7 @@ class _Settling:
 
         def tried(kept: Sequence[_Part]) -> Measured:
             held = {
-                name: f"alone, it moves an output by {_shown(math.sqrt(part.noise))}"
+                name: f"alone, it moves an output by {_spell_share(math.sqrt(part.noise))}"
                 for part in kept
                 for name in part.names
             }
@@ -466,7 +466,7 @@ class _Settling:
             if found.holds:
                 best = found
                 continue
-            halves = _divided(part.names, 2) if len(part.names) > 1 else [part.names]
+            halves = _divide(part.names, 2) if len(part.names) > 1 else [part.names]
             pieces = [_Part(names, part.noise, part.share / len(halves)) for names in halves]
             kept += pieces
             pending += pieces if len(pieces) > 1 else []
@@ -490,7 +490,7 @@ class _Settling:
         shares = _shares(self._side.model, made)
 
         def divided(names: Sequence[str], count: int) -> list[_Part]:
-            pieces = _divided(names, count)
+            pieces = _divide(names, count)
             return [_Part(each, self._alone(each, made, runs), sum(shares[name] for name in each)) for each in pieces]
 
         parts = divided(made, _PARTS)
@@ -535,7 +535,7 @@ class _Settling:
         elem_types = {value.name: value.type.tensor_type.elem_type for value in after.model.graph.input}
         found: dict[str, Deviation] = {}
         for given, expected in self._given if runs is None else runs:
-            actual = session.run(_fed(given, elem_types))
+            actual = session.run(_cast_inputs(given, elem_types))
             for name, one, other in zip(self._names, expected, actual, strict=True):
                 seen = deviation(name, one, other, types.budget(name))
                 found[name] = found[name].joined(seen) if name in found else seen
@@ -575,11 +575,11 @@ def _shares(model: ModelProto, made: Sequence[str]) -> dict[str, float]:
     return {name: (count / whole + 1 / len(weights)) / 2 for name, count in weights.items()}
 
 
-def _shown(share: float) -> str:
+def _spell_share(share: float) -> str:
     return "more than all that is allowed" if share > 10 else f"{share:.2f} of what is allowed"
 
 
-def _divided(names: Sequence[str], count: int) -> list[list[str]]:
+def _divide(names: Sequence[str], count: int) -> list[list[str]]:
     """Names in so many parts, each of neighbours."""
     size = max(math.ceil(len(names) / count), 1)
     return [list(names[start : start + size]) for start in range(0, len(names), size)]
@@ -593,7 +593,7 @@ def _runs(side: Side, wanted: Asked, most: int | None = None) -> list[Run]:
     return []
 
 
-def _fed(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dict[str, Any]:
+def _cast_inputs(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dict[str, Any]:
     """Inputs in the types that a model takes."""
     import numpy as np
 

@@ -13,7 +13,7 @@ from opshift.passes.inputs.writing import write_into_copy
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
 from opshift.passes.types.door import KEEP, Types, Undoing, check_names
-from opshift.verification.feeding.asked import Asked, checked, remaining
+from opshift.verification.feeding.asked import Asked, check_inputs, remaining
 from opshift.verification.side import Side
 from opshift.verification.verdict import DIFFERENT, EQUAL, UNVERIFIED, Verification
 
@@ -60,7 +60,7 @@ def narrow(
     if types.of_integers:
         types = replace(types, given=wanted.ranges, bounds=_at_bounds(base.model, wanted))
         return attempt(replace(goal, types=types), None), Narrowed(base.model, types)
-    measured = measure(Side(base.model, folder), types, checked(wanted, base.model))
+    measured = measure(Side(base.model, folder), types, check_inputs(wanted, base.model))
     result = attempt(replace(goal, types=measured.types), None)
     if result.model is not None and (refusal := _too_little(result, measured)):
         return replace(result, model=None, refusals=(refusal,)), None

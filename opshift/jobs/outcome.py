@@ -12,7 +12,7 @@ from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.model.traversal import census
 from opshift.passes.records import dataclass, field
-from opshift.verification.verdict import measured as measured
+from opshift.verification.verdict import list_measurements as list_measurements
 from opshift.verification.verdict import several as several
 from opshift.verification.verdict import text as text
 from opshift.verification.verdict import verdict as verdict

@@ -20,7 +20,7 @@ from opshift.passes.model.messages import ModelProto, TypeProto, copy_model
 from opshift.passes.model.types import elem_type_of, is_fixed, tensor_type
 from opshift.passes.records import dataclass, replace
 from opshift.passes.surgery import door as surgery
-from opshift.verification.feeding.asked import DRAWN, Asked, checked
+from opshift.verification.feeding.asked import DRAWN, Asked, check_inputs
 from opshift.verification.side import Side
 from opshift.verification.verdict import UNVERIFIED, Verification
 
@@ -77,8 +77,8 @@ class Extraction:
             Refused: nobody knows the type of a value that the part is to be given.
         """
         folder = _folder(path)
-        wanted = checked(wanted, model) if verify else wanted
-        part, border, captured = extracted(Side(model, folder), self.cut, wanted, verify=verify)
+        wanted = check_inputs(wanted, model) if verify else wanted
+        part, border, captured = extract_part(Side(model, folder), self.cut, wanted, verify=verify)
         of_part = replace(DRAWN, seed=wanted.seed, engines=wanted.engines, save=wanted.save, repro=wanted.repro)
         of_part = replace(of_part, evidence=wanted.evidence, runs=None, tolerances=wanted.tolerances)
         if captured is not None and captured.given:
@@ -100,7 +100,7 @@ class Extracted(NamedTuple):
     captured: Captured | None
 
 
-def extracted(whole: Side, cut: Cut, wanted: Asked = DRAWN, *, verify: bool = False) -> Extracted:
+def extract_part(whole: Side, cut: Cut, wanted: Asked = DRAWN, *, verify: bool = False) -> Extracted:
     """Cut a part out; the whole model is run to `verify` it, and where a type does not follow from the inputs."""
     with process.ours():
         border = surgery.find_border(whole.model, cut)
@@ -187,7 +187,7 @@ def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
         return "", found
     if not found.equal:
         return f"not compared with the whole model ({found.why})", None
-    return f"compared with the whole model: {_told(found)}", None
+    return f"compared with the whole model: {_spell_proof(found)}", None
 
 
 def _changes(whole: ModelProto, border: surgery.Border) -> list[Change]:
@@ -226,14 +226,14 @@ class Merging:
         """
         one, other = Side(model, _folder(path)), Side(model_file.read(self.other), _folder(self.other))
         convert.check_model(other.model)
-        joined = merged(one, other, self.connect)
+        joined = merge_models(one, other, self.connect)
         folder = os.path.commonpath([_folder(path), _folder(self.other)])
         prepared = Prepared(joined.model, folder, joined.changes, wanted)
         if not verify:
             return prepared
         from opshift.verification import cutting
 
-        wanted = checked(wanted, joined.model)
+        wanted = check_inputs(wanted, joined.model)
         if why := cutting.too_large(wanted, one, other):
             found = Verification(UNVERIFIED, why=why)
         else:
@@ -262,7 +262,7 @@ class Merged(NamedTuple):
         return "close" if any(change.grade == "close" for change in self.changes) else "exact"
 
 
-def merged(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> Merged:
+def merge_models(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> Merged:
     """Join two models at one opset; data in files are referred to from the folder that both lie in.
 
     Raises:
@@ -315,10 +315,10 @@ def _judge(found: Verification, *, converted: bool) -> tuple[str, Verification |
         return "", found
     if not found.equal:
         return f"not compared with the two models ({found.why})", None
-    return f"compared with the two models, run one after the other: {_told(found)}", None
+    return f"compared with the two models, run one after the other: {_spell_proof(found)}", None
 
 
-def _told(found: Verification) -> str:
+def _spell_proof(found: Verification) -> str:
     how = "the same values" if found.is_same else "equal values"
     return f"{how}, on {several(found.runs, 'input')}"
 

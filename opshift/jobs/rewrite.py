@@ -21,7 +21,7 @@ from opshift.passes.inputs.wanted import resolved
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass, replace
-from opshift.verification.feeding.asked import DRAWN, Asked, at, checked
+from opshift.verification.feeding.asked import DRAWN, Asked, at, check_inputs
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         source = goal.put_in_order(source)
         read = network.changes if network is not None else tuple(map(_import_change, imported))
         folder, seconds = str(model.resolve().parent), {"read": perf_counter() - started}
-        prepared = _prepared(source, model, manner)
+        prepared = _prepare(source, model, manner)
         if prepared is not None:
             first, source, folder = source, prepared.model, prepared.folder
-            read, manner = (*read, *prepared.changes), replace(manner, wanted=_given(prepared, goal))
+            read, manner = (*read, *prepared.changes), replace(manner, wanted=_inputs_for_prepared(prepared, goal))
             seconds["prepare"] = perf_counter() - started - seconds["read"]
             if prepared.stop is not None:
                 one, other = facts(first, os.path.getsize(model)), facts(source, model_file.size(source))
@@ -94,14 +94,14 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
         if manner.trying is None and goal.types is not None and manner.verify and not manner.dry_run:
             from opshift.jobs.narrowing import narrow  # as below
 
-            (result, narrowed), tried = narrow(goal, source, job.made, folder, manner.wanted), None
+            (result, narrowed), tried = narrow(goal, source, job.rewrite_source, folder, manner.wanted), None
             job = replace(job, narrowed=narrowed)
             goal = replace(goal, types=narrowed.types) if narrowed is not None else goal
         elif manner.trying is None:
             with process.ours():
                 result, tried = goal.run(source, folder), None
         else:
-            result, tried = job.tried(goal, manner.trying)
+            result, tried = job.try_in_backend(goal, manner.trying)
         result = replace(result, changes=(*read, *result.changes))
         seconds["convert" if tried is None else "try"] = perf_counter() - started
         # a refusal looks for opsets near the targets, for which every operator has been counted
@@ -123,20 +123,20 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
             return DONE, replace(outcome, after=facts(result.model, model_file.size(result.model), result.after))
         if tried is not None and tried.fixed:
             job = replace(job, manner=replace(manner, wanted=at(manner.wanted, tried.fixed, compared)))
-        code, found = job.written(result, unproved)
+        code, found = job.write_proved(result, unproved)
         proof = found.verification
         if proof is not None and not proof.equal and result.optional and tried is None:
             from opshift.jobs.yielding import take_back
 
             started = perf_counter()
-            part = take_back(goal, job.attempt, job.proved, result, proof)
+            part = take_back(goal, job.attempt, job.prove_result, result, proof)
             seconds["take back"] = perf_counter() - started
             if part is not None:
-                return job.written(part.result, unproved, part.taken_back)
+                return job.write_proved(part.result, unproved, part.taken_back)
         return code, found
 
 
-def _prepared(source: ModelProto, model: Path, manner: Manner) -> Prepared | None:
+def _prepare(source: ModelProto, model: Path, manner: Manner) -> Prepared | None:
     """What was done before the stages; None where nothing is."""
     if manner.preparation is None:
         return None
@@ -144,7 +144,7 @@ def _prepared(source: ModelProto, model: Path, manner: Manner) -> Prepared | Non
     return manner.preparation.prepare(source, model, manner.wanted, verify=manner.verify and not manner.dry_run)
 
 
-def _given(prepared: Prepared, goal: Goal) -> Asked:
+def _inputs_for_prepared(prepared: Prepared, goal: Goal) -> Asked:
     """What the model that was made runs on: inputs that were seen fit its own sizes and names alone."""
     if goal.fixed or goal.rebatch is not None or goal.ends.renamed:
         return replace(prepared.wanted, inputs=None)
@@ -220,23 +220,25 @@ class _Job:
     """How the source was compared with the files that it was made of."""
     narrowed: Narrowed | None = None
 
-    def made(self, goal: Goal, allowance: Allowance | None = None) -> Result:
+    def rewrite_source(self, goal: Goal, allowance: Allowance | None = None) -> Result:
         """What becomes of the source."""
         with process.ours():
             return goal.run(self.source.model, self.source.folder, allowance)
 
     def attempt(self, goal: Goal, allowance: Allowance | None = None) -> Result:
         """The same with what was done to read it."""
-        result = self.made(goal, allowance)
+        result = self.rewrite_source(goal, allowance)
         return replace(result, changes=(*self.read, *result.changes))
 
-    def tried(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
+    def try_in_backend(self, goal: Goal, trying: Trying) -> tuple[Result, Tried]:
         """Search for a form of the model that runs in an installed backend (`--try`)."""
         from opshift.trying.door import attempt
 
         return attempt(self.source, goal, trying, self.manner.wanted)
 
-    def written(self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()) -> tuple[int, Outcome]:
+    def write_proved(
+        self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()
+    ) -> tuple[int, Outcome]:
         """Write a result beside the output, prove it, and rename it if it is equal; returns the exit code and the
         outcome.
         """
@@ -257,7 +259,7 @@ class _Job:
             if manner.verify:
                 started = perf_counter()
                 after = Side(draft.written(), str(self.output.parent))
-                verification = self._verified(after, result, manner.wanted)
+                verification = self._verify_result(after, result, manner.wanted)
                 self.seconds["verify"] = perf_counter() - started
             found = replace(_of(result, outcome), verification=verification, taken_back=taken_back)
             found = replace(found, deviations=self.narrowed.deviations if self.narrowed is not None else ())
@@ -290,13 +292,13 @@ class _Job:
         after = evidence.digests(str(self.output))
         evidence.write(self.manner.wanted.evidence, source, after, found, how, self.manner.wanted)
 
-    def proved(self, result: Result) -> Verification:
+    def prove_result(self, result: Result) -> Verification:
         """Prove a result without writing it."""
         assert result.model is not None, "what is optional refuses nothing"
         quietly = replace(self.manner.wanted, save=None, repro=None)
-        return self._verified(Side(result.model, self.source.folder), result, quietly)
+        return self._verify_result(Side(result.model, self.source.folder), result, quietly)
 
-    def _verified(self, after: Side, result: Result, wanted: Asked) -> Verification:
+    def _verify_result(self, after: Side, result: Result, wanted: Asked) -> Verification:
         from opshift.verification.of_blocks import running  # slow to import, and not wanted without a proof
         from opshift.verification.verify import verify_apart
 
@@ -304,7 +306,7 @@ class _Job:
         if result.batch is not None:
             from opshift.verification.rebatched import verify_samples_apart
 
-            given = checked(wanted, after.model)
+            given = check_inputs(wanted, after.model)
             before, batch = self.compared, result.batch
             return verify_samples_apart(before, after, batch, self.values, grade=result.grade, wanted=given)
         before, remarks = running(self.compared)

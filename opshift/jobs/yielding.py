@@ -53,7 +53,7 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
     started, proofs = perf_counter(), 0
     while whole.optional and proofs < MOST_PROOFS and perf_counter() - started < MOST_SECONDS:
         for change in _at_fault(whole.optional, seen) or [_search(goal, attempt, prove, whole, reasons.keys())]:
-            why = _told(seen)
+            why = _spell_reason(seen)
             if sum(key[1:] == _key(change)[1:] for key in reasons) + 1 >= _ALIKE:
                 reasons["", change.op, change.how] = why
             reasons[_key(change)] = why
@@ -69,7 +69,7 @@ def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: V
     floor = attempt(goal.plain, Allowance())
     if not prove(floor).equal:
         return None
-    return Yielded(floor, tuple(TakenBack(change, _reason(change, reasons) or _told(seen)) for change in made))
+    return Yielded(floor, tuple(TakenBack(change, _reason(change, reasons) or _spell_reason(seen)) for change in made))
 
 
 def _at_fault(optional: Iterable[Change], seen: Verification) -> list[Change]:
@@ -107,6 +107,6 @@ def _reason(change: Change, reasons: dict[tuple[str, str, str], str]) -> str:
     return reasons.get(_key(change)) or reasons.get(("", change.op, change.how), "")
 
 
-def _told(found: Verification) -> str:
+def _spell_reason(found: Verification) -> str:
     place = f'"{found.tensor}": ' if found.tensor else ""
     return f"{place}{found.why}" if found.status == "different" else f"not proved: {found.why}"

@@ -71,7 +71,7 @@ def add(path: Path | None, op: Op, finding: Finding) -> None:
         "oldest": finding.oldest,
         "verdicts": dict(finding.verdicts),
         "constant": sorted(finding.constant),
-        "called": backends.spelled(finding.called) if finding.called is not None else "",
+        "called": backends.spell_call(finding.called) if finding.called is not None else "",
         "refused": finding.refused,
         "unused": finding.unused,
     }

@@ -64,7 +64,7 @@ class Forms:
     unused: tuple[str, ...] = ()
 
 
-def measured(agreed: Iterable[Base], failing: Iterable[Sample], agrees: Agrees, oracle: Oracle) -> Forms:
+def measure_forms(agreed: Iterable[Base], failing: Iterable[Sample], agrees: Agrees, oracle: Oracle) -> Forms:
     """What does not run where everything else is as in samples that do.
 
     `agreed` are samples that run once some of their inputs are constants, `failing` such as do not, whatever is.
@@ -78,7 +78,7 @@ def measured(agreed: Iterable[Base], failing: Iterable[Sample], agrees: Agrees, 
             refused[name] = tuple(failed)
     used = {name for base in bases for name in _optional(base.sample)}
     suspects = [(sample, name) for sample in others for name in sorted(set(_optional(sample)) - used)]
-    unused = {name for sample, name in suspects if _blamed(sample, name, agrees, oracle)}
+    unused = {name for sample, name in suspects if _runs_without(sample, name, agrees, oracle)}
     return Forms(refused, tuple(sorted(unused)))
 
 
@@ -93,25 +93,25 @@ def _with(base: Base, name: str, value: Value, oracle: Oracle) -> Sample | None:
     """A sample with another value of an attribute, as onnxruntime computes it; None where it does not take it."""
     import onnx.helper
 
-    node, schema = _called(base.sample)
+    node, schema = _call_and_schema(base.sample)
     if node is None or schema is None or name not in schema.attributes:
         return None
-    model = _copied(base.sample.model)
+    model = _copy_model(base.sample.model)
     changed = next(n for n in model.graph.node if n.output == node.output)
     kept = [each for each in changed.attribute if each.name != name]
     if name == "auto_pad" and value != "NOTSET":
         kept = [each for each in kept if each.name != "pads"]
     del changed.attribute[:]
     changed.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
-    return _expected(bind(replace(base.sample, model=model), base.bound), oracle)
+    return _with_expected(bind(replace(base.sample, model=model), base.bound), oracle)
 
 
-def _blamed(sample: Sample, name: str, agrees: Agrees, oracle: Oracle) -> bool:
+def _runs_without(sample: Sample, name: str, agrees: Agrees, oracle: Oracle) -> bool:
     """Whether a sample that fails runs without an optional input."""
-    node, schema = _called(sample)
+    node, schema = _call_and_schema(sample)
     if node is None or schema is None:
         return False
-    model = _copied(sample.model)
+    model = _copy_model(sample.model)
     changed = next(n for n in model.graph.node if n.output == node.output)
     for place, given in enumerate(node.input):
         formal = schema.input(place)
@@ -124,11 +124,11 @@ def _blamed(sample: Sample, name: str, agrees: Agrees, oracle: Oracle) -> bool:
         changed.input.pop()
     names = {value.name for value in model.graph.input}
     feeds = {given: value for given, value in sample.feeds.items() if given in names}
-    without = _expected(replace(sample, model=model, feeds=feeds), oracle)
+    without = _with_expected(replace(sample, model=model, feeds=feeds), oracle)
     return without is not None and agrees(without)
 
 
-def _expected(sample: Sample, oracle: Oracle) -> Sample | None:
+def _with_expected(sample: Sample, oracle: Oracle) -> Sample | None:
     for value in sample.model.graph.output:
         value.type.tensor_type.ClearField("shape")
     found = oracle.expected(sample)
@@ -145,7 +145,7 @@ def _expected(sample: Sample, oracle: Oracle) -> Sample | None:
 
 def _optional(sample: Sample) -> Iterator[str]:
     """The formal names of the optional inputs that a sample uses."""
-    node, schema = _called(sample)
+    node, schema = _call_and_schema(sample)
     if node is None or schema is None:
         return
     for place, name in enumerate(node.input):
@@ -156,19 +156,19 @@ def _optional(sample: Sample) -> Iterator[str]:
 
 def _value(sample: Sample, name: str) -> Any:
     """What an attribute is in a sample, or by default."""
-    node, schema = _called(sample)
+    node, schema = _call_and_schema(sample)
     if node is None or schema is None or name not in schema.attributes:
         return None
     held = next((each for each in node.attribute if each.name == name), schema.attributes[name].default)
     return attribute_value(held) if held is not None else None
 
 
-def _called(sample: Sample) -> tuple[NodeProto | None, schemas.Schema | None]:
+def _call_and_schema(sample: Sample) -> tuple[NodeProto | None, schemas.Schema | None]:
     node = next((n for n in sample.model.graph.node if (default_domain(n.domain), n.op_type) == sample.op), None)
     return node, schemas.schema(*sample.op, opsets(sample.model).get(sample.op[0], 1))
 
 
-def _copied(source: ModelProto) -> ModelProto:
+def _copy_model(source: ModelProto) -> ModelProto:
     model = ModelProto()
     model.CopyFrom(source)
     return model

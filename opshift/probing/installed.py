@@ -38,7 +38,7 @@ class Installed:
         return proxy.Proxy(self.adapter.file, self.python, self.adapter.seconds if seconds is None else seconds)
 
 
-def known(backend: str) -> str:
+def check_name(backend: str) -> str:
     """The name of a backend that can be tried; raises `ValueError` for another one."""
     if backend not in adapters.KNOWN:
         likely = hint(backend, adapters.KNOWN) or f"; {', '.join(adapters.KNOWN)} can be probed and tried"
@@ -57,7 +57,7 @@ def find(backend: str, python: str | None = None, file: str | None = None) -> In
             raise ValueError(f"--adapter {file}: there is no such file")
         adapter = adapters.Adapter(file=os.path.abspath(file), seconds=300, within=0.01)
     else:
-        adapter = adapters.KNOWN[known(backend)]
+        adapter = adapters.KNOWN[check_name(backend)]
     if adapter.session:
         if python is not None:
             raise ValueError(f"{backend} runs in the interpreter of opshift; give no --python")

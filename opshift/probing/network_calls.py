@@ -42,7 +42,7 @@ def _sample(line: str) -> Sample:
     )
     for value in model.graph.output:
         value.ClearField("type")
-    feeds = {value.name: _drawn(value, place) for place, value in enumerate(model.graph.input)}
+    feeds = {value.name: _draw(value, place) for place, value in enumerate(model.graph.input)}
     expected = OnnxRuntime(model).run(feeds)
     for value, array in zip(model.graph.output, expected, strict=True):
         value.type.CopyFrom(_type(array))
@@ -51,7 +51,7 @@ def _sample(line: str) -> Sample:
     return bind(Sample(line, op, model, feeds, expected, 1e-3, 1e-5), set(list(feeds)[1:]))
 
 
-def _drawn(value: Any, seed: int) -> Any:
+def _draw(value: Any, seed: int) -> Any:
     import numpy as np
     import onnx.helper
 

@@ -25,8 +25,8 @@ from opshift.probing import forms, installed, shapes, tasks
 from opshift.probing.findings import Finding
 from opshift.probing.models import calls
 from opshift.probing.network_calls import layers
-from opshift.probing.retyped import Kinds, Oracle, based, exchanged, noted
-from opshift.probing.samples import Sample, bind, exported, parameters, published
+from opshift.probing.retyped import Kinds, Oracle, add_types_of, is_exchangeable, make_base
+from opshift.probing.samples import Sample, bind, list_exported, list_published, parameters
 from opshift.probing.worker import Impatient, Task, Tolerant, Verdict, Worker
 from opshift.verification import adapters
 
@@ -122,16 +122,16 @@ def measure(
     kinds = Kinds(worker, oracle, types, _castable(worker, types)) if oracle is not None and not quick else None
     dynamic = all(worker.run(tasks.simple(7, 3, size)).agrees for size in (2, 3))
     functions = worker.run(tasks.function()).agrees
-    folds_sizes = worker.run(tasks.reshaped("N" if dynamic else "2")).agrees
+    folds_sizes = worker.run(tasks.reshape_task("N" if dynamic else "2")).agrees
     groups: dict[Op, list[Sample]] = {}
-    for sample in published():
+    for sample in list_published():
         if not ops or sample.op[1] in ops:
             groups.setdefault(sample.op, []).append(sample)
     if quick:
-        plain = {op: [sample for sample in samples if exchanged(sample)] for op, samples in groups.items()}
+        plain = {op: [sample for sample in samples if is_exchangeable(sample)] for op, samples in groups.items()}
         groups = {op: spread(plain[op] or samples, _QUICK) for op, samples in groups.items()}
     witnesses: dict[Op, list[Sample]] = {}
-    for sample in exported("pytorch-converted", "pytorch-operator", "simple"):
+    for sample in list_exported("pytorch-converted", "pytorch-operator", "simple"):
         for op in {(default_domain(node.domain), node.op_type) for node in sample.model.graph.node}:
             witnesses.setdefault(op, []).append(sample)
     findings = kept.read(keep)
@@ -165,29 +165,29 @@ def judge(
     for version in reversed([v for v in schemas.versions(*op) if v <= newest]):
         stamp = min(newest, next((v - 1 for v in schemas.versions(*op) if v > version), newest))
         own = [c for c in samples if schemas.since(*op, opsets(c.model).get(op[0], 1)) == version]
-        tried = [_stamped(sample, op[0], stamp) for sample in own]
+        tried = [_stamp(sample, op[0], stamp) for sample in own]
         outcomes = [_outcome(worker, sample) for sample in tried]
         if not any(verdict.agrees for verdict, _, _ in outcomes):
             for others in ([c for c in samples if c not in own], witnesses):
-                more = list(islice(_converted(op, others, stamp), _DERIVED))
+                more = list(islice(_convert_samples(op, others, stamp), _DERIVED))
                 tried += more
                 outcomes += [_outcome(worker, sample) for sample in more]
         if any(verdict.agrees for verdict, _, _ in outcomes):
             found.newest = version
             found.verdicts = Counter(verdict.status for verdict, _, _ in outcomes)
-            found.constant = _needed(outcomes)
+            found.constant = _find_needed(outcomes)
             if oracle is not None:
                 pairs = list(zip(tried, outcomes, strict=True))
-                agreed = [based(sample, bound) for sample, (verdict, bound, _) in pairs if verdict.agrees]
+                agreed = [make_base(sample, bound) for sample, (verdict, bound, _) in pairs if verdict.agrees]
                 failing = [sample for sample, (verdict, _, _) in pairs if not verdict.agrees]
                 agrees: Callable[[Sample], bool] = lambda sample: worker.run(sample.task()).agrees  # noqa: E731
                 plain = [base for base in agreed if agrees(bind(base.sample, base.bound))]  # without casts of results
-                seen = forms.measured(plain, failing, agrees, oracle)
+                seen = forms.measure_forms(plain, failing, agrees, oracle)
                 found.refused, found.unused = seen.refused, seen.unused
                 bound = [bind(base.sample, base.bound) for base in plain]
                 found.oldest = _oldest(op, version, bound, agrees)
                 if kinds is not None:
-                    called = shapes.measured(bound, agrees, oracle.runtime)
+                    called = shapes.measure_shapes(bound, agrees, oracle.runtime)
                     found.called = replace(called, types=kinds.measured(agreed))
             return found
         if outcomes:
@@ -213,7 +213,7 @@ def _oldest(op: Op, newest: int, samples: list[Sample], agrees: Callable[[Sample
     samples = [sample for sample in samples if any(_is_float(value) for value in sample.feeds.values())]
     above = newest
     for version in reversed([v for v in schemas.versions(*op) if v < newest]):
-        made = list(islice(_converted(op, samples, above - 1), _OLDER))
+        made = list(islice(_convert_samples(op, samples, above - 1), _OLDER))
         if made and not any(map(agrees, made)):
             return above
         above = version
@@ -231,7 +231,7 @@ def add(found: Finding, sample: Sample, worker: Worker) -> None:
     first = next(iter(sample.feeds.values()), None)
     held = found.called or MeasuredCall()
     ranks = {*held.ranks, first.ndim} if first is not None else set(held.ranks)
-    types = noted(held.types, sample, found.newest)
+    types = add_types_of(held.types, sample, found.newest)
     failed = tuple(rank for rank in held.failed if rank not in ranks)
     found.called = MeasuredCall(tuple(sorted(ranks)), held.symbolic, types, failed)
 
@@ -247,7 +247,7 @@ def _casts(kind: str) -> Iterator[Task]:
     return (task for task in tasks.holding(kind) if b"DequantizeLinear" not in task.model)
 
 
-def _converted(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[Sample]:
+def _convert_samples(op: Op, samples: Iterable[Sample], stamp: int) -> Iterator[Sample]:
     """Samples at another opset, as far as they still use the operator there."""
     for sample in samples:
         model = convert.convert_model(sample.model, {op[0]: stamp}).model
@@ -260,7 +260,7 @@ def _node(model: ModelProto, op: Op) -> NodeProto | None:
     return next((n for n in model.graph.node if (default_domain(n.domain), n.op_type) == op), None)
 
 
-def _stamped(sample: Sample, domain: str, stamp: int) -> Sample:
+def _stamp(sample: Sample, domain: str, stamp: int) -> Sample:
     model = ModelProto()
     model.CopyFrom(sample.model)
     model.ir_version = min(model.ir_version, schemas.ir_version(domain, stamp))
@@ -281,16 +281,16 @@ def _outcome(worker: Worker, sample: Sample) -> Outcome:
     """
     verdict = worker.run(sample.task())
     if verdict.agrees:
-        return verdict, frozenset(), _formals(sample, _filled(sample))
+        return verdict, frozenset(), _formals(sample, _find_filled(sample))
     for variant in () if verdict.status == "hung" else (sample, _cast(sample)):
         for bound in [set[str](), *_bindings(sample)]:
             if worker.run(bind(variant, bound).task()).agrees:
                 needed = _fewest(worker, variant, bound)
-                return Verdict("agrees"), _formals(sample, needed), _formals(sample, _filled(sample) - needed)
+                return Verdict("agrees"), _formals(sample, needed), _formals(sample, _find_filled(sample) - needed)
     return verdict, frozenset(), frozenset()
 
 
-def _filled(sample: Sample) -> set[str]:
+def _find_filled(sample: Sample) -> set[str]:
     """The inputs that hold anything: what an empty one holds is known from its type."""
     return {name for name, value in sample.feeds.items() if getattr(value, "size", 1)}
 
@@ -337,7 +337,7 @@ def _formals(sample: Sample, names: set[str]) -> frozenset[str]:
     return frozenset(formal.name for formal, name in held if formal is not None and name in names)
 
 
-def _needed(outcomes: list[Outcome]) -> frozenset[str]:
+def _find_needed(outcomes: list[Outcome]) -> frozenset[str]:
     """The inputs that were constants whenever a sample agreed, and never were not."""
     agreed = [(bound, free) for verdict, bound, free in outcomes if verdict.agrees]
     return frozenset().union(*(bound for bound, _ in agreed)) - frozenset().union(*(free for _, free in agreed))
@@ -403,7 +403,7 @@ def text(backend: str, release: str, found: ProbedBackend, ops: Collection[str] 
     if since:
         facts["since"] = since
     facts["measured"] = {
-        _name(*op): backends.spelled(finding.called)
+        _name(*op): backends.spell_call(finding.called)
         for op, finding in sorted(found.findings.items())
         if finding.newest and finding.called is not None
     }

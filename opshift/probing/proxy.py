@@ -138,7 +138,7 @@ class Proxy(Worker):
             self._server.stdin.flush()
             told = self._answer()
         except BrokenPipeError:
-            self._died()
+            self._raise_death()
         except _Ended as ended:
             self._ended = ended.verdict
             raise
@@ -170,12 +170,12 @@ class Proxy(Worker):
                 raise _Ended(Verdict("hung", f"no answer within {self._timeout:.3g} s"))
             part = os.read(self._server.stdout.fileno(), 1 << 16)
             if not part:
-                self._died()
+                self._raise_death()
             held += part
         answer: dict[str, Any] = json.loads(held)
         return answer
 
-    def _died(self) -> None:
+    def _raise_death(self) -> None:
         """Raise what the process died of, with its last words."""
         assert self._server is not None
         assert self._folder is not None
@@ -206,8 +206,8 @@ class _Session:
         proxy.tell(
             {
                 "load": path,
-                "inputs": dict(map(_told, self._inputs)),
-                "outputs": dict(map(_told, self._outputs)),
+                "inputs": dict(map(_describe_value, self._inputs)),
+                "outputs": dict(map(_describe_value, self._outputs)),
                 "options": proxy.options,
             }
         )
@@ -224,8 +224,8 @@ class _Session:
         self._proxy.tell({"run": given, "to": made})
         with np.load(made) as held:
             found = [held[str(place)] for place in range(len(held.files))]
-        kinds = [_told(value)[1][0] for value in self._outputs]
-        return [_declared(array, kind) for array, kind in zip(found, kinds, strict=False)] + found[len(kinds) :]
+        kinds = [_describe_value(value)[1][0] for value in self._outputs]
+        return [_cast_to_declared(array, kind) for array, kind in zip(found, kinds, strict=False)] + found[len(kinds) :]
 
 
 def _plain(array: Any) -> Any:
@@ -233,7 +233,7 @@ def _plain(array: Any) -> Any:
     return array.astype(str) if array.dtype.kind == "O" else array
 
 
-def _told(value: ValueInfoProto) -> tuple[str, list[Any]]:
+def _describe_value(value: ValueInfoProto) -> tuple[str, list[Any]]:
     """The name of a value with its type as numpy calls it, and its sizes, None where there is no number."""
     kind = _ENCODED.get(value.type.tensor_type.elem_type, "")
     dims = value.type.tensor_type.shape.dim
@@ -241,7 +241,7 @@ def _told(value: ValueInfoProto) -> tuple[str, list[Any]]:
     return value.name, [_NUMPY.get(kind, kind), sizes]
 
 
-def _declared(array: Any, kind: str) -> Any:
+def _cast_to_declared(array: Any, kind: str) -> Any:
     """An output in its declared type, where that loses nothing: compilers keep int64 as int32 and bool as either."""
     import numpy as np
 

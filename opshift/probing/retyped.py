@@ -99,7 +99,7 @@ class Kinds:
     def _outcome(self, made: Made, bound: set[str], variable: str, kind: str, ran: dict[str, set[str]]) -> str:
         """`agrees`, `failed`, or nothing where it cannot be told."""
         seen = set()
-        for variant in (made.sample if exchanged(made.sample) else None, inside(made, bound)):
+        for variant in (made.sample if is_exchangeable(made.sample) else None, inside(made, bound)):
             expected = self.oracle.expected(variant) if variant is not None else None
             if variant is None or expected is None:
                 continue
@@ -116,7 +116,7 @@ class Kinds:
 
 def note(ran: dict[str, set[str]], sample: Sample, newest: int = 0) -> None:
     """Add the types that a sample has to those that ran, by the type variables of an operator's `newest` version."""
-    node, own = _called(sample)
+    node, own = _call_and_schema(sample)
     schema = schemas.schema(*sample.op, newest) if newest else own
     values = {v.name: v.type for v in (*sample.model.graph.input, *sample.model.graph.output)}
     values |= {t.name: tensor_type(t.data_type) for t in sample.model.graph.initializer}
@@ -129,7 +129,7 @@ def note(ran: dict[str, set[str]], sample: Sample, newest: int = 0) -> None:
                 ran.setdefault(formal.type, set()).add(text)
 
 
-def noted(types: Mapping[str, Types], sample: Sample, newest: int) -> dict[str, Types]:
+def add_types_of(types: Mapping[str, Types], sample: Sample, newest: int) -> dict[str, Types]:
     """What is known of the types of an operator, and those of a sample that ran; see `note`."""
     ran: dict[str, set[str]] = {}
     note(ran, sample, newest)
@@ -140,9 +140,9 @@ def noted(types: Mapping[str, Types], sample: Sample, newest: int) -> dict[str, 
     return found
 
 
-def based(sample: Sample, constant: Iterable[str]) -> Base:
+def make_base(sample: Sample, constant: Iterable[str]) -> Base:
     """A sample with those of its inputs as constants that its operator's text calls so."""
-    node, schema = _called(sample)
+    node, schema = _call_and_schema(sample)
     if schema is None or node is None:
         return Base(sample, set())
     formals = {name: schema.input(place) for place, name in enumerate(node.input)}
@@ -153,7 +153,7 @@ def _open(samples: Iterable[Sample]) -> dict[str, list[str]]:
     """The type variables of an operator, each with the tensors that it stands for."""
     found: dict[str, list[str]] = {}
     for sample in samples:
-        node, schema = _called(sample)
+        node, schema = _call_and_schema(sample)
         if schema is None or node is None:
             continue
         for formal in (*schema.inputs, *schema.outputs):
@@ -169,7 +169,7 @@ def _of_kind(sample: Sample, variable: str, kind: str) -> Iterator[Made]:
     if alone is None:
         return
     yield alone
-    _, schema = _called(sample)
+    _, schema = _call_and_schema(sample)
     types: dict[str, set[str]] = {}
     note(types, sample)
     formals = (*schema.inputs, *schema.outputs) if schema is not None else ()
@@ -181,7 +181,7 @@ def _of_kind(sample: Sample, variable: str, kind: str) -> Iterator[Made]:
 
 def of_kind(sample: Sample, variables: Collection[str], kind: str) -> Made | None:
     """The sample with values of a type, in the place of all that some variables stand for; None if nothing is."""
-    node, schema = _called(sample)
+    node, schema = _call_and_schema(sample)
     if schema is None or node is None:
         return None
     if next(subgraphs(node), None) is not None:
@@ -194,7 +194,8 @@ def of_kind(sample: Sample, variables: Collection[str], kind: str) -> Made | Non
     model = ModelProto()
     model.CopyFrom(sample.model)
     feeds = {
-        name: _valued(value, kind) if name in names else _fitting(value, kind) for name, value in sample.feeds.items()
+        name: _values_of_type(value, kind) if name in names else _fitting(value, kind)
+        for name, value in sample.feeds.items()
     }
     for value in model.graph.input:
         if value.name in names:
@@ -202,8 +203,8 @@ def of_kind(sample: Sample, variables: Collection[str], kind: str) -> Made | Non
     for value in model.graph.output:
         value.ClearField("type")
     made = replace(sample, model=model, feeds=feeds)
-    held, _ = _called(made)
-    if held is None or not (names or _named(held, schema, variables, kind)):
+    held, _ = _call_and_schema(made)
+    if held is None or not (names or _name_type(held, schema, variables, kind)):
         return None
     return Made(made, frozenset(names))
 
@@ -220,11 +221,11 @@ def _flowing(sample: Sample, kind: str) -> Made | None:
     model = onnx.parser.parse_model(f"{header} {_FLOWS[sample.op[1]].replace('T[', f'{element}[')}")
     feeds = {value.name: np.array(True) for value in model.graph.input if value.name == "c"}
     feeds |= {value.name: np.array(2) for value in model.graph.input if value.name == "n"}
-    feeds["x"] = _valued([[1, 2], [3, 1]], kind)
+    feeds["x"] = _values_of_type([[1, 2], [3, 1]], kind)
     return Made(replace(sample, model=model, feeds=feeds), frozenset({"x"}))
 
 
-def _named(node: NodeProto, schema: schemas.Schema, variables: Collection[str], kind: str) -> bool:
+def _name_type(node: NodeProto, schema: schemas.Schema, variables: Collection[str], kind: str) -> bool:
     """Have a node's attribute name, or hold, a type of its output; whether one does."""
     import onnx.helper
     import onnx.numpy_helper
@@ -237,8 +238,8 @@ def _named(node: NodeProto, schema: schemas.Schema, variables: Collection[str], 
         made = onnx.helper.make_attribute(name, ELEMENT_TYPES[kind])
     elif "value" in schema.attributes and schema.attributes["value"].type == AttributeProto.TENSOR:
         held = next((each.t for each in node.attribute if each.name == "value"), None)
-        value = onnx.numpy_helper.to_array(held) if held is not None else _valued([1], "tensor(float)")
-        made = onnx.helper.make_attribute("value", onnx.numpy_helper.from_array(_valued(value, kind)))
+        value = onnx.numpy_helper.to_array(held) if held is not None else _values_of_type([1], "tensor(float)")
+        made = onnx.helper.make_attribute("value", onnx.numpy_helper.from_array(_values_of_type(value, kind)))
     else:
         return False
     del node.attribute[:]
@@ -246,7 +247,7 @@ def _named(node: NodeProto, schema: schemas.Schema, variables: Collection[str], 
     return True
 
 
-def _valued(given: Any, kind: str) -> Any:
+def _values_of_type(given: Any, kind: str) -> Any:
     """Values of a type like those that are given: whole ones stay, and others become small whole ones but 0."""
     import numpy as np
     import onnx.helper
@@ -280,7 +281,7 @@ def _fitting(value: Any, kind: str) -> Any:
     return np.asarray(np.clip(np.where(np.isfinite(value), value, 1), least, _FITTING), value.dtype)
 
 
-def exchanged(sample: Sample) -> bool:
+def is_exchangeable(sample: Sample) -> bool:
     """Whether its values can be handed over as they are: numpy has their types itself."""
     return all(not hasattr(value, "dtype") or value.dtype.isbuiltin == 1 for value in sample.feeds.values())
 
@@ -333,7 +334,7 @@ def _declaring(sample: Sample, values: list[Any], kind: str) -> Sample:
     return replace(sample, model=model, expected=values, rtol=rounding, atol=atol)
 
 
-def _called(sample: Sample) -> tuple[NodeProto | None, schemas.Schema | None]:
+def _call_and_schema(sample: Sample) -> tuple[NodeProto | None, schemas.Schema | None]:
     """The node that a sample is about, and its schema."""
     domain, op = sample.op
     node = next((n for n in sample.model.graph.node if (default_domain(n.domain), n.op_type) == sample.op), None)

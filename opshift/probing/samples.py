@@ -54,7 +54,7 @@ def bind(sample: Sample, names: set[str]) -> Sample:
     return replace(sample, model=model, feeds={n: v for n, v in sample.feeds.items() if n not in names})
 
 
-def published(*, whole: bool = False) -> Iterator[Sample]:
+def list_published(*, whole: bool = False) -> Iterator[Sample]:
     """ONNX's node tests that consist of one node, or the whole of them, in the order of their names."""
     import numpy as np
     import onnx.backend.test.loader
@@ -86,7 +86,7 @@ def published(*, whole: bool = False) -> Iterator[Sample]:
             yield Sample(test.name, op, test.model, feeds, expected, test.rtol, test.atol)
 
 
-def exported(*folders: str) -> Iterator[Sample]:
+def list_exported(*folders: str) -> Iterator[Sample]:
     """The models with data in folders of onnx's `backend/test/data`, in the order of their names."""
     import numpy as np
     import onnx.backend.test

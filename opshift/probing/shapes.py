@@ -20,7 +20,7 @@ _BASES = 3  # samples of an operator that others are made of
 Agrees = Callable[[Sample], bool]
 
 
-def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> MeasuredCall:
+def measure_shapes(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> MeasuredCall:
     """With which ranks of its first input, and whether with open sizes, a backend agrees with onnxruntime.
 
     `samples` are those that it agrees with as they are; onnxruntime says which others there are, and what they yield.
@@ -29,17 +29,17 @@ def measured(samples: Iterable[Sample], agrees: Agrees, runtime: Worker) -> Meas
     ranks, bases = {_first(sample).ndim for sample in held}, held[:_BASES]
     failed = []
     for rank in RANKS:
-        outcomes = (agrees(sample) for sample in _judged(bases, rank, runtime)) if rank not in ranks else iter(())
+        outcomes = (agrees(sample) for sample in _judge_rank(bases, rank, runtime)) if rank not in ranks else iter(())
         for outcome in outcomes:
             if outcome:
                 ranks.add(rank)
                 break
             failed.append(rank)
-    symbolic = any(agrees(opened(sample)) for sample in bases)
+    symbolic = any(agrees(open_sizes(sample)) for sample in bases)
     return MeasuredCall(tuple(sorted(ranks)), symbolic, failed=tuple(sorted({*failed} - ranks)))
 
 
-def _judged(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sample]:
+def _judge_rank(bases: Iterable[Sample], rank: int, runtime: Worker) -> Iterator[Sample]:
     """The samples of a rank that onnxruntime takes, with what it makes of them."""
     for base in bases:
         for sample in of_rank(base, rank):
@@ -87,15 +87,15 @@ def of_rank(sample: Sample, rank: int) -> Iterator[Sample]:
     alike = {name for name, value in sample.feeds.items() if getattr(value, "ndim", -1) == first.ndim}
     alone = {next(iter(sample.feeds))}
     for names in [alike, alone] if alike != alone else [alone]:
-        feeds = {name: _ranked(value, rank) if name in names else value for name, value in sample.feeds.items()}
-        model = _reshaped(sample.model, {name: value.shape for name, value in feeds.items() if name in names})
+        feeds = {name: _with_rank(value, rank) if name in names else value for name, value in sample.feeds.items()}
+        model = _with_shapes(sample.model, {name: value.shape for name, value in feeds.items() if name in names})
         yield replace(sample, model=model, feeds=feeds)
         plain = _without_lists(model)
         if plain is not None:
             yield replace(sample, model=plain, feeds=feeds)
 
 
-def opened(sample: Sample) -> Sample:
+def open_sizes(sample: Sample) -> Sample:
     """The sample with sizes of its first input that are not numbers."""
     model = ModelProto()
     model.CopyFrom(sample.model)
@@ -116,7 +116,7 @@ def _first(sample: Sample) -> Any:
     return value if hasattr(value, "ndim") else None
 
 
-def _ranked(value: Any, rank: int) -> Any:
+def _with_rank(value: Any, rank: int) -> Any:
     """A value with axes of two before its own, or without its first ones."""
     import numpy as np
 
@@ -127,7 +127,7 @@ def _ranked(value: Any, rank: int) -> Any:
     return np.array(value, order="C")  # of an array without axes, one element is a number
 
 
-def _reshaped(source: ModelProto, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
+def _with_shapes(source: ModelProto, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
     model = ModelProto()
     model.CopyFrom(source)
     for value in model.graph.input:

@@ -101,7 +101,7 @@ def function() -> Task:
     return Task(_model(text), {"x": x}, [np.maximum(x, 0)])
 
 
-def reshaped(dim: str) -> Task:
+def reshape_task(dim: str) -> Task:
     """A Reshape to what is computed from the size of its input."""
     import numpy as np
 

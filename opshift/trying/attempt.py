@@ -38,7 +38,7 @@ from opshift.trying.remedies import (
     TELL,
     UNROLL,
     Remedies,
-    told,
+    list_options,
 )
 from opshift.trying.search import (
     AGREES,
@@ -50,10 +50,10 @@ from opshift.trying.search import (
     Remedy,
     RemedySearch,
     SearchResult,
-    joined,
+    with_remedy,
 )
 from opshift.trying.smallest import Piece
-from opshift.trying.trial import Expected, InstalledBackend, expected
+from opshift.trying.trial import Expected, InstalledBackend, run_source
 from opshift.trying.tried import Learnt, TrialManner, Tried
 from opshift.verification import adapters, isolation
 from opshift.verification.engines import EngineError
@@ -87,7 +87,7 @@ def attempt(
     backend = backend or InstalledBackend(manner.backend)
     try:
         progress.tell("run the source")
-        held = expected(replace(source, model=goal.with_ends(source.model)), wanted)
+        held = run_source(replace(source, model=goal.with_ends(source.model)), wanted)
         return _Trying(source, goal, manner, backend, held).run()
     except EngineError as error:
         return goal.run(source.model, source.folder), Tried(
@@ -117,7 +117,7 @@ class _Trying:
             remedies.rest(),
             meter=self._meter,
             mends=self._mends,
-            key=self._made,
+            key=self._identify_result,
             parts=remedies.parts,
         )
         made, unmade = frozenset[Remedy](), frozenset({AS_IT_IS})
@@ -133,12 +133,12 @@ class _Trying:
             found.tries,
             AS_IT_IS in found.plan,
             other=self._other(),
-            fixed=remedies.fixed(found.plan),
+            fixed=remedies.find_fixed_sizes(found.plan),
             far=found.answer.far,
             before=search.ask(unmade) if compiler and found.plan != unmade else None,
         )
         if not tried.agrees:
-            return result, self._failed(tried, found, result)
+            return result, self._add_smallest_piece(tried, found, result)
         target, learn = remedies.goal.backend, self._manner.learn
         if (
             learn is not None
@@ -158,7 +158,7 @@ class _Trying:
         if plan not in self._results:
             self._results.clear()  # of a large model, one is enough
             with process.ours():
-                self._results[plan] = self._remedies.made(plan)
+                self._results[plan] = self._remedies.apply(plan)
         return self._results[plan]
 
     def _answer(self, plan: Plan) -> Answer:
@@ -168,23 +168,23 @@ class _Trying:
         progress.tell(f"try it in {self._backend.said}", self._meter.tries + 1, self._manner.bound.tries)
         held = self._held.alike() if any(remedy.kind == FIX for remedy in plan) else self._held
         answer = self._backend.answer(
-            result.model, self._source.folder, held, seconds=self._meter.left(), options=told(plan)
+            result.model, self._source.folder, held, seconds=self._meter.seconds_left(), options=list_options(plan)
         )
-        self._answers[self._made(plan)] = answer
+        self._answers[self._identify_result(plan)] = answer
         return answer
 
-    def _made(self, plan: Plan) -> Hashable:
+    def _identify_result(self, plan: Plan) -> Hashable:
         """What a plan makes; of what is refused, the plan itself."""
         model = self._result(plan).model
         made: Hashable = plan if model is None else sha256(model.SerializeToString(deterministic=True)).digest()
-        return (made, told(plan)) if told(plan) else made
+        return (made, list_options(plan)) if list_options(plan) else made
 
     def _mends(self, plan: Plan, remedy: Remedy) -> bool:
         piece = self._piece(plan)
         if piece is None:
             return False
         kept = plan & {AS_IT_IS}
-        made = Remedies(piece.model, self._remedies.rewriting, None, piece.feeds).made(joined(kept, remedy)).model
+        made = Remedies(piece.model, self._remedies.rewriting, None, piece.feeds).apply(with_remedy(kept, remedy)).model
         return made is not None and self._failing(plan)(made, piece.feeds).agrees
 
     def _blame(self, plan: Plan) -> list[str]:
@@ -206,7 +206,7 @@ class _Trying:
 
     def _failing(self, plan: Plan) -> smallest.Fails:
         """Tells whether a piece fails: where the whole does not run, no piece does that yields other values alone."""
-        answer = self._answers.get(self._made(plan))
+        answer = self._answers.get(self._identify_result(plan))
         return self._fails if answer is None or answer.status == DIFFERS else self._refuses
 
     def _refuses(self, piece: ModelProto, feeds: smallest.Feeds) -> Answer:
@@ -215,7 +215,7 @@ class _Trying:
 
     def _feeds(self, plan: Plan) -> smallest.Feeds:
         """The inputs on which what a plan makes fails."""
-        answer = self._answers.get(self._made(plan))
+        answer = self._answers.get(self._identify_result(plan))
         held: smallest.Feeds = self._held.feeds[answer.place if answer is not None else 0]
         return held
 
@@ -224,15 +224,15 @@ class _Trying:
         if not self._meter.goes_on():
             return Answer(IMPOSSIBLE)
         try:
-            outputs = isolation.call(isolation.within, self._meter.left(), smallest.values_of, piece, feeds)
+            outputs = isolation.call(isolation.within, self._meter.seconds_left(), smallest.values_of, piece, feeds)
         except (EngineError, isolation.Ended):
             return Answer(IMPOSSIBLE)
-        typed = smallest.typed(piece, outputs)
+        typed = smallest.declare_outputs(piece, outputs)
         self._meter.count()
         held = Expected(Side(typed), (feeds,), (outputs,))
-        return self._backend.answer(typed, None, held, plainly=True, seconds=self._meter.left())
+        return self._backend.answer(typed, None, held, plainly=True, seconds=self._meter.seconds_left())
 
-    def _failed(self, tried: Tried, found: SearchResult, result: Result) -> Tried:
+    def _add_smallest_piece(self, tried: Tried, found: SearchResult, result: Result) -> Tried:
         """With the smallest piece that shows it."""
         piece = self._piece(found.plan) if result.model is not None else None
         repro = ""
@@ -245,7 +245,7 @@ class _Trying:
             return replace(tried, bounded=found.bounded, open=self._open())
         return replace(
             tried,
-            node=piece.named,
+            node=piece.node_name,
             operator=piece.operator,
             nodes=len(piece.model.graph.node),
             repro=repro,
@@ -255,7 +255,7 @@ class _Trying:
 
     def _open(self) -> tuple[str, ...]:
         """The dimensions of the inputs that are no numbers, by name, or by the input and the place."""
-        model = self._remedies.sized
+        model = self._remedies.fix_sizes
         held = {tensor.name for tensor in model.graph.initializer}
         dims = [(v.name, v.type.tensor_type.shape.dim) for v in model.graph.input if v.name not in held]
         open_ = [symbol(d) or f"{name}[{at}]" for name, of in dims for at, d in enumerate(of) if not is_fixed(d)]
@@ -271,9 +271,9 @@ class _Trying:
         for remedy in sorted(found.plan - {AS_IT_IS, *sizes}):
             answer = found.reasons.get(remedy, Answer(""))
             if remedy.kind in _OF_OPERATORS:
-                answer = self._said(remedy.what) or answer
+                answer = self._answer_of_piece(remedy.what) or answer
             op = remedy.what if remedy.kind in _OF_OPERATORS else next(iter(answer.blames), self._first_located())
-            calls = list(_calls(self._remedies.sized, op)) if op else []
+            calls = list(_calls(self._remedies.fix_sizes, op)) if op else []
             nodes = len(calls)
             how = {
                 EXPAND: f"expanded, {nodes} node{'s' if nodes != 1 else ''}",
@@ -292,10 +292,10 @@ class _Trying:
                 CLAIMS: "dropped declared types",
                 SYMBOLS: "renamed symbolic sizes",
             }[remedy.kind]
-            call, symbolic = self._described(op)
+            call, symbolic = self._describe_call(op)
             yield Learnt(remedy.kind, remedy.what, op, call, symbolic, answer.status, answer.why, nodes, how)
 
-    def _said(self, op: str) -> Answer | None:
+    def _answer_of_piece(self, op: str) -> Answer | None:
         """What came of the piece that showed an operator to be at fault."""
         return next((p.answer for p in self._pieces.values() if p is not None and op in p.operators), None)
 
@@ -303,9 +303,9 @@ class _Trying:
         """What was found to be at fault first, if anything was."""
         return next((p.operator for p in self._pieces.values() if p is not None and p.node is not None), "")
 
-    def _described(self, op: str) -> tuple[str, bool]:
+    def _describe_call(self, op: str) -> tuple[str, bool]:
         """How the operator is called in the source: the rank of its first input, and whether its sizes are known."""
-        source = self._remedies.sized
+        source = self._remedies.fix_sizes
         scope = self._scope
         for node in source.graph.node:
             if (default_domain(node.domain), node.op_type) == parse_operator(op) and node.input:
@@ -318,7 +318,7 @@ class _Trying:
 
     @cached_property
     def _scope(self) -> Scope:
-        return open_main_graph(self._remedies.sized, self._source.folder)
+        return open_main_graph(self._remedies.fix_sizes, self._source.folder)
 
 
 def _calls(model: ModelProto, op: str) -> Iterator[object]:

@@ -12,7 +12,7 @@ _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"|`([^`]+)`|\(([^()]+)\)")
 _LEAST = 3  # letters of a name that is not quoted: shorter ones are words of any sentence
 
 
-def blamed(words: str, model: ModelProto) -> tuple[str, ...]:
+def find_blamed(words: str, model: ModelProto) -> tuple[str, ...]:
     """The operators that the words name, `domain::Name`, that of the first node that is named before all others."""
     nodes: dict[str, str] = {}
     values: dict[str, str] = {}

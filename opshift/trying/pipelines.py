@@ -21,7 +21,7 @@ from opshift.passes.targets import Target
 from opshift.trying.search import Bound
 from opshift.trying.trial import Given, Runs
 from opshift.trying.tried import TrialManner, Tried
-from opshift.verification.feeding.asked import Inputs, asked, at
+from opshift.verification.feeding.asked import Inputs, at, read_options
 from opshift.verification.side import Side
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def try_in(
     found = attempt.backend_of(goal, python, adapter) if backend is None else backend.name
     with heard(progress), lent(model) as (proto, folder, back):
         convert.check_model(proto)
-        wanted = at(asked(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
+        wanted = at(read_options(inputs, input_shape, runs=runs, seed=seed), goal.fixed, proto)
         side = Side(proto, folder)
         result, tried = attempt.attempt(side, goal, TrialManner(found, Bound(tries, seconds)), wanted, backend)
         made = back(result.model) if tried.agrees and result.model is not None else None

@@ -103,13 +103,13 @@ class Remedies:
             yield _expanding(1, kind)
         yield from (Remedy(1, way, kind) for way, ops in _WAYS.items() if not op[0] and op[1] in ops)
         if not op[0] and op[1] in _UNROLLED:
-            yield from (Remedy(1, UNROLL, name) for name in self._turned(op[1]))
+            yield from (Remedy(1, UNROLL, name) for name in self._list_unrolled(op[1]))
         if not op[0]:
             since = schemas.since("", op[1], self.opset) or 1
             if since > min(schemas.versions("", op[1]), default=1):
                 yield Remedy(2, OPSET, str(since - 1), OPSET)
 
-    def _turned(self, op: str) -> Iterator[str]:
+    def _list_unrolled(self, op: str) -> Iterator[str]:
         """What is written out turn by turn: a Loop may stand for a Scan that the backend lacks."""
         backend = self.goal.backend
         if op == "Loop" and backend is not None and not backend.has("", "Scan", self.opset):
@@ -119,7 +119,7 @@ class Remedies:
     def general(self) -> Iterator[Remedy]:
         """What may help anywhere."""
         yield from (Remedy(0, TELL, option) for option in self.options)
-        yield from self._lacked()
+        yield from self._expand_lacking()
         yield from self._renaming()
         if any(body.value_info for body in bodies(self.source)):
             yield Remedy(1, CLAIMS, slot=CLAIMS)
@@ -132,7 +132,7 @@ class Remedies:
                 yield Remedy(3, OPSET, str(opset), OPSET)
 
     @cached_property
-    def sized(self) -> ModelProto:
+    def fix_sizes(self) -> ModelProto:
         """The source with all that is fixed in it."""
         return self.goal.fix_sizes(self.source)
 
@@ -145,19 +145,19 @@ class Remedies:
         """Sizes that are fixed, one by one; anything else as it is."""
         if remedy != FIXED:
             return [remedy]
-        return [Remedy(FIXED.cost, FIX, text) for text in symbols.sizes(self.sized, self.feeds)]
+        return [Remedy(FIXED.cost, FIX, text) for text in symbols.sizes(self.fix_sizes, self.feeds)]
 
-    def fixed(self, plan: Plan) -> Wanted:
+    def find_fixed_sizes(self, plan: Plan) -> Wanted:
         """The sizes that are fixed by a plan, beside those that are wanted."""
         texts = [part.what for remedy in plan if remedy.kind == FIX for part in self.parts(remedy)]
         more, held = wanted(texts), self.goal.fixed
         return replace(held, shapes={**held.shapes, **more.shapes}, sizes={**held.sizes, **more.sizes})
 
     def _renaming(self) -> Iterator[Remedy]:
-        if not symbols.are_plain(self.sized):
+        if not symbols.are_plain(self.fix_sizes):
             yield Remedy(1, SYMBOLS)
 
-    def _lacked(self) -> Iterator[Remedy]:
+    def _expand_lacking(self) -> Iterator[Remedy]:
         """What the target's file says is missing, and can be expanded: the file may have been left aside."""
         backend = self.goal.backend
         for domain, op in sorted({(default_domain(d), op) for d, op in census(self._bodies)[1]}):
@@ -181,12 +181,12 @@ class Remedies:
     def _bodies(self) -> list[Body]:
         return [*self.source.functions, self.source.graph]
 
-    def made(self, plan: Plan) -> Result:
+    def apply(self, plan: Plan) -> Result:
         """What becomes of the model by a plan; what cannot be expanded is left as it is."""
         asked = {remedy.what for remedy in plan if remedy.kind == EXPAND}
         names = set(asked)
         while True:
-            goal = replace(self._goal(plan, names), fixed=self.fixed(plan))
+            goal = replace(self._goal(plan, names), fixed=self.find_fixed_sizes(plan))
             result = self._rewritten(self._attempt(self.source, goal), plan)
             refused = {refusal.operator for refusal in result.refusals} & names
             if result.model is not None or not refused:
@@ -258,7 +258,7 @@ def _unroll(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
     return done.model, list(done.changes)
 
 
-def told(plan: Plan) -> tuple[str, ...]:
+def list_options(plan: Plan) -> tuple[str, ...]:
     """The options that the compiler is given by a plan."""
     return tuple(sorted(remedy.what for remedy in plan if remedy.kind == TELL))
 

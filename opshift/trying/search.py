@@ -113,7 +113,7 @@ class Meter:
         seconds = perf_counter() - self._started
         return self.tries < self.bound.tries * self.share and seconds < self.bound.seconds * self.share
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """How many seconds are left of all of it."""
         return self.bound.seconds - (perf_counter() - self._started)
 
@@ -167,19 +167,19 @@ class RemedySearch:
         """
         for start in tried or starts:
             if self.ask(start).agrees:
-                return self._found(start)
+                return self._make_result(start)
         plan = next((start for start in starts if self.ask(start).status not in (IMPOSSIBLE, UNTRIED)), starts[0])
         self._fixed = plan
         answer = self.ask(plan)
         if answer.status == IMPOSSIBLE:
-            return self._found(plan)
+            return self._make_result(plan)
         self.meter.share = 1.0 if anew is None else _FIRST
         found = self._from(plan)
         self.meter.share = 1.0
         if found.answer.agrees or anew is None:
             return found
         self._reasons = {anew: answer}
-        other = self._from(joined(plan, anew))
+        other = self._from(with_remedy(plan, anew))
         return other if other.answer.agrees else replace(found, tries=other.tries, bounded=other.bounded)
 
     def _from(self, plan: Plan) -> SearchResult:
@@ -189,15 +189,15 @@ class RemedySearch:
             self._been.add(plan)
             step = self._step(plan, answer)
             if step is None:
-                return self._found(plan)
+                return self._make_result(plan)
             plan, answer = step
-        return self._found(self._least(plan))
+        return self._make_result(self._least(plan))
 
     def ask(self, plan: Plan) -> Answer:
         """The answer for a plan, asked for once; where there are to be no more tries, none is made."""
         if plan not in self._keys and not self.meter.goes_on():
             return Answer(UNTRIED)
-        key = self._kept(plan)
+        key = self._cache_key(plan)
         if key not in self._answers:
             if not self.meter.goes_on():
                 return Answer(UNTRIED)
@@ -206,19 +206,19 @@ class RemedySearch:
                 self.meter.count()
         return self._answers[key]
 
-    def _kept(self, plan: Plan) -> Hashable:
+    def _cache_key(self, plan: Plan) -> Hashable:
         """Under what the answer for a plan is kept."""
         if plan not in self._keys:
             self._keys[plan] = self._key(plan)
         return self._keys[plan]
 
-    def _divided(self, remedy: Remedy) -> Iterator[Remedy]:
+    def _divide(self, remedy: Remedy) -> Iterator[Remedy]:
         for part in self._parts(remedy):
             if remedy in self._reasons:
                 self._reasons.setdefault(part, self._reasons[remedy])
             yield part
 
-    def _found(self, plan: Plan) -> SearchResult:
+    def _make_result(self, plan: Plan) -> SearchResult:
         reasons = {remedy: self._reasons[remedy] for remedy in plan if remedy in self._reasons}
         return SearchResult(plan, self.ask(plan), reasons, self.meter.tries, not self.meter.goes_on())
 
@@ -241,14 +241,14 @@ class RemedySearch:
         for kind in answer.blames:
             yield from ((remedy, True) for remedy in sorted(self._helps(kind), key=_cost))
         for remedy in self._general:
-            if remedy.cost <= _CHEAP and remedy not in plan and self.ask(joined(plan, remedy)).agrees:
+            if remedy.cost <= _CHEAP and remedy not in plan and self.ask(with_remedy(plan, remedy)).agrees:
                 yield remedy, False
-        for kind in self._found_out(plan):
+        for kind in self._find_blamed(plan):
             yield from ((remedy, True) for remedy in sorted(self._helps(kind), key=_cost))
         yield from ((remedy, False) for remedy in self._general)
 
     def _with(self, plan: Plan, answer: Answer, remedy: Remedy, *, meant: bool) -> tuple[Plan, Answer] | None:
-        wider = joined(plan, remedy)
+        wider = with_remedy(plan, remedy)
         if wider in self._been:  # of what shares a slot, one may lead to the other and back
             return None
         found = self.ask(wider)
@@ -261,12 +261,12 @@ class RemedySearch:
 
     def _went_on(self, plan: Plan, answer: Answer, remedy: Remedy, found: Answer, *, located: bool) -> bool:
         """Whether something else is at fault than before; `located`, what that is may be looked for in the whole."""
-        wider = joined(plan, remedy)
-        if found.status in (IMPOSSIBLE, UNTRIED) or self._kept(wider) == self._kept(plan):
+        wider = with_remedy(plan, remedy)
+        if found.status in (IMPOSSIBLE, UNTRIED) or self._cache_key(wider) == self._cache_key(plan):
             return False
         known = plan in self._blamed  # beside what the words name, which may stand behind it
         if self._mends is not None and (known or not found.blames):
-            if bool(self._found_out(plan)) and self.meter.goes_on() and self._mends(plan, remedy):
+            if bool(self._find_blamed(plan)) and self.meter.goes_on() and self._mends(plan, remedy):
                 return True
             if not located and not found.blames:
                 return False
@@ -274,9 +274,9 @@ class RemedySearch:
         return bool(before and after) and before[0] != after[0]
 
     def _at_fault(self, plan: Plan, answer: Answer) -> Sequence[str]:
-        return answer.blames or self._found_out(plan)
+        return answer.blames or self._find_blamed(plan)
 
-    def _found_out(self, plan: Plan) -> tuple[str, ...]:
+    def _find_blamed(self, plan: Plan) -> tuple[str, ...]:
         if plan not in self._blamed:
             if self._blame is None or not self.meter.goes_on():
                 return ()
@@ -287,12 +287,12 @@ class RemedySearch:
         """Everything that was tried one by one, and did not help alone; then all that there is."""
         together = plan
         for remedy in sorted(tried):
-            if self.ask(joined(plan, remedy)).status not in (IMPOSSIBLE, UNTRIED):
-                together = joined(together, remedy)
+            if self.ask(with_remedy(plan, remedy)).status not in (IMPOSSIBLE, UNTRIED):
+                together = with_remedy(together, remedy)
                 self._reasons.setdefault(remedy, answer)
         wider = together
         for remedy in self._rest:
-            wider = joined(wider, remedy)
+            wider = with_remedy(wider, remedy)
             self._reasons.setdefault(remedy, answer)
         for whole in (together, wider):
             found = self.ask(whole)
@@ -303,7 +303,7 @@ class RemedySearch:
     def _least(self, plan: Plan) -> Plan:
         """The plan without what it can do without, dropped by halves; what costs most goes first."""
         items, parts = (
-            sorted({part for remedy in plan - self._fixed for part in self._divided(remedy)}, reverse=True),
+            sorted({part for remedy in plan - self._fixed for part in self._divide(remedy)}, reverse=True),
             2,
         )
         while len(items) > 1 or (items and parts == 2):
@@ -325,6 +325,6 @@ def _cost(remedy: Remedy) -> int:
     return remedy.cost
 
 
-def joined(plan: Plan, remedy: Remedy) -> Plan:
+def with_remedy(plan: Plan, remedy: Remedy) -> Plan:
     """The plan with one more remedy, in the place of another one that has the same slot."""
     return frozenset(held for held in plan if not remedy.slot or held.slot != remedy.slot) | {remedy}

@@ -69,7 +69,7 @@ class Piece:
                 pending += body.node
 
     @property
-    def named(self) -> str:
+    def node_name(self) -> str:
         """The node at fault, by its name or its first output."""
         return "" if self.node is None else self.node.name or next(iter(self.node.output), "")
 
@@ -89,7 +89,7 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
     found = search.first()
     if found is None:
         return None
-    given = search.given()
+    given = search.ask_for_inputs()
     if (given.status, given.why) == (found[1].status, found[1].why) and given.status in (REFUSED, DIED):
         return Piece(_passing(model), feeds, None, given)
     return _with_types(search.shrunk(*found))
@@ -98,7 +98,7 @@ def smallest(model: ModelProto, folder: str | None, feeds: Feeds, fails: Fails) 
 def _with_types(piece: Piece) -> Piece:
     """The piece as a model that is valid by itself, if it can be run."""
     try:
-        return replace(piece, model=typed(piece.model, isolation.call(values_of, piece.model, piece.feeds)))
+        return replace(piece, model=declare_outputs(piece.model, isolation.call(values_of, piece.model, piece.feeds)))
     except (EngineError, isolation.Ended):
         return piece
 
@@ -131,7 +131,7 @@ class _PieceSearch:
                 self._varying.update(filter(None, node.output))
         self._scope = open_main_graph(whole)
 
-    def given(self) -> Answer:
+    def ask_for_inputs(self) -> Answer:
         """What the backend says of a model that yields its inputs as they are."""
         return self._fails(_passing(self._pieces.model), self._feeds)
 
@@ -167,7 +167,7 @@ class _PieceSearch:
         inside, distance = {index}, 1
         while distance <= _FARTHEST:
             ends = self._ends(inside)
-            found = self._cut(wanted, ends)
+            found = self._cut_out(wanted, ends)
             if found is None:
                 break
             piece, feeds = found
@@ -189,7 +189,7 @@ class _PieceSearch:
         read = dict.fromkeys(name for index in sorted(inside) for name in self._pieces.reads(index))
         return [name for name in read if name in self._pieces.makers and name not in made]
 
-    def _cut(self, wanted: Sequence[str], ends: Sequence[str]) -> tuple[ModelProto, Feeds] | None:
+    def _cut_out(self, wanted: Sequence[str], ends: Sequence[str]) -> tuple[ModelProto, Feeds] | None:
         """What makes some values of others, and what these are."""
         try:
             values = isolation.call(values_of, self._pieces.cut(ends), self._feeds) if ends else []
@@ -216,7 +216,7 @@ def values_of(model: ModelProto, feeds: Feeds) -> list[Any]:
     return OnnxRuntime(model).run(feeds)
 
 
-def typed(model: ModelProto, outputs: Sequence[Any]) -> ModelProto:
+def declare_outputs(model: ModelProto, outputs: Sequence[Any]) -> ModelProto:
     """The piece with the types and ranks of what it yields declared: without them, importers refuse, or crash."""
     from onnx import helper
 

@@ -15,7 +15,7 @@ from opshift.probing import installed
 from opshift.probing.installed import Installed
 from opshift.probing.proxy import Proxy
 from opshift.probing.worker import Run, Verdict, Worker, Yield
-from opshift.trying.blame import blamed
+from opshift.trying.blame import find_blamed
 from opshift.trying.search import AGREES, DIED, DIFFERS, HUNG, REFUSED, Answer
 from opshift.verification import isolation
 from opshift.verification.engines import ENGINES, EngineError, one_line
@@ -53,19 +53,19 @@ def _sizes(value: Any) -> Any:
     return getattr(value, "shape", None)
 
 
-def expected(source: Side, wanted: Asked) -> Expected:
+def run_source(source: Side, wanted: Asked) -> Expected:
     """What the source yields in onnxruntime, or in onnx.reference where that does not load it.
 
     Raises:
         EngineError: no engine runs it.
     """
     try:
-        return isolation.call(_expected, source, wanted)
+        return isolation.call(_run_source, source, wanted)
     except isolation.Ended as ended:
         raise EngineError(str(ended)) from None
 
 
-def _expected(source: Side, wanted: Asked) -> Expected:
+def _run_source(source: Side, wanted: Asked) -> Expected:
     reasons = []
     for engine in ENGINES:
         side = replace(source, engine=source.in_place_of(engine))
@@ -118,9 +118,11 @@ class InstalledBackend:
         if isinstance(found, Verdict):
             return Answer(DIED if found.status == "died" else HUNG, found.why)
         if len(found.outputs) < len(held.feeds):
-            return Answer(REFUSED, found.why, blamed(found.why, model), len(found.outputs))
+            return Answer(REFUSED, found.why, find_blamed(found.why, model), len(found.outputs))
         try:
-            apart = partial(_parted, plainly=plainly) if not self.within else partial(_beyond, within=self.within)
+            apart = (
+                partial(_find_difference, plainly=plainly) if not self.within else partial(_beyond, within=self.within)
+            )
             place, tensor, why, far = isolation.call(isolation.within, seconds, apart, held, found.outputs)
         except isolation.Ended as ended:
             late = f"its outputs were not compared within {seconds:.3g} s"
@@ -172,7 +174,7 @@ class Given(InstalledBackend):
         """Nothing was started."""
 
 
-def _parted(held: Expected, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[int, str, str, float]:
+def _find_difference(held: Expected, outputs: Sequence[Sequence[Any]], plainly: bool) -> tuple[int, str, str, float]:
     """The first output that differs from the source's, of which inputs, and how."""
     from opshift.verification.bounds import judge_outputs
     from opshift.verification.whole import OutputJudge
@@ -227,11 +229,11 @@ def off_by(expected: Any, actual: Any, within: float) -> tuple[str, float]:
 
 def _alike(first: Sequence[Any], second: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Both in the narrower precision of the two, as backends compute double as float and many integers as int32."""
-    rows = [_narrowed(a, b) for a, b in zip(first, second, strict=True)]
+    rows = [_to_narrower(a, b) for a, b in zip(first, second, strict=True)]
     return [a for a, _ in rows], [b for _, b in rows]
 
 
-def _narrowed(a: Any, b: Any) -> tuple[Any, Any]:
+def _to_narrower(a: Any, b: Any) -> tuple[Any, Any]:
     types = str(getattr(a, "dtype", "")), str(getattr(b, "dtype", ""))
     if set(types) == {"float64", "float32"}:
         return a.astype("float32"), b.astype("float32")

@@ -175,7 +175,7 @@ class OpenCv:
         try:
             self._net = cv2.dnn.readNetFromONNX(np.frombuffer(model.SerializeToString(), np.uint8))
         except Exception as error:
-            raise EngineError(_told(error)) from None
+            raise EngineError(_shorten_error(error)) from None
 
     def run(self, feeds: Feeds) -> list[Any]:
         """See `Session.run`; raises `EngineError`."""
@@ -184,14 +184,14 @@ class OpenCv:
                 self._net.setInput(feeds[name], name)
             return list(self._net.forward(self._outputs))
         except Exception as error:
-            raise EngineError(_told(error)) from None
+            raise EngineError(_shorten_error(error)) from None
 
 
 _PLACE = re.compile(r"OpenCV\([\d.]+\) \S*?(\w+\.\w+:\d+): error: \(\S+?( [^()]*)?\)")
 """Where OpenCV says that it has failed: the version, a file of its source, a number and a kind of error."""
 
 
-def _told(error: Exception) -> str:
+def _shorten_error(error: Exception) -> str:
     """Shorten an OpenCV error to the places where it failed, outermost first."""
     return one_line(
         ValueError(_PLACE.sub(r"\1:", str(error).replace("\n>", "\n")).replace(" in function 'handleNode'", ""))

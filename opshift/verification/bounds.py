@@ -183,9 +183,13 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
             return None
         sides = one_sided(x, y)
         if sides.any():
-            return None if grade != "exact" else Closeness(f"{told(x, y, sides)}, in float64", is_same=False)
+            return (
+                None
+                if grade != "exact"
+                else Closeness(f"{describe_first_wrong(x, y, sides)}, in float64", is_same=False)
+            )
         width, gap, near = scale(x), _gap(x, y), _gap(a, x)
-        alike = near <= _flipped(runs) * np.maximum(width, runs.magnitude)
+        alike = near <= _distance_where_decisions_flip(runs) * np.maximum(width, runs.magnitude)
         u = half_unit(_narrowest(runs))
         noise = max([float(near[alike].max(initial=0.0)), *(_apart(x, one) for one in runs.moved)])
         allowed = ROUNDINGS * WIDE * (width + noise / u)
@@ -196,7 +200,7 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
         if runs.step:
             allowed = np.maximum(allowed, runs.step)
         wrong = (gap > allowed) & alike
-    why = f"{told(x, y, wrong)}, in float64" if wrong.any() else ""
+    why = f"{describe_first_wrong(x, y, wrong)}, in float64" if wrong.any() else ""
     return _closeness(why, gap, allowed, width, wrong)
 
 
@@ -211,7 +215,7 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         p, q = a.astype(wide), b.astype(wide)
         sides = one_sided(p, q)
         if sides.any():
-            return Closeness(told(a, b, sides), is_same=False)
+            return Closeness(describe_first_wrong(a, b, sides), is_same=False)
         width, gap = scale(p), _gap(p, q)
         narrow = _narrowest(runs)
         most = cap(narrow, grade) * width
@@ -220,7 +224,7 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         flipped = np.zeros(a.shape, bool)
         if known:
             near, far = _gap(p, x), _gap(q, y)
-            decided = np.maximum(near, far) > _flipped(runs) * np.maximum(width, runs.magnitude)
+            decided = np.maximum(near, far) > _distance_where_decisions_flip(runs) * np.maximum(width, runs.magnitude)
             flipped = decided & (_gap(x, y) <= CAPS["float32"]["exact"] * scale(x))
             noise = max(noise, float(near[~decided].max(initial=0.0)))
         units = UNITS["exact" if runs.moved and not known else grade]
@@ -233,7 +237,7 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
         wrong = gap > allowed
         if np.count_nonzero(wrong & flipped) <= FLIPS * a.size or runs.drawn:
             wrong &= ~flipped
-    return _closeness(told(a, b, wrong) if wrong.any() else "", gap, allowed, width, wrong)
+    return _closeness(describe_first_wrong(a, b, wrong) if wrong.any() else "", gap, allowed, width, wrong)
 
 
 def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array) -> Closeness:
@@ -242,7 +246,7 @@ def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array)
     return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=_is_other(gap, width), part=part)
 
 
-def _flipped(runs: Runs) -> float:
+def _distance_where_decisions_flip(runs: Runs) -> float:
     """How far a run is from float64, relative to the scale, when rounding changed a decision."""
     return 10 * cap(_narrowest(runs), "close")
 
@@ -289,7 +293,7 @@ def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = 
         wrong = (gap > TIMES["close"] * noise) & (gap > CAPS["float32"]["exact"] * scale(p))
         wrong |= one_sided(p, q) & ~np.asarray(loose)
         allowed = np.maximum(TIMES["close"] * noise, CAPS["float32"]["exact"] * scale(p))
-    return _closeness(told(before, after, wrong) if wrong.any() else "", gap, allowed, scale(p), wrong)
+    return _closeness(describe_first_wrong(before, after, wrong) if wrong.any() else "", gap, allowed, scale(p), wrong)
 
 
 def judge_by_user(a: Any, b: Any, tolerance: Tolerance) -> Closeness:
@@ -310,7 +314,7 @@ def judge_by_user(a: Any, b: Any, tolerance: Tolerance) -> Closeness:
             gap = np.maximum(gap, a != b)  # integers that differ by less than float64 shows
         allowed = np.where(np.isfinite(p), tolerance.atol + tolerance.rtol * np.abs(p), tolerance.atol)
     wrong = sides | (gap > allowed)
-    why = f"{told(a, b, wrong)} by more than {tolerance}" if wrong.any() else ""
+    why = f"{describe_first_wrong(a, b, wrong)} by more than {tolerance}" if wrong.any() else ""
     return Closeness(why, *nearest(gap, allowed), is_same=False)
 
 
@@ -373,7 +377,7 @@ def nearest(gap: Array, allowed: Array) -> tuple[float, float]:
     return float(gap[at]), float(np.broadcast_to(allowed, gap.shape)[at])
 
 
-def told(a: Array, b: Array, wrong: Array) -> str:
+def describe_first_wrong(a: Array, b: Array, wrong: Array) -> str:
     """Describe the first wrong element, and count them."""
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     place = f" at {list(where)}" if where else ""

@@ -83,9 +83,9 @@ _LEAST_SECONDS = 1.0
 def _without_regions(whole: WholeRun, remarks: Sequence[str]) -> Verification:
     """The answer if only the whole models were compared."""
     if whole.is_different:
-        return _told(whole, DIFFERENT, (), remarks)
+        return _make_verification(whole, DIFFERENT, (), remarks)
     if whole.engine:
-        return _told(whole, EQUAL, (), remarks)
+        return _make_verification(whole, EQUAL, (), remarks)
     return Verification(UNVERIFIED, why=whole.why, remarks=tuple(remarks), cast=whole.cast)
 
 
@@ -120,18 +120,18 @@ def _with_regions(
         whole.is_different = not _decides(before)
     if failures and not whole.is_different and not promise and not any(one.is_taken for one in failures):
         why = f"{failures[0].why}; no test input took that branch"
-        return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
+        return replace(_make_verification(whole, UNVERIFIED, findings, remarks), why=why)
     if whole.is_different or failures:
-        found = _told(whole, DIFFERENT, findings, remarks)
-        return _placed(found, (failures and first) or failures or first, prover, before, after, wanted)
+        found = _make_verification(whole, DIFFERENT, findings, remarks)
+        return _add_first_difference(found, (failures and first) or failures or first, prover, before, after, wanted)
     uncovered = [found for found in findings if found.status == UNCOVERED]
     open_parts = [found for found in uncovered if not whole.engine or whole.nan or not found.is_reached]
     if open_parts:
         one = open_parts[0]
         why = f"{'+'.join(one.after) or '+'.join(one.before)} at {one.values[0]!r} could not be run: {one.why}"
-        return replace(_told(whole, UNVERIFIED, findings, remarks), why=why)
+        return replace(_make_verification(whole, UNVERIFIED, findings, remarks), why=why)
     remarks += [f'"{found.values[0]}" could only be tested in the whole models ({found.why})' for found in uncovered]
-    found = _told(whole, EQUAL, findings, remarks)
+    found = _make_verification(whole, EQUAL, findings, remarks)
     if not whole.engine and whole.why:
         found = replace(found, why=whole.why)
     return found
@@ -145,14 +145,14 @@ def _say_widened(names: Sequence[str]) -> list[str]:
     return [f'"{names[0]}"{more} on all that the nodes before can give, not on any number']
 
 
-def _gone_types(before: Side, after: Side) -> set[int]:
+def _types_that_are_gone(before: Side, after: Side) -> set[int]:
     """The types with numbers that the first model names, and the second one does not."""
     return set(named_types(before.model)).difference(named_types(after.model)) & FORMATS.keys()
 
 
 def _find_retyped(before: Side, after: Side) -> set[str]:
     """Find values of types that the second model does not have: they are other ones there, whatever their names are."""
-    gone = _gone_types(before, after)
+    gone = _types_that_are_gone(before, after)
     if not gone:
         return set()
     scope = of_model(before.model, imports.opsets(before.model).get("", 1))
@@ -194,7 +194,9 @@ def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[st
     return findings if prover.failures else prover.prove(rejected)
 
 
-def _told(whole: WholeRun, status: str, findings: Sequence[Finding], remarks: Sequence[str]) -> Verification:
+def _make_verification(
+    whole: WholeRun, status: str, findings: Sequence[Finding], remarks: Sequence[str]
+) -> Verification:
     outputs = tuple(whole.outputs.values())
     is_same = all(output.is_same for output in outputs) and all(found.is_same for found in findings)
     return Verification(
@@ -214,7 +216,7 @@ def _told(whole: WholeRun, status: str, findings: Sequence[Finding], remarks: Se
     )
 
 
-def _placed(
+def _add_first_difference(
     found: Verification,
     failures: Sequence[Failure],
     prover: Prover,

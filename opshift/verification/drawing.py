@@ -72,7 +72,7 @@ def draw(
         batched: the input that may have any number of rows; empty where there is none.
     """
     rng = np.random.default_rng(seed)
-    places = _used_as_places(parts)
+    places = _find_inputs_used_as_places(parts)
     steps = {node.input[1] for part in parts for node in part.graph.node if node.op_type == "QuantizeLinear"}
     floats = [name for name in free if is_float(base[name]) and base[name].size and name not in steps]
     whole = [name for name in free if name not in places and _kind(base[name]) in "iu" and base[name].size]
@@ -111,18 +111,20 @@ def draw(
         if floats:
             yield Draw(_ON_LINES, varied(lambda value: _on_lines(value, lines, 0)))
             yield Draw("halves", varied(lambda v: rng.integers(-4, 4, v.shape) + 0.5))
-            yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negated))
+            yield Draw("negative numbers", varied(lambda v: -np.abs(normal(v)), _negate))
         numbers = _integers_of(parts, weights) if whole else []
         for turn in range(min(_MOST_TURNS, -(-len(numbers) // min((base[name].size for name in whole), default=1)))):
-            yield Draw("integers around thresholds", varied(normal, partial(_resized, numbers=numbers, turn=turn)))
-        for label, feeds in _solved(parts, varied(normal, in_range), weights, floats, watch):
+            yield Draw(
+                "integers around thresholds", varied(normal, partial(_repeat_numbers, numbers=numbers, turn=turn))
+            )
+        for label, feeds in _solve_for_thresholds(parts, varied(normal, in_range), weights, floats, watch):
             yield Draw(label, feeds)
         for turn in range(1, turns):
             yield Draw(_ON_LINES, varied(partial(_on_lines, lines=lines, turn=turn)))
         if floats:
             yield Draw("tiny numbers", varied(lambda v: normal(v) * 2.0**-13))
         elif whole:
-            yield Draw("negative integers", varied(normal, _negated))
+            yield Draw("negative integers", varied(normal, _negate))
         if truths:
             for truth in (False, True):
                 yield Draw(f"all {truth}", {**varied(normal), **{n: np.full_like(base[n], truth) for n in truths}})
@@ -183,7 +185,7 @@ def _places_in_tables(
     for lookup in lookups[0]:
         for name in lookup.free if lookup.size else ():
             for label, ends in (("at both ends", [0, lookup.size - 1]), ("counted from the end", [-1, -lookup.size])):
-                yield f"rows {label}", {**base, name: _filled(base[name], [row - lookup.offset for row in ends])}
+                yield f"rows {label}", {**base, name: _fill_with(base[name], [row - lookup.offset for row in ends])}
     for lookup, others in [*((one, lookups[1]) for one in lookups[0]), *((one, lookups[0]) for one in lookups[1])]:
         rows = [row - lookup.offset for row in lookup.differing(others)]
         for name in lookup.free:
@@ -191,7 +193,7 @@ def _places_in_tables(
             is_index = _kind(base[name]) in "iu"
             for value in (base[name], _as_long(base[name], rows)) if is_index else (base[name],):
                 for start in range(0, min(len(rows), 8 * value.size), value.size):
-                    yield ROWS, {**base, name: _filled(value, rows[start : start + value.size])}
+                    yield ROWS, {**base, name: _fill_with(value, rows[start : start + value.size])}
 
 
 def _lookups(
@@ -282,7 +284,7 @@ def _overlapping_boxes(
 _BOXES = 128
 
 
-def _filled(value: Array, numbers: Sequence[int]) -> Array:
+def _fill_with(value: Array, numbers: Sequence[int]) -> Array:
     return np.resize(np.array(numbers), value.shape).astype(value.dtype)
 
 
@@ -297,7 +299,7 @@ def _magnitude(value: Array) -> float:
     return spread if 0 < spread < 1e6 else 1.0
 
 
-def _negated(value: Array) -> Array:
+def _negate(value: Array) -> Array:
     return -value if value.dtype.kind == "i" else value
 
 
@@ -323,7 +325,7 @@ def _integers_of(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[
     return sorted({number + beside for number in found if abs(number) < 1 << 16 for beside in (0, -1, 1)})
 
 
-def _resized(value: Array, numbers: Sequence[int], turn: int) -> Array:
+def _repeat_numbers(value: Array, numbers: Sequence[int], turn: int) -> Array:
     """The numbers in turn, as many as there are elements, as far as the type holds them."""
     info = np.iinfo(value.dtype)
     found = np.resize(np.roll(numbers, -turn * value.size), value.shape)
@@ -365,7 +367,7 @@ _PLACES = {
 """Inputs that say where, how many or how large: a run with others is another run, or none."""
 
 
-def _used_as_places(parts: Sequence[ModelProto]) -> set[str]:
+def _find_inputs_used_as_places(parts: Sequence[ModelProto]) -> set[str]:
     """Find inputs that shapes, indices or counts are computed from."""
     found: set[str] = set()
     for part in parts:
@@ -462,7 +464,7 @@ def _casts_to_whole(node: NodeProto) -> bool:
     return any(a.name == "to" and a.i not in (*floats, TensorProto.STRING) for a in node.attribute)
 
 
-def _solved(
+def _solve_for_thresholds(
     parts: Sequence[ModelProto], start: Feeds, weights: Sequence[Feeds], floats: Sequence[str], watch: Watch
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Solve for inputs that put inner values on the thresholds of nodes, from two runs."""

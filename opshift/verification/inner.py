@@ -118,7 +118,7 @@ def pair_bodies(before: Body, after: Body, region: Region, comparison: Compariso
             yield InnerPair(
                 f'{name}{place or ""} of {one.op_type} "{called}"',
                 Side(_of_graph(before, graph, sorted(outer)), before.side.folder),
-                Side(_renamed_inputs(_of_graph(after, counterpart, sorted(outer)), graph), after.side.folder),
+                Side(_rename_inputs(_of_graph(after, counterpart, sorted(outer)), graph), after.side.folder),
                 tuple(sorted(outer)),
                 one,
                 tuple(value.name for value in graph.input),
@@ -174,7 +174,7 @@ def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto
     return model
 
 
-def _renamed_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
+def _rename_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
     """Rename the first inputs of a model as in another one."""
     names = {value.name: other.name for value, other in zip(model.graph.input, like.input, strict=False)}
     names = {old: new for old, new in names.items() if old != new}

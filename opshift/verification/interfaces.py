@@ -45,7 +45,7 @@ def _carries(wide: int, narrow: int) -> bool:
     return is_foreign and one is not None and other is not None and other.holds(one)
 
 
-def rounded(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
+def round_inputs(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
     """Round inputs of the first model so that the second can have the same."""
     return {n: _cast(_cast(v, types[n][1]), types[n][0]) if n in types else v for n, v in feeds.items()}
 
@@ -98,7 +98,7 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
     names: dict[str, str] = {}
     for what, one, other in (
         ("output", list(before.model.graph.output), list(model.graph.output)),
-        ("input", _required(before.model, wanted), _required(model, wanted)),
+        ("input", _list_required_inputs(before.model, wanted), _list_required_inputs(model, wanted)),
     ):
         found, why = _pair_up(what, one, other, wanted)
         if why:
@@ -110,7 +110,7 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
         if moved:
             remarks.append(f"{what}s are compared by position: {', '.join(moved[:8])}")
     if names:
-        model = _renamed(model, names)
+        model = _rename_values(model, names)
     order = [value.name for value in before.model.graph.output]
     if [value.name for value in model.graph.output] != order:
         made = ModelProto()
@@ -123,7 +123,7 @@ def match(before: Side, after: Side, wanted: Asked) -> Matched:
     return before, replace(after, model=model), "", remarks
 
 
-def _required(model: ModelProto, wanted: Asked) -> list[ValueInfoProto]:
+def _list_required_inputs(model: ModelProto, wanted: Asked) -> list[ValueInfoProto]:
     held = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in held and value.name not in wanted.values]
 
@@ -153,7 +153,7 @@ def _element(kind: str) -> str:
     return kind.partition("[")[0]
 
 
-def _renamed(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
+def _rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
     made = ModelProto()
     made.CopyFrom(model)
     graph = made.graph

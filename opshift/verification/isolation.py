@@ -85,14 +85,16 @@ def call(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return function(*arguments, **named)
     sent = function, arguments, named
     try:
-        answer, code, full = _forked(lambda: function(*arguments, **named)) if forks() else _spawned(pickle.dumps(sent))
+        answer, code, full = (
+            _ask_fork(lambda: function(*arguments, **named)) if forks() else _ask_new_interpreter(pickle.dumps(sent))
+        )
     except _Stuck:
         answer, code, full = _afresh(sent)
     if code == -signal.SIGINT:
         raise KeyboardInterrupt
     if not answer:
         raise Ended(code, full=full)
-    found: T = _opened(answer)
+    found: T = _unpickle_result(answer)
     return found
 
 
@@ -129,7 +131,7 @@ def each(
         for thread in threads:  # of which no copy is made
             thread.start()
         for _ in items:
-            place, outcome = _taken(done)
+            place, outcome = _take_result(done)
             if isinstance(outcome, BaseException) and not isinstance(outcome, Ended):
                 raise outcome
             yield place, outcome
@@ -250,16 +252,16 @@ def _afresh(sent: object) -> tuple[bytes, int, bool]:
         question = pickle.dumps(sent)
     except Exception:  # sessions, for one, cannot be sent
         raise Ended(_LATE) from None
-    return _spawned(question)
+    return _ask_new_interpreter(question)
 
 
-def _forked(work: Callable[[], object]) -> tuple[bytes, int, bool]:
+def _ask_fork(work: Callable[[], object]) -> tuple[bytes, int, bool]:
     """Ask a fork; returns its answer, its exit code (negative for a signal), and whether memory was full."""
     room, copy, status = 0, None, -1
     with suppress(OSError):  # not every system tells it there
         room = _room()
     try:
-        with _undisturbed() as held:
+        with _block_interrupts() as held:
             copy = _fork(lambda stream: _respond(stream, work), held)
         answer = _heard(*copy)
         _, status, usage = os.wait4(copy.process, 0)
@@ -283,7 +285,7 @@ class _Copy(NamedTuple):
 
 
 @contextmanager
-def _undisturbed() -> Iterator[set[int | signal.Signals]]:
+def _block_interrupts() -> Iterator[set[int | signal.Signals]]:
     """Block interrupts while state is half written; yields the signals that were blocked before."""
     held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
@@ -378,7 +380,7 @@ class _Messages:
             else:
                 self.answer = content
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until time is up.
 
         Raises:
@@ -400,7 +402,7 @@ def _heard(source: int, child: int, patience: float = 0) -> bytes:
     messages, spent, idle = _Messages(), -1, 0
     patience = patience or (_PATIENCE if _apart else 2 * _PATIENCE)  # who waits for a copy of a copy waits longer
     while True:
-        while not select.select([source], [], [], min(_POLL, messages.left()))[0]:
+        while not select.select([source], [], [], min(_POLL, messages.seconds_left()))[0]:
             before, spent = spent, _effort(child)
             idle = idle + 1 if spent == before else 0
             if idle >= patience:
@@ -422,11 +424,11 @@ def _effort(process: int) -> int:
     return found
 
 
-def _spawned(work: bytes) -> tuple[bytes, int, bool]:
+def _ask_new_interpreter(work: bytes) -> tuple[bytes, int, bool]:
     """Ask a new interpreter; returns as `_forked` does."""
     process = _begin()
     try:
-        answer, late = _asked(process, work)
+        answer, late = _exchange(process, work)
     except BaseException:  # an interrupt, too
         process.kill()
         raise
@@ -447,7 +449,7 @@ class _Server:
     def fork(self) -> None:
         """Start as a fork of this process."""
         there, self._questions = os.pipe()
-        with open(there, "rb") as questions, _undisturbed() as held:
+        with open(there, "rb") as questions, _block_interrupts() as held:
             self._copy = _fork(lambda stream: _answer_all(questions, stream), held)
 
     def ask(self, function: Callable[[Item], T], item: Item) -> T:
@@ -465,9 +467,9 @@ class _Server:
             answer = _heard(*self._copy, patience=math.inf)
         else:
             self._process = self._process or _begin()
-            answer, _ = _asked(self._process, question)
+            answer, _ = _exchange(self._process, question)
         if answer:
-            found: T = _opened(answer)
+            found: T = _unpickle_result(answer)
             return found
         code = self.close()
         if code == -signal.SIGINT:
@@ -496,13 +498,13 @@ class _Server:
         return code
 
 
-def _taken(done: Queue[tuple[int, Any]]) -> tuple[int, Any]:
+def _take_result(done: Queue[tuple[int, Any]]) -> tuple[int, Any]:
     while True:  # an interrupt is heard between two of them where it is not at once
         with suppress(Empty):
             return done.get(timeout=_POLL)
 
 
-def _opened(answer: bytes) -> Any:
+def _unpickle_result(answer: bytes) -> Any:
     """Unpickle the result of a function, or raise its exception."""
     returned, value = pickle.loads(answer)
     if returned:
@@ -526,7 +528,7 @@ def _tell(process: subprocess.Popen[bytes], message: bytes) -> None:
         process.stdin.flush()
 
 
-def _asked(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bool]:
+def _exchange(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bool]:
     """Ask a new interpreter; returns the answer (empty if it crashed), and whether time was up."""
     messages, late = _Messages(), threading.Event()
     end, timer = math.inf, threading.Timer(0, late.set)
@@ -542,7 +544,7 @@ def _asked(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bo
             messages.add(part)
             if messages.end != end:
                 timer.cancel()
-                end, timer = messages.end, threading.Timer(messages.left(), kill)
+                end, timer = messages.end, threading.Timer(messages.seconds_left(), kill)
                 timer.start()
     finally:
         timer.cancel()

@@ -56,7 +56,7 @@ class Pair:
     def has_weights(self) -> bool:
         return bool(self.before.weights or self.after.weights)
 
-    def typed(self, which: int, types: Mapping[str, TypeProto]) -> ModelProto:
+    def with_types(self, which: int, types: Mapping[str, TypeProto]) -> ModelProto:
         """Give the inputs of a part types."""
         part = (self.before, self.after)[which]
         model = ModelProto()

@@ -23,7 +23,7 @@ def find_counterparts(before: Pieces, after: Pieces, name: str) -> Counterparts 
     """
     shared = before.makers.keys() & after.makers.keys()
     for pieces in (before, after):
-        index = _called(pieces, name)
+        index = _find_named(pieces, name)
         if index is not None:
             wanted = list(dict.fromkeys(_next_shared(pieces, index, shared)))
             if not wanted:
@@ -34,7 +34,7 @@ def find_counterparts(before: Pieces, after: Pieces, name: str) -> Counterparts 
     return None
 
 
-def _called(pieces: Pieces, name: str) -> int | None:
+def _find_named(pieces: Pieces, name: str) -> int | None:
     if name in pieces.makers:
         return pieces.makers[name]
     return next((index for index, node in enumerate(pieces.nodes) if node.name == name), None)

@@ -179,7 +179,7 @@ class Prover:
             return []
         progress.tell("run changed parts", 0, len(kinds))
         for number, run in enumerate(self._runs):
-            for pair, kind, values in self._captured(pairs, run):
+            for pair, kind, values in self._capture_inputs(pairs, run):
                 self._run_place(pair, kind, values, number)
         inside = self._draw_for_all(pairs, list(kinds.values())) if drawn else []
         found = [self._finding(kind) for kind in kinds.values()]
@@ -265,7 +265,7 @@ class Prover:
 
     # --- captured values ------------------------------------------------------------------------------------
 
-    def _captured(
+    def _capture_inputs(
         self, pairs: Sequence[tuple[Pair, _Kind]], run: Feeds
     ) -> Iterator[tuple[Pair, _Kind, dict[str, Any]]]:
         """Yield regions with their captured inputs in a run, a batch at a time."""
@@ -298,7 +298,7 @@ class Prover:
         if kind.base is None or _size(values) < _size(kind.base):
             kind.base, kind.pair = dict(values), pair
         first = kind.shapes[shapes] == 1
-        found = self._judged(pair, kind, values, wide=first or number == 0, label=CAPTURED)
+        found = self._judge_on(pair, kind, values, wide=first or number == 0, label=CAPTURED)
         if found is not None:
             kind.captured = True
             if found.why:
@@ -312,11 +312,11 @@ class Prover:
 
         `doubts` are differences of bodies, on values that they may never be given.
         """
-        base = kind.base if kind.base is not None else self._inferred(kind.pair)
+        base = kind.base if kind.base is not None else self._draw_inferred(kind.pair)
         if base is None:
             kind.why = kind.why or "the types or sizes of its inputs are unknown"
             return
-        small = _cropped(base)
+        small = _crop(base)
         failure = self._first_difference(kind.pair, kind, small, seconds)
         if not kind.runs and small is not base:
             failure = self._first_difference(kind.pair, kind, base, seconds)
@@ -332,10 +332,10 @@ class Prover:
             return
         region = kind.pair.region
         is_length = failure[0] == ROWS and self._varying.isdisjoint(region.inputs)
-        wider = self._widened(region) if failure[0] != WHOLE_TABLES and not is_length else None
+        wider = self._widen(region) if failure[0] != WHOLE_TABLES and not is_length else None
         if wider is not None and self._runs:
             again = _Kind(make_pair(*self._bodies, wider))
-            for _, _, values in self._captured([(again.pair, again)], self._runs[0]):
+            for _, _, values in self._capture_inputs([(again.pair, again)], self._runs[0]):
                 there = self._first_difference(again.pair, again, values, seconds, least=3 * _LEAST)
                 if there is None and again.runs:
                     untaken = [replace(doubt, is_taken=False) for doubt in doubts if doubt.label == CAPTURED]
@@ -362,7 +362,9 @@ class Prover:
             decides = self._manner.special and self._manner.grade == "exact" and len(kind.engines) < 2
             if drawn.how == SPECIAL and not decides:
                 continue
-            found = self._judged(pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how)
+            found = self._judge_on(
+                pair, kind, drawn.feeds, wide=drawn.how == ORDINARY, label=drawn.label, how=drawn.how
+            )
             if found is not None:
                 if drawn.remark:
                     self.remarks.append(f'"{kind.pair.region.outputs[0]}": {drawn.remark}')
@@ -379,7 +381,7 @@ class Prover:
         ]
 
         def watch(which: int, names: Sequence[str], feeds: Feeds) -> Mapping[str, Any]:
-            model = with_outputs(pair.typed(which, _types(pair, which, feeds)), names)
+            model = with_outputs(pair.with_types(which, _types(pair, which, feeds)), names)
             session = _open_part(model)
             given = {**feeds, **self._weights(pair, which)}
             found = dict(zip([v.name for v in model.graph.output], session.run(given), strict=True))
@@ -414,7 +416,7 @@ class Prover:
             self._fixed = self._bodies[0].unvarying | self._bodies[1].unvarying | (given[0] ^ given[1])
         return self._fixed
 
-    def _inferred(self, pair: Pair) -> dict[str, Any] | None:
+    def _draw_inferred(self, pair: Pair) -> dict[str, Any] | None:
         """Draw values of inferred types and sizes, for a region that no run reached."""
         import numpy as np
         from onnx import helper
@@ -439,7 +441,7 @@ class Prover:
             found[f"~x{k}"] = value.astype(dtype)
         return found
 
-    def _widened(self, region: Region) -> Region | None:
+    def _widen(self, region: Region) -> Region | None:
         """Extend a region back to values that can be drawn freely, so that drawn values are possible ones.
 
         None where the region begins with such values already.
@@ -501,17 +503,17 @@ class Prover:
 
     # --- running --------------------------------------------------------------------------------------------
 
-    def _judged(
+    def _judge_on(
         self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str = ORDINARY
     ) -> Closeness | None:
         """Run both sides on values, and compare; None if the first side does not run on them, or yields only NaN."""
         started = process_time()
         try:
-            return self._compared(pair, kind, values, wide=wide, label=label, how=how)
+            return self._compare_on(pair, kind, values, wide=wide, label=label, how=how)
         finally:
             kind.slowest = max(kind.slowest, process_time() - started)
 
-    def _compared(
+    def _compare_on(
         self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str
     ) -> Closeness | None:
         weights = [self._weights(pair, which) for which in range(2)]
@@ -559,7 +561,7 @@ class Prover:
                 ties = count_ties(a, b, expected[names.index(scores[names[place]])])
                 one = Closeness(is_same=False) if ties else one
             if one.why and label == CAPTURED:
-                moved = self._moved(pair, kind, feeds[0]) if moved is None else moved
+                moved = self._run_moved(pair, kind, feeds[0]) if moved is None else moved
                 one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
             found = found.worse(one)
         if found.why and len(kind.engines) > 1:
@@ -578,7 +580,7 @@ class Prover:
     ) -> Closeness | None:
         """If two engines disagree, compare both sides in onnx.reference; None if that shows the engines differ."""
         try:
-            models = (Reference(pair.typed(which, _types(pair, which, feeds[which]))) for which in range(2))
+            models = (Reference(pair.with_types(which, _types(pair, which, feeds[which]))) for which in range(2))
             one, other = (self._run_in(model, given) for model, given in zip(models, feeds, strict=True))
         except EngineError:
             kind.runs -= 1
@@ -595,7 +597,7 @@ class Prover:
     def _grade(self, kind: _Kind) -> str:
         return self._manner.grade if len(kind.engines) < 2 else "close"
 
-    def _moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
+    def _run_moved(self, pair: Pair, kind: _Kind, feeds: Feeds) -> list[Sequence[Any]]:
         """Run the first side on values moved by a rounding: the measure where nothing runs in float64."""
         found: list[Sequence[Any]] = []
         for seed in range(2):
@@ -608,9 +610,9 @@ class Prover:
         """Compare random numbers: the same types, shapes and distribution."""
         samples = []
         for which in range(2):
-            model = random_operators.unseeded(pair.typed(which, _types(pair, which, feeds[which])))
+            model = random_operators.remove_seeds(pair.with_types(which, _types(pair, which, feeds[which])))
             try:
-                samples.append(random_operators.sampled(_open_part(model), feeds[which], 0))
+                samples.append(random_operators.collect_samples(_open_part(model), feeds[which], 0))
             except EngineError as error:
                 return Closeness(f"cannot be run again: {error}", is_same=False)
         for one, other in zip(*samples, strict=True):
@@ -627,7 +629,7 @@ class Prover:
         key = which, _signature(feeds)
         if key not in kind.sessions:
             kind.sessions[key] = None
-            kind.sessions[key] = _open_part(pair.typed(which, _types(pair, which, feeds)))
+            kind.sessions[key] = _open_part(pair.with_types(which, _types(pair, which, feeds)))
         session = kind.sessions[key]
         if session is None:
             raise EngineError(kind.why or "no engine runs it")
@@ -639,7 +641,7 @@ class Prover:
                 raise
             kind.is_lacking = True
             with suppress(EngineError):
-                other = Reference(pair.typed(which, _types(pair, which, feeds)))
+                other = Reference(pair.with_types(which, _types(pair, which, feeds)))
                 made = self._run_in(other, feeds)
                 kind.sessions[key], kind.engines = other, {*kind.engines, other.engine}
                 return made
@@ -654,7 +656,7 @@ class Prover:
     def _run_wide(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any] | None:
         key = which, "wide", _signature(feeds)
         if key not in kind.sessions:
-            kind.sessions[key] = open_wide(pair.typed(which, _types(pair, which, feeds)))
+            kind.sessions[key] = open_wide(pair.with_types(which, _types(pair, which, feeds)))
         session = kind.sessions[key]
         if session is None or (session.engine == Reference.engine and _size(feeds) > _SMALL):
             return None
@@ -783,7 +785,7 @@ def _find_batched(kind: _Kind) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def _cropped(base: dict[str, Any]) -> dict[str, Any]:
+def _crop(base: dict[str, Any]) -> dict[str, Any]:
     """Crop large images to a corner, which tests decisions as well."""
     images = {name: value for name, value in base.items() if getattr(value, "ndim", 0) == 4}
     if sum(value.size for value in images.values()) < _SMALL:

@@ -19,7 +19,7 @@ GENERATORS = frozenset(
 )
 
 
-def unseeded(model: ModelProto) -> ModelProto:
+def remove_seeds(model: ModelProto) -> ModelProto:
     """Copy a model without seeds, as no other form draws the same numbers from a seed."""
     copy = ModelProto()
     copy.CopyFrom(model)
@@ -42,7 +42,7 @@ def is_random(side: Side, given: Any, name: str, value: Any, other: Any, grade: 
     index = [v.name for v in side.model.graph.output].index(name)
     if grade == "exact":
         return not compare(value, side.open().run(given)[index]).equal
-    session = replace(side, model=unseeded(side.model)).open()  # one session, whose generators move on
+    session = replace(side, model=remove_seeds(side.model)).open()  # one session, whose generators move on
     return not compare(*(session.run(given)[index] for _ in range(2))).equal
 
 
@@ -54,7 +54,7 @@ _ENOUGH, _MOST = 1024, 32
 """How many numbers are drawn where a run yields fewer, and in how many runs at most."""
 
 
-def sampled(session: Session, given: Feeds, known: int) -> list[Any]:
+def collect_samples(session: Session, given: Feeds, known: int) -> list[Any]:
     """Collect the numbers of each generator over a few runs."""
     import numpy as np
 
@@ -89,10 +89,10 @@ def unlike(one: Any, other: Any) -> str:
     gap = float(np.abs(shares[0] - shares[1]).max())
     if gap <= _by_chance(a.size, b.size):
         return ""
-    return f"other random numbers: {_told(b)} instead of {_told(a)}"
+    return f"other random numbers: {_describe_sample(b)} instead of {_describe_sample(a)}"
 
 
-def _told(sample: Any) -> str:
+def _describe_sample(sample: Any) -> str:
     import numpy as np
 
     finite = sample[np.isfinite(sample)]

@@ -48,7 +48,7 @@ def _run(before: Side, after: Side, of: Batch, values: Feeds, grade: str, wanted
 
     judge = OutputJudge(before, grade, wanted.tolerances, names, by_samples)
     outputs: dict[str, OutputReport] = {}
-    total = Verification(EQUAL, engine=f"{after.named}, the source once a sample")
+    total = Verification(EQUAL, engine=f"{after.engine_name}, the source once a sample")
     for fed in feeding.running(after, other.run, wanted):
         progress.tell("run the source once a sample", total.runs + 1, 0)
         expected = by_samples(one.run)(fed.given)

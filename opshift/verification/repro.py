@@ -41,7 +41,7 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
     place, tensor = Path(folder), failure.region.outputs[0]
     try:
         types = {name: type_of(value) for name, value in failure.values.items()}
-        sides = [_cut(side, tensor, types) for side in (before, after)]
+        sides = [_cut_out(side, tensor, types) for side in (before, after)]
         outputs = [side.open().run(failure.values)[0] for side in sides]
     except EngineError:
         return False
@@ -86,7 +86,7 @@ def _without_weights(sides: Sequence[Side], values: Mapping[str, Any]) -> tuple[
     return dict(zip(("before", "after"), stripped, strict=True)), outputs
 
 
-def _cut(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
+def _cut_out(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
     """Cut out the nodes that compute a value from others, weights included."""
     pieces = Pieces(side.model)
     read = set(pieces.between([tensor], types)[1])

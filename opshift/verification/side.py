@@ -31,7 +31,7 @@ class Side:
     engine: Engine = OnnxRuntime
 
     @property
-    def named(self) -> str:
+    def engine_name(self) -> str:
         """The name of the engine."""
         return str(getattr(self.engine, "engine", "openvino"))
 
@@ -66,4 +66,4 @@ class Side:
         try:
             return self.engine(model, folder=self.folder, **asked)
         except EngineError as error:
-            raise EngineError(f"{self.named}: {error}") from None
+            raise EngineError(f"{self.engine_name}: {error}") from None

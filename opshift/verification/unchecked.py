@@ -18,7 +18,7 @@ the first whose QLinearSoftmax stays finite, where 1.31.1 made zero points and l
 T = TensorProto
 
 
-def checked(model: ModelProto, version: str) -> ModelProto:
+def add_checks(model: ModelProto, version: str) -> ModelProto:
     """Copy a model so that an old onnxruntime fails where it would return garbage."""
     if not any(_check(node, version) for body in bodies(model) for node in body.node):
         return model

@@ -194,7 +194,7 @@ def verdict(found: Verification) -> str:
     return "; ".join([f"DIFFERENT{place}{maker}: {found.why}", *said])
 
 
-def measured(found: Verification) -> list[str]:
+def list_measurements(found: Verification) -> list[str]:
     """Write the other lines of a proof: largest difference, inputs, remarks."""
     lines = []
     worst = found.worst
@@ -236,7 +236,7 @@ _LINES = 5  # of what is printed
 
 def summary(found: Verification) -> list[str]:
     """Write the verdict and the measurements, in at most five lines."""
-    lines = [verdict(found), *measured(found)]
+    lines = [verdict(found), *list_measurements(found)]
     return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"and {len(lines) - _LINES + 1} more remarks"]
 
 

@@ -118,7 +118,7 @@ def run_whole(
         if found.is_different:
             found = replace(found, is_different=False, engine="", why="the engines disagree on the same model")
             if not _is_blind(one, other) and _agree(one, other, wanted):
-                return replace(found, is_different=True, engine=f"{one.named} and {other.named}")
+                return replace(found, is_different=True, engine=f"{one.engine_name} and {other.engine_name}")
         best = found if len(found.feeds) > len(best.feeds) else best
         reasons.append(found.why)
     return replace(best, why="; ".join(dict.fromkeys(filter(None, reasons))))
@@ -133,13 +133,13 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
     runs = list(
         feeding.running(
             before,
-            lambda given: first.run(interfaces.rounded(given, cast)),
+            lambda given: first.run(interfaces.round_inputs(given, cast)),
             wanted,
             sought=sought,
             beside=after.model,
         )
     )
-    found.feeds = [interfaces.rounded(fed.given, cast) for fed in runs]
+    found.feeds = [interfaces.round_inputs(fed.given, cast) for fed in runs]
     expected = [fed.outputs for fed in runs]
     names = [value.name for value in before.model.graph.output]
     for given in _second_steps(before.model, found.feeds, expected):
@@ -151,7 +151,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
     except EngineError as error:
         found.why = str(error)
         return found
-    found.engine = " and ".join(dict.fromkeys([before.named, after.named]))
+    found.engine = " and ".join(dict.fromkeys([before.engine_name, after.engine_name]))
     judge = OutputJudge(before, grade, wanted.tolerances, names)
     for number, (given, values) in enumerate(zip(found.feeds, expected, strict=True)):
         progress.tell("run the second model", number + 1, len(found.feeds))
@@ -165,7 +165,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
                 return found
             found.is_different = True
             return found
-        if "openvino" in (before.named, after.named):
+        if "openvino" in (before.engine_name, after.engine_name):
             values, actual = ([_as_computed(value) for value in run] for run in (values, actual))
         found.runs += 1
         for name, a, b in zip(names, values, actual, strict=True):
@@ -195,7 +195,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
         for name, count in judge.ties.items()
     ]
     found.remarks += responding.remarks(before.model, expected)
-    found.remarks += _unfilled(before, found.feeds)
+    found.remarks += _find_unfilled_windows(before, found.feeds)
     is_plain = not (wanted.sets or wanted.runs or found.cast or rounded_to)
     if is_plain and before.engine is after.engine is OnnxRuntime:
         _try_small_sizes((before.model, after.model), first, second, found, judge)
@@ -203,7 +203,7 @@ def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, 
     return found
 
 
-def _unfilled(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
+def _find_unfilled_windows(side: Side, feeds: Sequence[Mapping[str, Any]]) -> list[str]:
     """List windows (kernels) that were larger than their feature map in each run."""
     wide = windows.windows(side.model)
     largest = max(feeds, key=lambda given: sum(getattr(value, "size", 0) for value in given.values()))
@@ -319,10 +319,10 @@ class OutputJudge:
             return OutputReport(name, is_same=False, is_random=True)
         if found.why and getattr(a, "dtype", None) == getattr(b, "dtype", ()):
             place = self.names.index(name)
-            found = bounds.judge_outputs(a, b, "close", tuple(run[place] for run in self._moved_runs(given)))
+            found = bounds.judge_outputs(a, b, "close", tuple(run[place] for run in self._run_moved(given)))
         return OutputReport(name, found.difference, found.allowed, is_same=False, part=found.part, why=found.why)
 
-    def _moved_runs(self, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _run_moved(self, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Run the first model with inputs and weights moved by one rounding."""
         if id(given) not in self._moved:
             progress.tell("measure what rounding does")
@@ -332,7 +332,7 @@ class OutputJudge:
                 for seed in range(2):
                     with suppress(EngineError):
                         self._forms.append(
-                            self._wrap(replace(self._before, model=_moved(self._before, seed)).open().run)
+                            self._wrap(replace(self._before, model=_move_weights(self._before, seed)).open().run)
                         )
             for seed, run in enumerate(self._forms):
                 fed = {name: bounds.move_by_rounding(value, seed) for name, value in given.items()}
@@ -346,7 +346,7 @@ _WIDEST = 1 << 26
 """Elements of weights that are moved by a rounding, at most."""
 
 
-def _moved(side: Side, seed: int) -> ModelProto:
+def _move_weights(side: Side, seed: int) -> ModelProto:
     """Move the float weights of a model by one rounding, as far as they are in memory."""
     from onnx import numpy_helper
 

@@ -255,7 +255,7 @@ class Scope(Inferable):
 
     def type(self, name: str) -> TypeProto | None:
         """The type of a value; None where nothing is known."""
-        if name in self.source.producers and (known := self._inferred_alone(name)) is not None:
+        if name in self.source.producers and (known := self._infer_alone(name)) is not None:
             return known
         scope = self.owner(name) if name else None
         return None if scope is None else scope.own_type(name)
@@ -277,9 +277,9 @@ class Scope(Inferable):
     def names_sizes(self, name: str) -> bool:
         """Whether inference alone finds the whole shape, in numbers and the model's symbols."""
         scope = self.owner(name)
-        return scope is not None and is_whole(scope._inferred_alone(name))
+        return scope is not None and is_whole(scope._infer_alone(name))
 
-    def _inferred_alone(self, name: str) -> TypeProto | None:
+    def _infer_alone(self, name: str) -> TypeProto | None:
         """The inferred type of a value of the source without a declaration."""
         if (
             self.path is None

@@ -115,7 +115,7 @@ class Backend:
     limits: tuple[Limit, ...] = ()
     measured: Mapping[Op, MeasuredCall] = field(default_factory=dict)
 
-    def untyped(self, ops: Collection[Op]) -> Backend:
+    def without_types(self, ops: Collection[Op]) -> Backend:
         """Copy the backend without the types that failed for some operators."""
         measured = dict(self.measured)
         for op in measured.keys() & set(ops):
@@ -123,9 +123,9 @@ class Backend:
             measured[op] = replace(measured[op], types=types, failed=())
         return replace(self, measured=measured) if ops else self
 
-    def trusted(self, ops: Collection[Op]) -> Backend:
+    def without_failures(self, ops: Collection[Op]) -> Backend:
         """The same as if nobody had seen it fail with calls of some operators that it has; `value` is any result."""
-        found = self.untyped(ops)
+        found = self.without_types(ops)
         limits = tuple(replace(limit, ops=limit.ops - frozenset(ops)) for limit in self.limits)
         types = frozenset[str]() if ("", "value") in ops else self.types
         return replace(found, limits=tuple(limit for limit in limits if limit.ops), types=types)

@@ -9,9 +9,9 @@ from opshift.passes.backends.fit import (
     find_vendor_operators,
     ml_opset,
 )
-from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, KnownCalls, known
+from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, KnownCalls, find_known_calls
 from opshift.passes.backends.measurements import read as read_measured
-from opshift.passes.backends.measurements import spelled
+from opshift.passes.backends.measurements import spell_call
 from opshift.passes.backends.obstacles import obstacles, open_dimensions
 from opshift.passes.backends.target_files import find, loads, newest, parse, read, targets, text_of, write
 
@@ -29,8 +29,8 @@ __all__ = [
     "find",
     "find_classical_operators",
     "find_foreign_operators",
+    "find_known_calls",
     "find_vendor_operators",
-    "known",
     "loads",
     "ml_opset",
     "newest",
@@ -39,7 +39,7 @@ __all__ = [
     "parse",
     "read",
     "read_measured",
-    "spelled",
+    "spell_call",
     "targets",
     "text_of",
     "write",

@@ -51,7 +51,7 @@ def convert_for_backend(
         if not refused:
             return first
         doubted |= {op for op in refused if not definable.is_defined(*op)} or refused
-        found = _convert_for_backend(source, backend.trusted(doubted), ops, ir_version, folder)
+        found = _convert_for_backend(source, backend.without_failures(doubted), ops, ir_version, folder)
     return found
 
 
@@ -131,7 +131,7 @@ class _NamedForOpset:
     def replace_lacked(self, tried: Sequence[Conversion]) -> list[Attempt]:
         """Next attempts: replace operators that the backend lacks, here or at a lower opset that has some of them."""
         first, *others = self._last_group(tried)
-        left = self._lacked_in(first)
+        left = self._operators_lacking_in(first)
         if others or not left:
             return []
         attempts, lacks = [], self._backend.lacks
@@ -140,13 +140,13 @@ class _NamedForOpset:
             lower = {**self.first.targets, "": opset}
             lacked = {op for op in lacks if _is_lacked(op, self._backend, lower)} | (left - lacks.keys())
             attempt = self._plan(lower, first.attempt.expand | lacked)
-            why = (f"at opset {opset}",) if opset != self.first.targets[""] else (f"without {_named(lacked)}",)
+            why = (f"at opset {opset}",) if opset != self.first.targets[""] else (f"without {_list_operators(lacked)}",)
             attempts.append(replace(attempt, beside=True, why=why))
         return attempts
 
     def expand_what_came_in(self, tried: Sequence[Conversion]) -> list[Attempt]:
         """Next attempts: replace operators that a conversion brought in and the backend lacks."""
-        brought = self._brought_by(self._take(tried))
+        brought = self._operators_brought_by(self._take(tried))
         if not brought or any(conversion.attempt.is_extended for conversion in tried):
             return []
         missing = {op for domain, opset in self.first.targets.items() for op in self._backend.missing(domain, opset)}
@@ -158,7 +158,7 @@ class _NamedForOpset:
         taken = self._take(tried)
         if not any(conversion.attempt.is_extended for conversion in tried):
             return taken.result
-        left, made = self._brought_by(taken), taken.result
+        left, made = self._operators_brought_by(taken), taken.result
         if made.model is None:
             return replace(made, refusals=tuple(_blame_reader(refusal, self._backend) for refusal in made.refusals))
         if not left:
@@ -170,13 +170,17 @@ class _NamedForOpset:
         first, *others = self._last_group(tried)
         if not others:
             return first
-        done = [conversion for conversion in others if not conversion.is_refused and not self._lacked_in(conversion)]
+        done = [
+            conversion
+            for conversion in others
+            if not conversion.is_refused and not self._operators_lacking_in(conversion)
+        ]
         if done:
             return choose(done)
         at_target = others[0]
         if self._backend.measured or not at_target.is_refused:
             return first
-        left, refusals = self._lacked_in(first), at_target.result.refusals
+        left, refusals = self._operators_lacking_in(first), at_target.result.refusals
         told = (_blame_reader(r, self._backend) if (r.domain, r.op) in left else r for r in refusals)
         return replace(at_target, result=replace(at_target.result, refusals=tuple(told)))
 
@@ -187,19 +191,19 @@ class _NamedForOpset:
     def _plan(self, targets: Mapping[str, int], expand: Iterable[Op]) -> Attempt:
         return plan_attempt(self.first.source, targets, expand, self.first.ir_version, self.first.folder)
 
-    def _lacked_in(self, conversion: Conversion) -> set[Op]:
+    def _operators_lacking_in(self, conversion: Conversion) -> set[Op]:
         if id(conversion) not in self._left:
             self._left[id(conversion)] = _find_lacked(conversion.result, self._backend, self.first.folder)
         return self._left[id(conversion)]
 
-    def _brought_by(self, conversion: Conversion) -> set[Op]:
+    def _operators_brought_by(self, conversion: Conversion) -> set[Op]:
         if id(conversion.result) not in self._brought:
             found = _find_brought_in(self.first.source, conversion.result, self._backend, self.first.folder)
             self._brought[id(conversion.result)] = found
         return self._brought[id(conversion.result)]
 
 
-def _named(ops: Iterable[Op]) -> str:
+def _list_operators(ops: Iterable[Op]) -> str:
     return ", ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in ops))
 
 

@@ -28,7 +28,7 @@ class KnownCalls(NamedTuple):
     why: str = ""
 
 
-def known(
+def find_known_calls(
     model: ModelProto, backend: Backend, folder: str | None = None, obstacles: Iterable[Refusal] = ()
 ) -> Iterator[KnownCalls]:
     """Say for each call that is no obstacle what is known of it, in the order of the model."""
@@ -76,7 +76,7 @@ def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownC
         return KnownCalls(name, UNKNOWN, f"rank {len(dims)} was not measured")
     if not held.symbolic and any(not isinstance(dim, int) for dim in dims):
         return KnownCalls(name, UNKNOWN, "dynamic sizes were not measured")
-    for value in measurements.asked(node, scope, backend, opset):
+    for value in measurements.find_open_types(node, scope, backend, opset):
         if value.type is None:
             return KnownCalls(name, UNKNOWN, "a type is unknown")
         if value.types is None or value.type not in value.types.ran:

@@ -48,7 +48,7 @@ class OpenType(NamedTuple):
     types: Types | None
 
 
-def asked(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[OpenType]:
+def find_open_types(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[OpenType]:
     """List the inputs and outputs of a call, without empty ones such as the `roi` that exporters give to Resize.
 
     Measurements name the type variables of the newest version that the backend has.
@@ -97,14 +97,16 @@ def _ranks(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def spelled(held: MeasuredCall) -> str:
+def spell_call(held: MeasuredCall) -> str:
     """Write the measured text of an operator."""
-    types = [_said(variable, found) for variable, found in sorted(held.types.items()) if found.ran or found.failed]
-    failed = f", not {_listed(held.failed)}" if held.failed else ""
-    return "; ".join([f"{_listed(held.ranks) or 'any'}{' symbolic' if held.symbolic else ''}{failed}", *types])
+    types = [
+        _spell_types(variable, found) for variable, found in sorted(held.types.items()) if found.ran or found.failed
+    ]
+    failed = f", not {_spell_ranks(held.failed)}" if held.failed else ""
+    return "; ".join([f"{_spell_ranks(held.ranks) or 'any'}{' symbolic' if held.symbolic else ''}{failed}", *types])
 
 
-def _listed(ranks: Iterable[int]) -> str:
+def _spell_ranks(ranks: Iterable[int]) -> str:
     parts: list[list[int]] = []
     for rank in sorted(ranks):
         if parts and rank == parts[-1][-1] + 1:
@@ -114,9 +116,9 @@ def _listed(ranks: Iterable[int]) -> str:
     return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
-def _said(variable: str, found: Types) -> str:
-    failed = f"not {_grouped(found.failed)}" if found.failed else ""
-    return f"{variable}: {', '.join(filter(None, [_grouped(found.ran), failed]))}"
+def _spell_types(variable: str, found: Types) -> str:
+    failed = f"not {_group_types(found.failed)}" if found.failed else ""
+    return f"{variable}: {', '.join(filter(None, [_group_types(found.ran), failed]))}"
 
 
 def _types(text: str) -> frozenset[str]:
@@ -134,7 +136,7 @@ def _constraint(name: str) -> str:
     return f"{head}{opened}tensor({element}){last[len(element) :]}"
 
 
-def _grouped(kinds: Iterable[str]) -> str:
+def _group_types(kinds: Iterable[str]) -> str:
     """Write types, with the name of a group for all its members."""
     left, found = set(map(plain_type, kinds)), []
     for group, members in _GROUPS.items():

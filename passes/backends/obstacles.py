@@ -20,7 +20,7 @@ from opshift.passes.model.validity import is_theirs
 
 def obstacles(model: ModelProto, backend: Backend, folder: str | None = None) -> list[Refusal]:
     """List everything in the model that the backend does not support; `folder` is where external data lie."""
-    return [*_versions(model, backend), *_ObstacleSearch(model, backend, folder).found()]
+    return [*_versions(model, backend), *_ObstacleSearch(model, backend, folder).find_all()]
 
 
 def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> set[Op]:
@@ -67,7 +67,7 @@ class _ObstacleSearch:
         self._held = {tensor.name for tensor in model.graph.initializer}
         self._local = {(default_domain(f.domain), f.name) for f in model.functions}
 
-    def found(self) -> Iterator[Refusal]:
+    def find_all(self) -> Iterator[Refusal]:
         for scope, imports, where in self._scopes():
             yield from self._values(scope, where)
             for node in scope.body.node:
@@ -143,16 +143,16 @@ class _ObstacleSearch:
             return ""
         first = next(filter(None, node.input), "")
         dims = scope.shape(first) if held.failed and first else None
-        if dims is not None and len(dims) in held.failed and not self._known(scope, first):
+        if dims is not None and len(dims) in held.failed and not self._is_known(scope, first):
             return f'"{first}" has rank {len(dims)}, which failed when measured'
-        for name, kind, found in measurements.asked(node, scope, self._backend, opset):
+        for name, kind, found in measurements.find_open_types(node, scope, self._backend, opset):
             if kind is not None and found is not None and kind in found.failed - found.ran:
-                if node.input and all(self._known(scope, given) for given in node.input if given):
+                if node.input and all(self._is_known(scope, given) for given in node.input if given):
                     return ""
                 return f'"{name}" is {plain_type(kind)}, which failed when measured'
         return ""
 
-    def _known(self, scope: Scope, name: str) -> bool:
+    def _is_known(self, scope: Scope, name: str) -> bool:
         """Whether a backend knows a value before it runs: a constant, an empty value, or a default of an input."""
         pending, seen = [name], {name}
         while pending:
@@ -177,10 +177,10 @@ class _ObstacleSearch:
             return ""
         if limit.attribute and (why := _untaken(limit, node, schema)):
             return why
-        if why := _unshaped(limit, node, scope):
+        if why := _find_shape_limit(limit, node, scope):
             return why
         for parameter, name in zip(schema.inputs, node.input, strict=False):
-            if name and parameter.name in limit.constant and not self._known(scope, name):
+            if name and parameter.name in limit.constant and not self._is_known(scope, name):
                 return f'input {parameter.name} "{name}" is dynamic; supported: constants'
             if name and parameter.name in limit.unused and 0 not in (scope.shape(name) or ()):
                 return f'input {parameter.name} "{name}" is not supported'
@@ -194,7 +194,7 @@ class _ObstacleSearch:
         return ""
 
 
-def _unshaped(limit: Limit, node: NodeProto, scope: Scope) -> str:
+def _find_shape_limit(limit: Limit, node: NodeProto, scope: Scope) -> str:
     """Say how the rank or the sizes of a node's inputs exceed a limit; empty if they do not."""
     first = scope.shape(node.input[0]) if limit.ranks and node.input and node.input[0] else None
     if first is not None and len(first) not in limit.ranks:

@@ -137,13 +137,13 @@ def parse(text: str, where: str) -> dict[str, Backend]:
 
 
 def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
-    _known(held, _FILE, "the file")
+    _check_keys(held, _FILE, "the file")
     order = list(held["versions"])
     limits = [(_places(row, order), _limit(row)) for row in held.get("limits", ())]
     found: dict[str, Backend] = {}
-    state, inherited = _based(held["base"]) if "base" in held else ({}, ())
+    state, inherited = _start_from_base(held["base"]) if "base" in held else ({}, ())
     for place, (version, row) in enumerate(held["versions"].items()):
-        _known(row, _VERSION, f"version {version}")
+        _check_keys(row, _VERSION, f"version {version}")
         state = _inherit(state, row)
         applying = (*inherited, *(limit for places, limit in limits if place in places))
         name = f"{held['name']}-{version}"
@@ -151,7 +151,7 @@ def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
     return found
 
 
-def _based(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
+def _start_from_base(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
     """Start a file from a known target (`base`): its state and its limits."""
     base = find(name)
     state: dict[str, Any] = {"opset": base.opset, "ir": base.ir_version, "ml": base.ml_opset, "lacks": dict(base.lacks)}
@@ -163,7 +163,7 @@ def _based(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
     return state, base.limits
 
 
-def _known(row: Mapping[str, Any], keys: set[str], where: str) -> None:
+def _check_keys(row: Mapping[str, Any], keys: set[str], where: str) -> None:
     unknown = sorted(set(row) - keys)
     if unknown:
         raise ValueError(f"{where} has {', '.join(unknown)}; the keys are {', '.join(sorted(keys))}")
@@ -183,7 +183,7 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
     listed = "supports" in row or "supports" in state
     after["since"] = {**({} if "supports" in row else state.get("since", {})), **_operators(row.get("since", ()))}
     after["vendors"] = {**state.get("vendors", {}), **_operators(row.get("vendors", ()))}
-    after["measured"] = {**state.get("measured", {}), **_measured(row.get("measured", {}))}
+    after["measured"] = {**state.get("measured", {}), **_parse_measured(row.get("measured", {}))}
     return {**after, "lacks": lacks, **({"supports": supports | added} if listed else {})}
 
 
@@ -212,7 +212,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
 
 
 def _limit(row: Mapping[str, Any]) -> Limit:
-    _known(row, _LIMIT, "a limit")
+    _check_keys(row, _LIMIT, "a limit")
     ops = _operators(row["ops"])
     attribute, constant, unused = row.get("attribute", ""), row.get("constant", ()), row.get("unused", ())
     for domain, op in ops:
@@ -245,7 +245,7 @@ def _casts(rows: Mapping[str, str]) -> Mapping[str, str]:
     return dict(rows)
 
 
-def _measured(rows: Mapping[str, str]) -> dict[Op, MeasuredCall]:
+def _parse_measured(rows: Mapping[str, str]) -> dict[Op, MeasuredCall]:
     """Parse measured calls: `{ Relu = "1-6 symbolic; T: floats", Conv = "3-5" }`."""
     return {op: measurements.read(name, text) for name, text in rows.items() for op in _operators([name])}
 

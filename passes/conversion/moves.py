@@ -170,7 +170,7 @@ def _check_types(node: Node, before: int, after: int) -> None:
         for name, text in known.items():
             if text not in allowed:
                 raise CannotConvert(
-                    node, f'"{name}" is {plain_type(text)}', supported=_listed(frozenset(map(plain_type, allowed)))
+                    node, f'"{name}" is {plain_type(text)}', supported=_list_names(frozenset(map(plain_type, allowed)))
                 )
         if any(names) and not known:
             raise CannotConvert(node, f'the type of "{next(filter(None, names))}" is unknown')
@@ -187,10 +187,10 @@ def _type_text(name: str, scope: Scope) -> str | None:
 def _note_change(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
     lost = find_lost_plans(node.proto, replaced)
     if lost:
-        tensors = _listed(lost, "tensors")
+        tensors = _list_names(lost, "tensors")
         node.remarks.append(f"dropped how {tensors} are split among devices")
     ledger.changes.append(Change(node.name, op, node.domain, source, target, how, node.grade, "; ".join(node.remarks)))
 
 
-def _listed(found: frozenset[str], what: str = "other types") -> str:
+def _list_names(found: frozenset[str], what: str = "other types") -> str:
     return ", ".join(sorted(found)) if len(found) <= 12 else f"{len(found)} {what}"

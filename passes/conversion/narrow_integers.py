@@ -128,7 +128,7 @@ class _IntegerRetyping:
         try:
             if not domain and proto.op_type in MAKERS:
                 node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
-                return self._replaced(node, MAKERS[proto.op_type](node, question, self))
+                return self._replace(node, MAKERS[proto.op_type](node, question, self))
             if narrow and (domain, proto.op_type) not in self._local and (domain or proto.op_type not in READERS):
                 raise CannotConvert(question, f"it uses {narrow[0]}, which this opset does not have")
         except CannotConvert as refused:
@@ -137,7 +137,7 @@ class _IntegerRetyping:
             self._ledger.refusals.append(Refusal(name, proto.op_type, domain, since, False, refused.why, _where(scope)))
         return [proto]
 
-    def _replaced(self, node: Node, result: str | None) -> list[NodeProto]:
+    def _replace(self, node: Node, result: str | None) -> list[NodeProto]:
         if result is None and not node.touched:
             return [node.proto]
         self._note(node.name, node.op_type)

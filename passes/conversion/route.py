@@ -122,12 +122,12 @@ class Route:
             if definition is not None:
                 stop = version if domain else definition.opset or version
             if stop is not None and schemas.since(domain, op, version) == schemas.since(domain, op, stop):
-                return Inline(self._written_for_target(definition))
+                return Inline(self._definition_for_target(definition))
             target = self._below(work, scope, target, first) if stop is None else stop
             return self._towards(work, scope, target)
         return self._plain.setdefault((of, version), self._towards(work, scope, target))
 
-    def _written_for_target(self, definition: registry.OnRequest | None) -> registry.OnRequest | None:
+    def _definition_for_target(self, definition: registry.OnRequest | None) -> registry.OnRequest | None:
         """The definition, or the other one where the target lacks an operator that this one needs."""
         if definition is None or definition.otherwise is None:
             return definition

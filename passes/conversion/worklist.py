@@ -88,7 +88,7 @@ class BodyConverter:
             if plan is CallPlan.KEEP:
                 continue
             if plan is CallPlan.CLIMB and not self._rehearsing:
-                produced = replays.replayed(proto, signature, scope, rehearse, self._ledger.changes)
+                produced = replays.replay(proto, signature, scope, rehearse, self._ledger.changes)
                 if produced is not None and signature not in ahead:
                     later = places[signature][bisect_right(places[signature], index) :]
                     whole = not layout.values.omitting

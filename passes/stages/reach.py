@@ -66,7 +66,7 @@ class Reach:
             from opshift.passes.stages.operator_names import find_named
 
             ops += find_named(model, self.names, self.domain, used)
-        ops += self._unasked(model, facts.folder)
+        ops += self._find_unasked(model, facts.folder)
         if self.on_floats:
             from opshift.passes.fusion.door import on_integers
 
@@ -94,7 +94,7 @@ class Reach:
             self._drop_imports(result.model)
         return replace(result, absent=tuple(self._absent(ops, used, result)))
 
-    def _unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
+    def _find_unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
         """List operators that must go though the user did not name them: vendor operators, or QLinear operators."""
         if not self.portable and (self.backend is not None or self.reader is None):
             return set()

@@ -28,7 +28,7 @@ def crop(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
         nodes += parts or [node]
         if parts:
             work.did(node)
-    return work.written(nodes)
+    return work.write(nodes)
 
 
 def _parts(node: NodeProto, work: Rewriting) -> Iterator[NodeProto]:
@@ -48,17 +48,17 @@ def _parts(node: NodeProto, work: Rewriting) -> Iterator[NodeProto]:
         "ends": [last if last < 0 else _TO_THE_END for _, _, last in cut],
         "axes": [axis for axis, _, _ in cut],
     }
-    given = [_held(work, f"{node.output[0]}/{name}", values) for name, values in vectors.items()]
+    given = [_add_constant(work, f"{node.output[0]}/{name}", values) for name, values in vectors.items()]
     shorter = work.fresh(f"{node.output[0]}/cut")
     yield NodeProto(op_type="Slice", input=[node.input[0], *given], output=[shorter])
     rest = NodeProto()
     rest.CopyFrom(node)
     rest.input[0] = shorter
-    rest.input[1] = _held(work, f"{node.output[0]}/pads", [max(pad, 0) for pad in pads])
+    rest.input[1] = _add_constant(work, f"{node.output[0]}/pads", [max(pad, 0) for pad in pads])
     yield rest
 
 
-def _held(work: Rewriting, name: str, values: list[int]) -> str:
+def _add_constant(work: Rewriting, name: str, values: list[int]) -> str:
     """The name of a new constant."""
     tensor = tensors.int64s(values)
     tensor.name = work.fresh(name)

@@ -84,7 +84,7 @@ def _weights(scope: Scope, name: str, depth: int = 0) -> np.ndarray[Any, Any] | 
     for other in others:
         first = first - other if node.op_type == "Sub" else first + other
     bounds = (int(first.min()), int(first.max())) if first.size else (0, 0)
-    return first if _unwrapped(elem_type, bounds) else None
+    return first if _bounds_without_wrap(elem_type, bounds) else None
 
 
 def _bounds(scope: Scope, name: str, depth: int = 0) -> Bounds | None:
@@ -99,17 +99,17 @@ def _bounds(scope: Scope, name: str, depth: int = 0) -> Bounds | None:
     if node is None or node.domain or depth > _DEEPEST:
         return None
     if node.op_type in _MOVES or (node.op_type == "Cast" and scope.elem_type(node.input[0]) in _NARROW | _WIDE):
-        return _unwrapped(elem_type, _bounds(scope, node.input[0], depth + 1))
+        return _bounds_without_wrap(elem_type, _bounds(scope, node.input[0], depth + 1))
     if node.op_type in ("Add", "Sub"):
         first, second = (_bounds(scope, given, depth + 1) for given in node.input)
         if first is None or second is None:
             return None
         low, high = second if node.op_type == "Add" else (-second[1], -second[0])
-        return _unwrapped(elem_type, (first[0] + low, first[1] + high))
+        return _bounds_without_wrap(elem_type, (first[0] + low, first[1] + high))
     return None
 
 
-def _unwrapped(elem_type: int, bounds: Bounds | None) -> Bounds | None:
+def _bounds_without_wrap(elem_type: int, bounds: Bounds | None) -> Bounds | None:
     """The bounds, unless the type does not hold all between them: it wraps then."""
     held = _NARROW.get(elem_type) or _WIDE.get(elem_type)
     return bounds if bounds and held and held[0] <= bounds[0] and bounds[1] <= held[1] else None

@@ -28,7 +28,7 @@ def without_leading(model: ModelProto, op: str) -> tuple[ModelProto, list[Change
                 work.did(node)
     if left:
         dead_code.drop_unused(work.made, left)
-    return work.written()
+    return work.write()
 
 
 def _shorter(scope: Scope, name: str, other: str) -> TensorProto | None:

@@ -46,7 +46,7 @@ class Rewriting:
     def everywhere(self, parts: Parts, grade: str) -> tuple[ModelProto, list[Change]]:
         """The copy with each call in the main graph and in the graphs nested in it replaced, see `written`."""
         self._within(self.made.graph, self.scope, parts, grade)
-        return self.written()
+        return self.write()
 
     def _within(self, graph: GraphProto, scope: Scope, parts: Parts, grade: str) -> None:
         nodes: list[NodeProto] = []
@@ -61,7 +61,7 @@ class Rewriting:
             del graph.node[:]
             graph.node.extend(nodes)
 
-    def written(self, nodes: Sequence[NodeProto] | None = None) -> tuple[ModelProto, list[Change]]:
+    def write(self, nodes: Sequence[NodeProto] | None = None) -> tuple[ModelProto, list[Change]]:
         """The copy, with these nodes in its main graph, and what was done; the model itself where nothing was."""
         if not self.changes:
             return self.source, []

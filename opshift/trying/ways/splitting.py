@@ -24,7 +24,7 @@ def split(model: ModelProto, op: str) -> tuple[ModelProto, list[Change]]:
         nodes += parts
         if len(parts) > 1:
             work.did(node, "close")
-    return work.written(nodes)
+    return work.write(nodes)
 
 
 def _parts(node: NodeProto, work: Rewriting) -> Iterator[NodeProto]:

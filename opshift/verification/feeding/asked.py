@@ -77,7 +77,7 @@ DRAWN = Asked()
 """Nothing: all inputs are drawn."""
 
 
-def asked(
+def read_options(
     inputs: Inputs | None = None,
     input_shape: Sizes | None = None,
     val_range: Ranges | None = None,
@@ -204,14 +204,14 @@ def _bounds(name: str, pair: Any) -> tuple[float, float]:
         raise ValueError(f"{pair!r} is not a range of {name!r}: give its least and its largest number") from None
 
 
-def checked(wanted: Asked, model: ModelProto) -> Asked:
+def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
     """Read the inputs, and check that the model accepts them.
 
     Raises:
         ValueError: there is no such input or dimension, or it has another rank, size or type.
         OSError: a file cannot be read.
     """
-    wanted = _fixed(wanted, resolved(Wanted(values=wanted.values), model))
+    wanted = _add_fixed(wanted, resolved(Wanted(values=wanted.values), model))
     given = required(model)
     for name in (*(wanted.shapes.keys() - wanted.values.keys()), *filter(None, wanted.ranges)):
         known(name, given, "input")
@@ -242,7 +242,7 @@ def checked(wanted: Asked, model: ModelProto) -> Asked:
 
 def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
     """Add sizes and values that the conversion fixes; raises as `checked`."""
-    return checked(_fixed(wanted, resolved(fixed, model)) if fixed else wanted, model)
+    return check_inputs(_add_fixed(wanted, resolved(fixed, model)) if fixed else wanted, model)
 
 
 def remaining(wanted: Asked, model: ModelProto) -> Asked:
@@ -262,7 +262,7 @@ def remaining(wanted: Asked, model: ModelProto) -> Asked:
     )
 
 
-def _fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
+def _add_fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
     """Add the fixed sizes and values of a model; raises `ValueError` if the user asked for others."""
     for name, size in (*of.shapes.items(), *of.sizes.items()):
         asked_for = wanted.shapes.get(name, size) if isinstance(size, tuple) else wanted.sizes.get(name, size)

@@ -121,7 +121,7 @@ def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> N
             folder = Path(path, f"test_data_set_{number}")
             folder.mkdir(parents=True, exist_ok=True)
             for index, (name, value_type) in enumerate(inputs.items()):
-                (folder / f"input_{index}.pb").write_bytes(_written(name, held[name], value_type))
+                (folder / f"input_{index}.pb").write_bytes(_serialize(name, held[name], value_type))
 
 
 def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
@@ -144,7 +144,7 @@ def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
         discard(Path(draft))
 
 
-def _written(name: str, value: Any, value_type: TypeProto) -> bytes:
+def _serialize(name: str, value: Any, value_type: TypeProto) -> bytes:
     import numpy as np
     import onnx.numpy_helper as helper
 

@@ -83,7 +83,7 @@ def running(
     run = _survive(run) if sought else run
     problem = problem_of(side.model, wanted, beside)
     problem = _take_one_sample(problem) if single else problem
-    for fed in _given(side, run, problem) if wanted.sets else _found(side, run, problem):
+    for fed in _complete_given(side, run, problem) if wanted.sets else _search_feeds(side, run, problem):
         found.append(fed.given)
         if wanted.save is not None:  # each as it comes: what ends the process is kept, too
             files.save(wanted.save, found, required(side.model))
@@ -107,7 +107,7 @@ def _take_one_sample(problem: Problem) -> Problem:
     return replace(problem, wanted=replace(problem.wanted, sizes={**problem.wanted.sizes, **samples}))
 
 
-def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
+def _complete_given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
     """Yield the inputs of the user; draw those that are left out, in the sizes that the others have."""
     wanted = problem.wanted
     all_given = all(len(held) >= len(problem.taken) for held in wanted.sets)
@@ -119,7 +119,9 @@ def _given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
         try:
             yield Fed(given, run(given), choice)
         except EngineError as error:
-            raise EngineError(f"{side.named}: the first model does not accept the given inputs: {error}") from None
+            raise EngineError(
+                f"{side.engine_name}: the first model does not accept the given inputs: {error}"
+            ) from None
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
@@ -148,12 +150,12 @@ def _survive(run: Run) -> Run:
     return survived
 
 
-def _found(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
+def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
     """Yield inputs of the sizes that users feed; search for others where the model does not run on these.
 
     Each number that the model compares an input with has its turn, as the model does something else for it.
     """
-    wanted, nothing_fits = problem.wanted, f"{side.named}: found no inputs that the first model accepts"
+    wanted, nothing_fits = problem.wanted, f"{side.engine_name}: found no inputs that the first model accepts"
     if why := undrawable(problem.taken):
         raise EngineError(f"{nothing_fits}: {why}")
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)

@@ -217,7 +217,7 @@ class _Reader:
                 of, first = self._axes[node.input[0]]
                 self._found.axes.setdefault(origin, (of, first + integer(node, "time_axis", 0)))
             elif node.op_type in _COMPARING:
-                self._compared(node.input, origin)
+                self._remember_compared(node.input, origin)
 
     def _masking(self, node: NodeProto) -> None:
         """Find masks: what is cast to truths, or multiplied by a very low number."""
@@ -258,7 +258,7 @@ class _Reader:
         if size:
             self._found.below[origin] = min(size, self._found.below.get(origin, size))
 
-    def _compared(self, names: Iterable[str], origin: str) -> None:
+    def _remember_compared(self, names: Iterable[str], origin: str) -> None:
         """Remember the number that an input is compared with; several numbers are classes, which it is one of."""
         known = self._found.compared.setdefault(origin, ())
         for held in (self._held[name] for name in names if name in self._held):

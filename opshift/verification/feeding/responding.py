@@ -16,14 +16,14 @@ _SIZES = frozenset(["Shape", "Size"])
 def remarks(model: ModelProto, runs: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     """Write remarks on outputs that were empty, or the same in all runs."""
     nothing = empty(model, runs)
-    still = [name for name in unmoved(model, runs) if name not in nothing]
+    still = [name for name in find_unmoved_outputs(model, runs) if name not in nothing]
     return (
         *(f'output "{name}" was empty in each run, so its values were not tested' for name in nothing),
         *(f'output "{name}" was the same in each run, so little was tested' for name in still),
     )
 
 
-def unmoved(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
+def find_unmoved_outputs(model: ModelProto, runs: Sequence[Sequence[Any]]) -> list[str]:
     """List outputs that depend on input values, but were the same in all runs."""
     if len(runs) < 2:
         return []

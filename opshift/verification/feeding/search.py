@@ -20,7 +20,7 @@ from opshift.verification.feeding import filling
 from opshift.verification.feeding.filling import Choice
 from opshift.verification.feeding.meanings import INTEGERS, constants
 from opshift.verification.feeding.sizes import place
-from opshift.verification.feeding.stops import LARGEST, Stop, causes, crossings, marked, stop
+from opshift.verification.feeding.stops import LARGEST, Stop, causes, crossings, name_nodes_by_number, stop
 from opshift.verification.feeding.windows import infer_shapes
 from opshift.verification.side import Side
 
@@ -89,7 +89,7 @@ class Search:
     def __init__(self, problem: Problem, side: Side, log: str = "", deadly: Container[int] = ()):
         """Write the number of each try to the file `log`, and leave out `deadly` ones, which end the process."""
         self._problem, self._side, self._log, self._deadly = problem, side, log, deadly
-        self._run = replace(side, model=marked(side.model)).open().run
+        self._run = replace(side, model=name_nodes_by_number(side.model)).open().run
         self._causes, self._held = causes(problem.model, problem.taken), constants(problem.model)
         self._dims, self._fillable = problem.open_dims(), problem.numbers()
         self._told: dict[tuple[Any, ...], Stop | None] = {}
@@ -172,19 +172,19 @@ class Search:
             yield from self._meeting(choice, stopped, together)
         for name in fills:
             for number in self._problem.meanings.compared.get(name, ()):
-                yield _filled(choice, name, number)
+                yield _with_fill(choice, name, number)
         for number in near:
             for dim in dims:
-                yield _sized(choice, [dim], number)
-            yield _sized(choice, later, number)
+                yield _with_sizes(choice, [dim], number)
+            yield _with_sizes(choice, later, number)
         for name in fills:
             for number in (*_NUMBERS, *said, *(n - 1 for n in said), *_SIZES):
-                yield _filled(choice, name, number)
+                yield _with_fill(choice, name, number)
         for number in _SIZES:
-            yield _sized(choice, later, number)
+            yield _with_sizes(choice, later, number)
             for dim in dims:
-                yield _sized(choice, [dim], number)
-            yield _sized(choice, dims, number)
+                yield _with_sizes(choice, [dim], number)
+            yield _with_sizes(choice, dims, number)
 
     def _is_spatial(self, name: str, axis: int) -> bool:
         """Tell whether an axis is one of an image's, which are changed together."""
@@ -196,18 +196,18 @@ class Search:
             return
         now = choice.sizes.get(dims[0], choice.size)
         for other in (2 * now, 64, 512):
-            step = _sized(choice, dims, other)
+            step = _with_sizes(choice, dims, other)
             found = self._tell(step)
             if found is None:
                 yield step
                 return
             for size in crossings(now, stopped, other, found, len(dims)):
-                yield _sized(choice, dims, size)
+                yield _with_sizes(choice, dims, size)
 
 
-def _sized(choice: Choice, dims: Sequence[str], size: int) -> Choice:
+def _with_sizes(choice: Choice, dims: Sequence[str], size: int) -> Choice:
     return replace(choice, sizes={**choice.sizes, **dict.fromkeys(dims, size)})
 
 
-def _filled(choice: Choice, name: str, number: float) -> Choice:
+def _with_fill(choice: Choice, name: str, number: float) -> Choice:
     return replace(choice, fills={**choice.fills, name: number})

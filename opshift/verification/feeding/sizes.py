@@ -106,7 +106,7 @@ class Plan:
     def sizes(self, number: int) -> Iterator[dict[str, int]]:
         """Yield sizes for a run, the best ones first."""
         first, usual = self._usual(0), self._usual(number)
-        filled = self._filled
+        filled = self._fill_windows
         if number == 0:
             yield filled
         elif number == 1:
@@ -138,7 +138,7 @@ class Plan:
         return {dim: sizes[dim] + max(self._steps[dim], 8) * k for k, dim in enumerate(names)}
 
     @cached_property
-    def _filled(self) -> dict[str, int]:
+    def _fill_windows(self) -> dict[str, int]:
         """Enlarge the first sizes until each window is filled, within `_ROOM`; those of large models stay."""
         sizes = self._usual(0)
         seen = windows(self._side.model) if sizes and not self._side.is_large else []
@@ -207,7 +207,7 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
             if one != other:
                 kept, gone = sorted((other, one), key=_worth)
                 same[gone] = kept
-    return {name: _resized(name, value_type, known) for name, value_type in taken.items()}
+    return {name: _write_sizes(name, value_type, known) for name, value_type in taken.items()}
 
 
 def _key(dim: Any, name: str, axis: int) -> int | str:
@@ -219,7 +219,7 @@ def _worth(dim: Any) -> tuple[bool, bool, bool]:
     return not isinstance(dim, int), isinstance(dim, tuple), "\n" in str(dim)
 
 
-def _resized(name: str, value_type: TypeProto, known: Callable[[Any], Any]) -> TypeProto:
+def _write_sizes(name: str, value_type: TypeProto, known: Callable[[Any], Any]) -> TypeProto:
     """Write sizes that are known into a type, and one name for dimensions that are equal."""
     made = TypeProto()
     made.CopyFrom(value_type)

@@ -51,7 +51,7 @@ def _at(cause: BaseException) -> str:
     return name
 
 
-def marked(model: ModelProto) -> ModelProto:
+def name_nodes_by_number(model: ModelProto) -> ModelProto:
     """Copy a model, and name nodes by their number, which engines repeat where one fails."""
     copy = ModelProto()
     copy.CopyFrom(model)

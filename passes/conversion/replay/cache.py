@@ -57,7 +57,7 @@ class Replays:
         self._seen: Counter[CallSignature] = Counter()
         self._from = first_call_to_replay()
 
-    def replayed(
+    def replay(
         self, proto: NodeProto, signature: CallSignature, scope: Scope, rehearse: Rehearsal, changes: list[Change]
     ) -> list[NodeProto | bytes] | None:
         """Replay the script of a call's kind; returns the new nodes, or None if the steps have to run."""

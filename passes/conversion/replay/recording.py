@@ -161,10 +161,10 @@ class StandInScope(Scope):
 
     def elem_type(self, name: str) -> int:
         if name in self._names and name not in self.made and name not in self.typed:
-            return int(self._carried(name) or self.ask("elem_type", name))
+            return int(self._carried_elem_type(name) or self.ask("elem_type", name))
         return super().elem_type(name)
 
-    def _carried(self, name: str) -> int:
+    def _carried_elem_type(self, name: str) -> int:
         """The element type of an output, if it equals that of an input; 0 if unknown."""
         call = self._stand_in
         if call.domain or name not in call.output or self.ask("stated_elem_type", name):

@@ -57,7 +57,7 @@ def sample(body, opset=13, **feeds):
 
 def test_values_with_which_no_call_runs_are_found_though_no_sample_has_them(worker, oracle):
     base = retyped.Base(sample("y = MaxPool<kernel_shape = [2], strides = [2], pads = [0, 1]>(x)", x=X), set())
-    found = forms.measured([base], [], lambda one: worker.run(one.task()).agrees, oracle)
+    found = forms.measure_forms([base], [], lambda one: worker.run(one.task()).agrees, oracle)
     assert found.refused == {"auto_pad": ("SAME_LOWER",), "ceil_mode": (1,)}
 
 
@@ -67,8 +67,8 @@ def test_an_optional_input_is_at_fault_where_the_call_runs_without_it(worker, or
     runs = sample('y = Clip(x, "", high)', x=X, high=high)
     agrees = lambda one: worker.run(one.task()).agrees  # noqa: E731
     assert agrees(runs)
-    assert forms.measured([retyped.Base(runs, set())], [failing], agrees, oracle).unused == ("min",)
-    assert forms.measured([retyped.Base(runs, set())], [runs], agrees, oracle).unused == ()
+    assert forms.measure_forms([retyped.Base(runs, set())], [failing], agrees, oracle).unused == ("min",)
+    assert forms.measure_forms([retyped.Base(runs, set())], [runs], agrees, oracle).unused == ()
 
 
 def test_the_oldest_version_that_runs_is_measured(worker, oracle):

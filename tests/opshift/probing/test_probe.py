@@ -167,8 +167,8 @@ def test_sizes_empty_inputs_and_operators_of_ml_that_are_missing():
 
 
 def test_a_version_is_tried_with_tests_of_others_converted_to_it():
-    held = [case for case in samples.published() if case.op == ("", "Relu")]
-    derived = list(probe._converted(("", "Relu"), held, 12))
+    held = [case for case in samples.list_published() if case.op == ("", "Relu")]
+    derived = list(probe._convert_samples(("", "Relu"), held, 12))
     assert [(n.op_type, case.model.opset_import[0].version) for case in derived for n in case.model.graph.node] == [
         ("Relu", 12)
     ]
@@ -177,7 +177,7 @@ def test_a_version_is_tried_with_tests_of_others_converted_to_it():
 
 def test_an_exported_model_that_agrees_shows_that_an_operator_is_there(worker):
     op = ("", "Floor")
-    held = [case for case in samples.published() if case.op == op]
+    held = [case for case in samples.list_published() if case.op == op]
     assert probe.judge(worker, op, held, 13).missing
     witness = samples.Sample(
         "w",
@@ -193,11 +193,11 @@ def test_an_exported_model_that_agrees_shows_that_an_operator_is_there(worker):
 
 
 def test_exported_models_come_with_their_data():
-    held = {case.name: case for case in samples.exported("pytorch-converted", "simple")}
+    held = {case.name: case for case in samples.list_exported("pytorch-converted", "simple")}
     case = held["test_PReLU_2d_multiparam"]
     assert [node.op_type for node in case.model.graph.node] == ["PRelu"]
     np.testing.assert_allclose(
-        OnnxRuntime(next(probe._converted(("", "PRelu"), [case], 9)).model).run(case.feeds)[0],
+        OnnxRuntime(next(probe._convert_samples(("", "PRelu"), [case], 9)).model).run(case.feeds)[0],
         case.expected[0],
         rtol=1e-5,
     )

@@ -121,7 +121,7 @@ def test_what_goes_through_graphs_has_types_too(worker, oracle):
 def test_what_a_sample_shows_adds_up():
     base = case("y = Add(x, x)").sample
     held = {"T": Types(frozenset({"tensor(int32)"}), frozenset({"tensor(float)", "tensor(int8)"}))}
-    assert retyped.noted(held, base, 14) == {
+    assert retyped.add_types_of(held, base, 14) == {
         "T": Types(frozenset({"tensor(int32)", "tensor(float)"}), frozenset({"tensor(int8)"}))
     }
 
@@ -131,7 +131,7 @@ def test_a_probe_writes_the_types(worker, oracle):
     found = probe.judge(
         worker, ("", "MatMul"), held, 13, oracle=oracle, kinds=retyped.Kinds(worker, oracle, (), CASTABLE)
     )
-    said = measurements.spelled(found.called)
+    said = measurements.spell_call(found.called)
     assert said.endswith("; T: floats, not int32 int64")
     assert measurements.read("MatMul", said) == MeasuredCall(
         found.called.ranks, found.called.symbolic, found.called.types

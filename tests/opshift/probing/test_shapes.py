@@ -29,7 +29,7 @@ def runtime():
 
 
 def ranks(of, agrees, runtime):
-    return shapes.measured([of], agrees, runtime)
+    return shapes.measure_shapes([of], agrees, runtime)
 
 
 def test_ranks_that_both_take_are_measured(runtime):

@@ -55,7 +55,7 @@ def test_what_runs_stays_as_it_is(here, capsys):
 
 def test_it_is_run_on_one_sample_of_sizes_that_users_feed(here):
     source = model("y = Relu(x)", 17, inputs="float[N,3,H,W] x", outputs="float[N,3,H,W] y")
-    held = trial.expected(Side(source), DRAWN)
+    held = trial.run_source(Side(source), DRAWN)
     assert [feeds["x"].shape for feeds in held.feeds] == [(1, 3, 64, 96), (1, 3, 96, 64), (1, 3, 37, 53)]
 
 

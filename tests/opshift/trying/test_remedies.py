@@ -20,9 +20,9 @@ def test_a_scan_that_is_lacked_is_written_out_and_becomes_no_loop():
     source = model(SCANNED, 18, **io)
     remedies = Remedies(source, Goal(backend=Backend("made up", opset=18, lacks={("", "Scan"): 1})), None)
     assert [remedy.what for remedy in remedies.helps("Loop") if remedy.kind == UNROLL] == ["Scan", "Loop"]
-    lowered = remedies.made(frozenset()).model
+    lowered = remedies.apply(frozenset()).model
     assert "Loop" in {node.op_type for node in lowered.graph.node}
-    made = remedies.made(frozenset({Remedy(1, UNROLL, "Scan")})).model
+    made = remedies.apply(frozenset({Remedy(1, UNROLL, "Scan")})).model
     assert {"Loop", "Scan"}.isdisjoint(node.op_type for node in made.graph.node)
     feeds = {"x": np.arange(3, dtype=np.float32), "z": np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)}
     for expected, found in zip(evaluate(source, feeds), evaluate(made, feeds), strict=True):
@@ -38,7 +38,7 @@ def test_what_hangs_on_a_rank_is_expanded_once_the_rank_follows():
     source = model(body, 18, inputs="float[3] x", outputs="float[2,3] y", constants=constants)
     remedies = Remedies(source, Goal(backend=Backend("made up", opset=18)), None)
     plan = frozenset({AS_IT_IS, Remedy(1, EXPAND, "ReverseSequence"), Remedy(1, UNROLL, "Loop")})
-    made = remedies.made(plan).model
+    made = remedies.apply(plan).model
     assert {"Loop", "ReverseSequence"}.isdisjoint(node.op_type for node in made.graph.node)
     feeds = {"x": np.array([1, -2, 0.5], np.float32)}
     np.testing.assert_array_equal(evaluate(made, feeds)[0], evaluate(source, feeds)[0])
@@ -58,9 +58,9 @@ def test_types_that_fail_are_left_to_be_tried_where_nothing_takes_their_place():
     source = model(body, 18, **io)
     goal = Goal(backend=Backend("made up", opset=18, measured=measured))
     remedies = Remedies(source, goal, None)
-    calls = {node.op_type for node in remedies.made(frozenset()).model.graph.node}
+    calls = {node.op_type for node in remedies.apply(frozenset()).model.graph.node}
     assert "MatMul" in calls
     assert "HardSwish" not in calls  # which is expanded
-    made = remedies.made(frozenset({Remedy(1, FLOAT, "MatMul")})).model
+    made = remedies.apply(frozenset({Remedy(1, FLOAT, "MatMul")})).model
     feeds = {"x": np.arange(247, 256, dtype=np.uint8).reshape(3, 3), "z": np.array([-4.0, 0.5, 2.0])}
     np.testing.assert_array_equal(evaluate(made, feeds)[0], evaluate(source, feeds)[0])

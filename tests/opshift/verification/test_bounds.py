@@ -294,10 +294,10 @@ def test_other_types_within_a_tolerance(a, b, atol, agree):
 def test_the_first_element_that_differs_is_told():
     b = A + np.float32([[0, 0, 0], [0, 9, 9]])
     said = "14.0 instead of 5.0 at [1, 1], 2 of 6 elements differ"
-    assert bounds.told(A, b, b != A) == judge(Runs(A, b), "exact").why == compare(A, b).why == said
+    assert bounds.describe_first_wrong(A, b, b != A) == judge(Runs(A, b), "exact").why == compare(A, b).why == said
     one, other = np.float32(1), np.float32(9)
     said = "9.0 instead of 1.0, 1 of 1 elements differ"
-    assert bounds.told(one, other, one != other) == compare(one, other).why == said
+    assert bounds.describe_first_wrong(one, other, one != other) == compare(one, other).why == said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from opshift.passes.model import tensor_data
 import opshift
 from opshift.verification import combined
 from opshift.verification.combined import verify_sides
-from opshift.verification.feeding.asked import asked
+from opshift.verification.feeding.asked import read_options
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -162,12 +162,14 @@ def test_what_onnxruntime_refuses_to_run_is_not_proved_by_the_reference():
 
 
 def test_named_engines_run_whole_models_alone():
-    found = verify("y = Exp(x)", "a = Neg(x) b = Exp(a) y = Reciprocal(b)", wanted=asked(engine="reference"))
+    found = verify("y = Exp(x)", "a = Neg(x) b = Exp(a) y = Reciprocal(b)", wanted=read_options(engine="reference"))
     assert (found.status, found.engine, found.regions) == ("equal", "onnx.reference", ())
 
 
 def test_tolerances_of_a_user_decide():
-    found = verify("y = Exp(x)", "e = Exp(x) y = Add(e, k)", constants="float k = {0.001}", wanted=asked(atol=0.01))
+    found = verify(
+        "y = Exp(x)", "e = Exp(x) y = Add(e, k)", constants="float k = {0.001}", wanted=read_options(atol=0.01)
+    )
     assert found.status == "equal"
 
 

@@ -244,7 +244,7 @@ def test_float16_and_bfloat16():
 def test_what_is_used_as_a_place():
     io = {"inputs": "float[N,8] x, int64[2] s, int64 k, int64[1] n", "outputs": "y"}
     part = model("t = Add(s, k) r = Reshape(x, t) y = Slice(r, n, s)", 17, **io)
-    assert drawing._used_as_places([part]) >= {"t", "s", "k", "n"}
-    assert "x" not in drawing._used_as_places([part])
+    assert drawing._find_inputs_used_as_places([part]) >= {"t", "s", "k", "n"}
+    assert "x" not in drawing._find_inputs_used_as_places([part])
     part = model("h = Shape(x) y = Expand(x, h)", 17, **io)
-    assert "x" not in drawing._used_as_places([part]), "its size is asked for, not its numbers"
+    assert "x" not in drawing._find_inputs_used_as_places([part]), "its size is asked for, not its numbers"

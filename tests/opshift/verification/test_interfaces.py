@@ -6,7 +6,7 @@ import pytest
 
 from opshift.verification import interfaces
 from opshift.verification.engines import OnnxRuntime
-from opshift.verification.feeding.asked import DRAWN, asked
+from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -22,8 +22,8 @@ def test_what_is_cast():
     types = interfaces.casts(one, other)
     assert types == {"x": (1, 10), "y": (1, 10), "k": (7, 6)}
     feeds = {"x": np.float32([1, 2049]), "k": np.array([1, 2])}
-    assert [value.dtype for value in interfaces.rounded(feeds, types).values()] == [np.float32, np.int64]
-    np.testing.assert_array_equal(interfaces.rounded(feeds, types)["x"], [1, 2048])
+    assert [value.dtype for value in interfaces.round_inputs(feeds, types).values()] == [np.float32, np.int64]
+    np.testing.assert_array_equal(interfaces.round_inputs(feeds, types)["x"], [1, 2048])
     assert [value.dtype for value in interfaces.as_second(feeds, types).values()] == [np.float16, np.int32]
     assert interfaces.casts(one, one) == {}
 
@@ -122,7 +122,7 @@ def test_what_does_not_stand_for_each_other(inputs, outputs, why):
 
 
 def test_a_user_says_which_stand_for_each_other():
-    wanted = asked(map_=["y=p", "n=q", "x=a", "k=b"])
+    wanted = read_options(map_=["y=p", "n=q", "x=a", "k=b"])
     names, why, remarks, _ = matched(
         "p = Sin(a) q = Abs(b)", "int64[3] b, float[2] a", "int64[3] q, float[2] p", wanted
     )
@@ -134,4 +134,4 @@ def test_what_has_a_default_or_is_set_need_not_be_given():
     body, io = "y = Exp(x) n = Neg(k)", ("float[2] x, int64[3] k, float s", OUT)
     assert matched(body, *io)[1].startswith("the inputs are ")
     assert matched(body, *io, constants="float s = {1}")[1] == ""
-    assert matched(body, *io, wanted=asked(set_={"s": 1.0}))[1] == ""
+    assert matched(body, *io, wanted=read_options(set_={"s": 1.0}))[1] == ""

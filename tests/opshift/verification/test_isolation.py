@@ -22,7 +22,7 @@ from opshift.cli import main as cli
 from opshift.jobs import batch, exit_codes
 from opshift.verification import engines, isolation
 from opshift.verification.combined import verify_sides
-from opshift.verification.feeding.asked import asked
+from opshift.verification.feeding.asked import read_options
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 from tests.support import model
@@ -287,7 +287,7 @@ def threaded(library):
 
 
 def test_a_library_whose_threads_are_not_copied_is_used_afresh(monkeypatch):
-    monkeypatch.setattr(isolation, "_spawned", lambda _: (pickle.dumps((True, "afresh")), 0, False))
+    monkeypatch.setattr(isolation, "_ask_new_interpreter", lambda _: (pickle.dumps((True, "afresh")), 0, False))
     assert isolation.call(threaded, "json") == "afresh"
     assert isolation.call(isolation.call, threaded, "json") == "afresh"
     assert isolation.call(threaded, "nothing") == "used"
@@ -299,7 +299,7 @@ def test_openvino_runs_in_a_process_of_its_own_where_it_has_run_before():
     pytest.importorskip("openvino")
     of = model("y = Neg(x)", 13, inputs="float[2] x", outputs="float[2] y")
     for run in (verify_sides, verify_apart):
-        assert run(Side(of), Side(of), wanted=asked(engine="openvino")).engine == "openvino"
+        assert run(Side(of), Side(of), wanted=read_options(engine="openvino")).engine == "openvino"
 
 
 def test_what_cannot_be_begun_afresh_is_late(held):
@@ -331,7 +331,7 @@ def test_who_works_is_not_ended(monkeypatch, function):
     """The counters of the system move every hundredth of a second."""
     monkeypatch.setattr(isolation, "_POLL", 0.05)
     monkeypatch.setattr(isolation, "_PATIENCE", 4)
-    monkeypatch.setattr(isolation, "_spawned", lambda *_: pytest.fail("it was ended"))
+    monkeypatch.setattr(isolation, "_ask_new_interpreter", lambda *_: pytest.fail("it was ended"))
     assert isolation.call(function, 0.6) == "done"
 
 
@@ -402,10 +402,10 @@ def test_an_error_of_one_of_them_is_raised(each):
 
 
 def test_who_asks_no_further_ends_them_all():
-    asked = isolation.each(ending, [*"abcdefghi"], 2)
-    (_, (_, process)) = next(asked)
+    read_options = isolation.each(ending, [*"abcdefghi"], 2)
+    (_, (_, process)) = next(read_options)
     assert runs(process)
-    asked.close()
+    read_options.close()
     assert not runs(process)
 
 

@@ -76,7 +76,7 @@ def test_both_parts_run_on_the_same_values():
             value.name: type_of({**values, **dict.fromkeys(part.weights, weights)}[value.name])
             for value in part.model.graph.input
         }
-        made = pair.typed(which, names)
+        made = pair.with_types(which, names)
         (found,) = OnnxRuntime(made).run({**values, **dict.fromkeys(part.weights, weights)})
         np.testing.assert_array_equal(found, np.stack([weights] * 2))
 
@@ -101,7 +101,7 @@ def test_an_input_in_the_place_of_nodes():
 def test_values_that_graphs_in_nodes_read_are_renamed_there():
     text = "a = {}(x) c = Neg(a) y = If(b) <then_branch = t () => (float[A,B] p) {{ a2 = Abs(c) p = Add(a2, x) }}, else_branch = e () => (float[C,D] q) {{ q = Neg({}) }}>"
     (pair,) = pairs(text.format("Exp", "c"), text.format("Exp", "x"), inputs="float[N,8] x, bool b")
-    made = pair.typed(0, {"~x0": tensor_type(9, []), "~x1": tensor_type(1, [2, 8]), "~x2": tensor_type(1, [2, 8])})
+    made = pair.with_types(0, {"~x0": tensor_type(9, []), "~x1": tensor_type(1, [2, 8]), "~x2": tensor_type(1, [2, 8])})
     assert "c" not in {name for node in made.graph.node for a in node.attribute for n in a.g.node for name in n.input}
     assert "p = Add" not in show(made), "names inside are those of the kind"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opshift.verification.combined import verify_sides
-from opshift.verification.random_operators import sampled, tells, unlike
+from opshift.verification.random_operators import collect_samples, tells, unlike
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -107,7 +107,7 @@ def test_runs_until_there_are_enough_numbers(sizes, runs):
             return [given, *(np.full(size, self.count) for size in sizes)]
 
     session = Session()
-    made = sampled(session, "given", 1)
+    made = collect_samples(session, "given", 1)
     assert session.count == runs
     for size, drawn in zip(sizes, made, strict=True):
         assert drawn.tolist() == np.repeat(np.arange(1, runs + 1), size).tolist()

@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
-from opshift.verification.unchecked import checked
+from opshift.verification.unchecked import add_checks
 from tests.support import model
 
 PADS = "int64[4] p = {0, 4, 0, 2}, int64[2] q = {4, 2}, int64[1] a = {-1}"
@@ -30,7 +30,7 @@ def test_a_run_fails_where_the_reflection_is_longer_than_the_axis(form, size):
     given = {"x": np.arange(2.0 * size, dtype=np.float32).reshape(2, size), "c": np.array(True)}
     (expected,) = Reference(source).run(given)
     assert np.array_equal(expected, np.pad(given["x"], ((0, 0), (4, 2)), "reflect"))
-    for engine, made in ((Reference, checked(source, "1.24.4")), (OnnxRuntime, source)):
+    for engine, made in ((Reference, add_checks(source, "1.24.4")), (OnnxRuntime, source)):
         if size > 4:
             assert np.array_equal(engine(made).run(given)[0], expected)
         else:
@@ -52,7 +52,7 @@ def test_a_function_reflects():
     )
     assert Reference(source).run({"x": np.zeros((2, 4), np.float32)})[0].shape == (2, 10)
     with pytest.raises(EngineError):
-        Reference(checked(source, "1.17.3")).run({"x": np.zeros((2, 4), np.float32)})
+        Reference(add_checks(source, "1.17.3")).run({"x": np.zeros((2, 4), np.float32)})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_function_reflects():
 )
 def test_what_is_checked_or_cannot_fail_stays_as_it_is(body, version):
     source = model(body, 18, inputs="float[N,T] x", outputs="float[N,U] y", constants=PADS)
-    assert checked(source, version) is source
+    assert add_checks(source, version) is source
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_a_softmax_whose_exponentials_overflow_fails(rule, shape, axis, scale, r
         f"<float xs = {{0.1}}, uint8 z = {{0}}> {{ y = com.microsoft.QLinearSoftmax<{rule}, axis={axis}>(x, xs, z, s, z) }}"
     )
     given = {"x": np.zeros(shape, np.uint8), "s": np.array(scale, np.float32)}
-    assert checked(source, "1.32.0") is source
-    session = OnnxRuntime(checked(source, "1.31.1").SerializeToString())  # bytes are run as they are
+    assert add_checks(source, "1.32.0") is source
+    session = OnnxRuntime(add_checks(source, "1.31.1").SerializeToString())  # bytes are run as they are
     if runs:
         assert session.run(given)[0].any()
     else:

@@ -9,7 +9,7 @@ import pytest
 import opshift
 from opshift.verification import verify
 from opshift.verification.engines import OnnxRuntime
-from opshift.verification.feeding.asked import DRAWN, asked
+from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.side import Side
 from opshift.verification.verdict import OutputReport, Verification
 from opshift.verification.verify import compare_models, verify_apart
@@ -86,7 +86,7 @@ def test_how_a_proof_is_asked_for(monkeypatch):
         verify.isolation, "call", lambda function, *sides, **named: told.append(named) or Verification("equal")
     )
     one, other = sides("y = Exp(x)")
-    wanted = asked(seed=3)
+    wanted = read_options(seed=3)
     verify_apart(one, other, grade="close", wanted=wanted, plain=False, promise=True)
     compare_models(one, other, wanted, exact=False)
     assert told == [

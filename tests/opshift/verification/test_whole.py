@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from opshift.verification import whole
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
-from opshift.verification.feeding.asked import DRAWN, asked
+from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.side import Side
 from opshift.verification.whole import TURNS, OutputJudge, bound_loops, run_whole
 from tests.support import model
@@ -131,15 +131,15 @@ def test_tolerances_of_a_user_decide():
     bodies = "y = Exp(x)", "e = Exp(x) y = Add(e, k)"
     held = {"constants": "float k = {0.001}"}
     assert run(*bodies, **held).is_different
-    found = run(*bodies, wanted=asked(atol=0.01), **held)
+    found = run(*bodies, wanted=read_options(atol=0.01), **held)
     assert (found.is_different, found.outputs["y"].by_user, found.outputs["y"].allowed) == (False, True, 0.01)
-    assert "by more than rtol 0, atol 0.0001" in run(*bodies, wanted=asked(atol=0.0001), **held).why
+    assert "by more than rtol 0, atol 0.0001" in run(*bodies, wanted=read_options(atol=0.0001), **held).why
 
 
 def test_engines_that_a_user_names():
-    found = run("y = Exp(x)", "y = Exp(x)", wanted=asked(engine="reference"))
+    found = run("y = Exp(x)", "y = Exp(x)", wanted=read_options(engine="reference"))
     assert found.engine == "onnx.reference"
-    found = run("y = Exp(x)", "y = Exp(x)", wanted=asked(engine=("onnxruntime", "reference")))
+    found = run("y = Exp(x)", "y = Exp(x)", wanted=read_options(engine=("onnxruntime", "reference")))
     assert (found.engine, found.is_different) == ("onnxruntime and onnx.reference", False)
 
 
@@ -148,7 +148,7 @@ def test_large_weights_are_not_run_unless_asked(monkeypatch):
     held = {"constants": "float[3] w = {1, 2, 3}"}
     found = run("y = Mul(x, w)", "y = Mul(w, x)", **held)
     assert (found.engine, found.why) == ("", "0 MB of weights; --runs 1 runs the whole models as well")
-    assert run("y = Mul(x, w)", "y = Mul(w, x)", wanted=asked(runs=1), **held).engine == "onnxruntime"
+    assert run("y = Mul(x, w)", "y = Mul(w, x)", wanted=read_options(runs=1), **held).engine == "onnxruntime"
 
 
 def test_a_slow_reference_does_not_take_for_ever(monkeypatch):

@@ -1,10 +1,10 @@
-"""What is known of each call: read, believed, or unknown with the reason."""
+"""What is find_known_calls of each call: read, believed, or unknown with the reason."""
 
 import pytest
 from onnx import TensorProto
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, MeasuredCall, Types
-from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, known
+from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, find_known_calls
 
 from tests.support import model
 
@@ -19,7 +19,7 @@ def found(body, shape="2,3", obstacles=(), opset=13, domains="", **facts):
     of = model(
         body, opset, inputs=f"float[{shape}] x", outputs="float[] y", **({"domains": domains} if domains else {})
     )
-    return [tuple(call) for call in known(of, Backend("npu-1", **facts), None, obstacles)]
+    return [tuple(call) for call in find_known_calls(of, Backend("npu-1", **facts), None, obstacles)]
 
 
 def measured(ranks, symbolic=False):
@@ -70,12 +70,12 @@ def test_types_that_were_not_measured_are_unknown():
     facts = typed("floats")
     of = model("y = Relu(x)", 14, inputs="int32[2,3] x", outputs="int32[2,3] y")
     backend = Backend("npu-1", opset=14, **facts)
-    assert list(known(of, backend)) == [("Relu", UNKNOWN, "int32 was not measured")]
-    assert list(known(model("y = Relu(x)", 14, inputs="double[2,3] x", outputs="double[2,3] y"), backend)) == [
-        ("Relu", READ, "")
-    ]
+    assert list(find_known_calls(of, backend)) == [("Relu", UNKNOWN, "int32 was not measured")]
+    assert list(
+        find_known_calls(model("y = Relu(x)", 14, inputs="double[2,3] x", outputs="double[2,3] y"), backend)
+    ) == [("Relu", READ, "")]
     none = Backend("npu-1", opset=14, measured={RELU: MeasuredCall((2,))})
-    assert list(known(of, none)) == [("Relu", UNKNOWN, "int32 was not measured")]
+    assert list(find_known_calls(of, none)) == [("Relu", UNKNOWN, "int32 was not measured")]
 
 
 def test_the_types_of_results_count_too():
@@ -87,13 +87,13 @@ def test_the_types_of_results_count_too():
             inputs="float[2,3] x",
             outputs=f"{kind}[2,3] y",
         )
-        assert [call.word for call in known(of, Backend("npu-1", opset=13, **facts))] == [word]
+        assert [call.word for call in find_known_calls(of, Backend("npu-1", opset=13, **facts))] == [word]
 
 
 def test_type_variables_are_those_of_the_newest_version_that_there_is():
     facts = {"measured": {("", "Pad"): measurements.read("Pad", "2; T: float; Tind: int64")}}
     of = model("y = Pad<pads = [0, 0, 1, 1]>(x)", 10, inputs="float[2,3] x", outputs="float[3,4] y")
-    assert [call.word for call in known(of, Backend("npu-1", opset=18, **facts))] == [READ]
+    assert [call.word for call in find_known_calls(of, Backend("npu-1", opset=18, **facts))] == [READ]
 
 
 def test_a_type_that_nobody_knows_is_unknown():
@@ -104,7 +104,7 @@ def test_a_type_that_nobody_knows_is_unknown():
         outputs="float[] y",
         domains='"my" : 1',
     )
-    found_ = list(known(of, Backend("npu-1", opset=14, **typed("floats", rank="any"))))
+    found_ = list(find_known_calls(of, Backend("npu-1", opset=14, **typed("floats", rank="any"))))
     assert found_[-1] == ("Relu", UNKNOWN, "a type is unknown")
 
 
@@ -113,7 +113,7 @@ def test_what_has_no_elements_may_be_of_any_type():
     body = "y = Resize(x, r, s)"
     held = "float[0] r = {}, float[4] s = {1, 1, 2, 2}"
     of = model(body, 13, inputs="float[1,1,2,2] x", outputs="float[1,1,4,4] y", constants=held)
-    assert [call.word for call in known(of, Backend("npu-1", opset=18, **facts))] == [READ]
+    assert [call.word for call in find_known_calls(of, Backend("npu-1", opset=18, **facts))] == [READ]
 
 
 def test_what_was_seen_to_fail_is_not_said_to_be_unmeasured():
@@ -121,4 +121,8 @@ def test_what_was_seen_to_fail_is_not_said_to_be_unmeasured():
         "n = Neg(c) y = Add(x, n)", 13, inputs="int64[2] x", outputs="int64[2] y", constants="int64[2] c = {1, 2}"
     )
     facts = {"measured": {("", "Neg"): measurements.read("Neg", "1; T: float, not int64")}}
-    assert next(known(of, Backend("npu-1", opset=13, **facts))) == ("Neg", UNKNOWN, "int64 failed when measured")
+    assert next(find_known_calls(of, Backend("npu-1", opset=13, **facts))) == (
+        "Neg",
+        UNKNOWN,
+        "int64 failed when measured",
+    )

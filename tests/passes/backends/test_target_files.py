@@ -241,4 +241,4 @@ def test_measurements_that_are_none_are_refused():
     ],
 )
 def test_measurements_are_written_as_they_are_read(said):
-    assert measurements.spelled(measurements.read("Op", said)) == said
+    assert measurements.spell_call(measurements.read("Op", said)) == said

@@ -271,7 +271,7 @@ def test_results_of_scans_have_shapes():
     ("found", "said"), [(["a"], "a"), (["b", "a"], "a, b"), (["c", "b", "a", "d", "e", "f", "g"], None)]
 )
 def test_what_is_listed(found, said):
-    told = moves._listed(frozenset(found))
+    told = moves._list_names(frozenset(found))
     assert told == said if said else told.startswith("a, b")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import opshift
 from opshift.cli import main as cli
-from opshift.verification.feeding.asked import asked
+from opshift.verification.feeding.asked import read_options
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -241,14 +241,14 @@ def test_a_range_without_a_name_holds_for_all(given, equal):
     ],
 )
 def test_how_sizes_are_written(given, shapes, sizes):
-    found = asked(input_shape=given)
+    found = read_options(input_shape=given)
     assert (found.shapes, found.sizes) == (shapes, sizes)
 
 
 @pytest.mark.parametrize("given", [{"x": (0, 1)}, "x:[0,1]", ["x:[0, 1.0]"]])
 def test_how_ranges_are_written(given):
-    assert asked(val_range=given).ranges == {"x": (0.0, 1.0)}
-    assert asked(val_range=(0, 1)).ranges == asked(val_range="[0,1]").ranges == {"": (0.0, 1.0)}
+    assert read_options(val_range=given).ranges == {"x": (0.0, 1.0)}
+    assert read_options(val_range=(0, 1)).ranges == read_options(val_range="[0,1]").ranges == {"": (0.0, 1.0)}
 
 
 def test_many_models(source, tmp_path, capsys):

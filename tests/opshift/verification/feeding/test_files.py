@@ -10,7 +10,7 @@ from opshift.passes.model.types import tensor_type
 
 from opshift.files.writing import CannotWrite
 from opshift.verification.feeding import files
-from opshift.verification.feeding.asked import Asked, asked, at, checked
+from opshift.verification.feeding.asked import Asked, at, check_inputs, read_options
 from tests.support import model
 
 FLOAT = tensor_type(1, [None])
@@ -115,7 +115,7 @@ def test_one_set_and_several_in_an_npz(tmp_path):
         files.save(str(tmp_path / "none" / "a.npz"), [{"x": A}], TWO)
 
 
-# --- what is asked for --------------------------------------------------------------------------------------
+# --- what is read_options for --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_one_set_and_several_in_an_npz(tmp_path):
     ],
 )
 def test_ranges_as_they_are_given(given, ranges):
-    wanted = asked(val_range=given)
+    wanted = read_options(val_range=given)
     assert wanted.ranges == ranges
     assert wanted.range_of("x") == ranges.get("x", ranges.get(""))
 
@@ -139,7 +139,7 @@ def test_ranges_as_they_are_given(given, ranges):
 @pytest.mark.parametrize("given", [(2, 0), {"x": (0, float("nan"))}, (float("-inf"), 0)])
 def test_ranges_that_hold_nothing(given):
     with pytest.raises(ValueError, match="no number lies in the range"):
-        asked(val_range=given)
+        read_options(val_range=given)
 
 
 SOURCE = {"inputs": "float[N,2] x, uint8[N] k, string[N] s, bfloat16[N] b", "outputs": "y"}
@@ -159,12 +159,12 @@ SOURCE = {"inputs": "float[N,2] x, uint8[N] k, string[N] s, bfloat16[N] b", "out
     ],
 )
 def test_a_range_is_one_of_the_type(name, bounds, why):
-    wanted, of = asked(val_range={name: bounds}), model("y = Identity(x)", 17, **SOURCE)
+    wanted, of = read_options(val_range={name: bounds}), model("y = Identity(x)", 17, **SOURCE)
     if why:
         with pytest.raises(ValueError, match=why):
-            checked(wanted, of)
+            check_inputs(wanted, of)
     else:
-        assert checked(wanted, of) == wanted
+        assert check_inputs(wanted, of) == wanted
 
 
 @pytest.mark.parametrize(
@@ -184,15 +184,15 @@ def test_a_range_is_one_of_the_type(name, bounds, why):
 )
 def test_what_a_model_does_not_take(wanted, why):
     with pytest.raises(ValueError, match=why):
-        checked(wanted, model("y = Identity(x)", 17, **SOURCE))
+        check_inputs(wanted, model("y = Identity(x)", 17, **SOURCE))
 
 
 def test_what_a_model_takes():
     of, held = model("y = Identity(x)", 17, **SOURCE), {"x": np.float32([[1, 2]])}
-    wanted = checked(Asked(inputs=held, runs=1, tolerances={"": 1, "y": 2}, ranges={"": (0, 1)}), of)
+    wanted = check_inputs(Asked(inputs=held, runs=1, tolerances={"": 1, "y": 2}, ranges={"": (0, 1)}), of)
     assert plain(wanted.sets) == [{"x": [[1, 2]]}]
     assert wanted.sets[0]["x"].dtype == np.float32
-    assert checked(Asked(inputs=[held, held]), of).sets[1]["x"].shape == (1, 2)
+    assert check_inputs(Asked(inputs=[held, held]), of).sets[1]["x"].shape == (1, 2)
     assert Asked(inputs=held).sets == ()
 
 
@@ -207,13 +207,16 @@ def test_what_is_fixed_goes_before_and_is_not_contradicted():
 
 
 def test_engines_and_places_that_are_named(tmp_path):
-    assert asked().engines == ()
-    assert asked(engine="reference").engines == ("reference", "reference")
-    assert asked(engine="onnxruntime,reference").engines == asked(engine=("onnxruntime", "reference")).engines
+    assert read_options().engines == ()
+    assert read_options(engine="reference").engines == ("reference", "reference")
+    assert (
+        read_options(engine="onnxruntime,reference").engines
+        == read_options(engine=("onnxruntime", "reference")).engines
+    )
     (tmp_path / "held").mkdir()
-    assert asked(repro=tmp_path / "held").repro == str(tmp_path / "held"), "it is empty"
+    assert read_options(repro=tmp_path / "held").repro == str(tmp_path / "held"), "it is empty"
     (tmp_path / "held" / "x").write_text("")
     for option in ("repro", "save_inputs"):
         with pytest.raises(ValueError, match="is not empty"):
-            asked(**{option: tmp_path / "held"})
-    assert asked(save_inputs=tmp_path / "held" / "x").save == str(tmp_path / "held" / "x")
+            read_options(**{option: tmp_path / "held"})
+    assert read_options(save_inputs=tmp_path / "held" / "x").save == str(tmp_path / "held" / "x")

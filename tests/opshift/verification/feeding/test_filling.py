@@ -9,7 +9,7 @@ from opshift.passes.model.types import tensor_type
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import filling
-from opshift.verification.feeding.asked import DRAWN, asked
+from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.feeding.meanings import Meanings, meanings
 from opshift.verification.feeding.sizes import place
 from tests.support import model
@@ -32,7 +32,7 @@ def test_a_few_numbers_are_never_of_one_sign(size):
 
 
 def test_sizes_that_are_asked_for():
-    wanted = asked(input_shape={"x": [2, 5]})
+    wanted = read_options(input_shape={"x": [2, 5]})
     assert drawn(tensor_type(FLOAT, [None, "N"]), wanted).shape == (2, 5)
     assert drawn(tensor_type(FLOAT, [None, "N"])).shape == (3, 3)
 
@@ -130,7 +130,7 @@ def test_sizes_by_symbol_by_place_and_computed():
     kind = tensor_type(FLOAT, ["N", None, "N + 2"])
     assert drawn(kind).shape == (3, 3, 5)
     assert drawn(kind, sizes={"N": 4, place("x", 1): 6}).shape == (4, 6, 6)
-    assert drawn(kind, asked(input_shape="N=7"), sizes={"N": 4}).shape == (7, 3, 9)
+    assert drawn(kind, read_options(input_shape="N=7"), sizes={"N": 4}).shape == (7, 3, 9)
 
 
 def test_places_are_told_apart():
@@ -151,7 +151,7 @@ def test_truths():
 
 @pytest.mark.parametrize("kind", [FLOAT, HALF, INT64, UINT8, BOOL])
 def test_between_what_is_asked_for(kind):
-    made = drawn(tensor_type(kind, [400]), asked(val_range={"x": (0, 1)} if kind == BOOL else {"x": (2, 5)}))
+    made = drawn(tensor_type(kind, [400]), read_options(val_range={"x": (0, 1)} if kind == BOOL else {"x": (2, 5)}))
     if kind in (FLOAT, HALF):
         assert 2 <= made.min() < 2.5 < 4.5 < made.max() <= 5
     else:
@@ -162,7 +162,7 @@ def test_between_what_is_asked_for(kind):
 def test_what_an_input_is_filled_with():
     made = drawn(tensor_type(INT64, [2]), fills={"x": 16000.0})
     assert (made.dtype, made.tolist()) == (np.int64, [16000, 16000])
-    assert drawn(tensor_type(INT64, [2]), asked(val_range="x:[3,3]"), fills={"x": 9.0}).tolist() == [3, 3]
+    assert drawn(tensor_type(INT64, [2]), read_options(val_range="x:[3,3]"), fills={"x": 9.0}).tolist() == [3, 3]
 
 
 def test_both_parts_of_complex_numbers_are_drawn():

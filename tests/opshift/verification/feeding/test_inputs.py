@@ -6,7 +6,7 @@ import pytest
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
-from opshift.verification.feeding.asked import DRAWN, asked
+from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.feeding.inputs import Choice
 from opshift.verification.side import Side
 from tests.support import model
@@ -32,11 +32,11 @@ def test_sizes_in_turn():
     assert [one.given["x"].shape for one in found] == [(1, 2), (2, 2), (3, 2)]
     assert [one.choice.seed for one in found] == [0, 1, 2]
     assert [one.shapes for one in found] == [{"x": [1, 2]}, {"x": [2, 2]}, {"x": [3, 2]}]
-    found = fed(side_of("float[N,2] x"), wanted=asked(runs=6, seed=5))
+    found = fed(side_of("float[N,2] x"), wanted=read_options(runs=6, seed=5))
     assert [one.given["x"].shape[0] for one in found] == [1, 2, 3, 5, 1, 2]
     assert [one.choice.seed for one in found] == list(range(5, 11))
     assert len(fed(side_of("float[2] x"))) == 2, "of one size"
-    assert len(fed(side_of("float[2] x"), wanted=asked(runs=1))) == 1
+    assert len(fed(side_of("float[2] x"), wanted=read_options(runs=1))) == 1
 
 
 def test_a_single_integer_is_told_by_its_value():
@@ -150,7 +150,7 @@ def test_numbers_that_are_compared_turn(monkeypatch):
 
 def test_what_is_left_out_is_drawn_in_sizes_of_what_is_given():
     side = side_of("float[N,M] x, float[N] z, float[K] u", "y = Identity(x)")
-    wanted = asked(seed=4)
+    wanted = read_options(seed=4)
     held = [{"x": np.ones((5, 2), np.float32)}, {"x": np.zeros((6, 1), np.float32), "z": np.ones(6, np.float32)}]
     found = fed(side, wanted=type(wanted)(inputs=tuple(held), seed=4))
     assert [one.shapes for one in found] == [{"x": [5, 2], "z": [5], "u": [1]}, {"x": [6, 1], "z": [6], "u": [1]}]
@@ -164,7 +164,7 @@ def test_what_is_left_out_is_drawn_in_sizes_of_what_is_given():
 
 
 def test_inputs_are_kept_as_they_come(tmp_path):
-    wanted = asked(save_inputs=tmp_path / "x.npz")
+    wanted = read_options(save_inputs=tmp_path / "x.npz")
     seen = []
 
     def run(given):

@@ -6,7 +6,7 @@ import pytest
 
 import opshift
 from opshift.verification.engines import OnnxRuntime
-from opshift.verification.feeding.asked import asked
+from opshift.verification.feeding.asked import read_options
 from opshift.verification.feeding.inputs import running
 from opshift.verification.feeding.leaves import OTHER_ROWS, draw_rows
 from opshift.verification.side import Side
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.usefixtures("in_this_process"), pytest.mark.newest]
 
 
 def fed(source, **options):
-    return [one.given for one in running(Side(source), OnnxRuntime(source).run, asked(**options))]
+    return [one.given for one in running(Side(source), OnnxRuntime(source).run, read_options(**options))]
 
 
 def trees_of(source):

@@ -5,7 +5,7 @@ import pytest
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
-from opshift.verification.feeding.asked import DRAWN, asked
+from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.feeding.inputs import Choice, Fed
 from opshift.verification.feeding.search import Problem, Search
 from opshift.verification.side import Side
@@ -139,8 +139,8 @@ def test_a_search_ends(monkeypatch):
     ("taken", "wanted", "dims"),
     [
         ("float[N,M] x, float[N] z", DRAWN, {"N": [("x", 0), ("z", 0)], "M": [("x", 1)]}),
-        ("float[N,M] x", asked(input_shape="N=2"), {"M": [("x", 1)]}),
-        ("float[N,M] x, float[N] z", asked(input_shape={"x": [2, 3]}), {"N": [("z", 0)]}),
+        ("float[N,M] x", read_options(input_shape="N=2"), {"M": [("x", 1)]}),
+        ("float[N,M] x, float[N] z", read_options(input_shape={"x": [2, 3]}), {"N": [("z", 0)]}),
         ("float[2] x", DRAWN, {}),
     ],
 )
@@ -151,7 +151,7 @@ def test_which_sizes_are_open(taken, wanted, dims):
 
 def test_which_inputs_are_small_numbers():
     taken = "float[2] x, float[2,2] a, int64[2,4] b, int64[3,3] c, bool d, string e, float[N] f, int64[N,8] g, int32 h"
-    problem: Problem = inputs.problem_of(side_of(taken).model, asked(val_range="h:[0,1]"))
+    problem: Problem = inputs.problem_of(side_of(taken).model, read_options(val_range="h:[0,1]"))
     assert problem.numbers() == ["x", "b", "d", "f", "g"]
 
 

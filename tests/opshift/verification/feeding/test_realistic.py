@@ -8,7 +8,7 @@ import pytest
 
 from opshift.verification.engines import EngineError
 from opshift.verification.feeding import inputs
-from opshift.verification.feeding.asked import DRAWN, asked
+from opshift.verification.feeding.asked import DRAWN, read_options
 from opshift.verification.side import Side
 from tests.support import model
 
@@ -113,7 +113,7 @@ def test_a_long_window_of_sound_is_filled():
 def test_no_size_is_beyond_reason():
     source = model("y = Conv<dilations=[900,900], pads=[1800,1800,1800,1800]>(x, w)", 17,
                    inputs="float[N,1,H,W] x", outputs="float y", constants=ones(w=(1, 1, 5, 5)))  # fmt: skip
-    assert max(math.prod(shape) for shape in shapes(drawn(source, asked(runs=1)))) < 2**21
+    assert max(math.prod(shape) for shape in shapes(drawn(source, read_options(runs=1)))) < 2**21
 
 
 @pytest.mark.parametrize("times", [2, 6, 7])
@@ -176,7 +176,7 @@ def test_a_past_and_what_comes_make_a_total():
 
 def test_sizes_that_are_asked_for_are_taken():
     source = model("y = Relu(x)", 17, inputs="float[N,3,H,W] x", outputs="float y")
-    found = shapes(drawn(source, asked(input_shape="H=40")))
+    found = shapes(drawn(source, read_options(input_shape="H=40")))
     assert {shape[2] for shape in found} == {40}
     assert len({shape[3] for shape in found[:2]}) == 2
 
@@ -189,7 +189,7 @@ def test_one_sample_where_that_is_asked_for(taken):
     found = drawn(source, single=True)
     assert {value.shape[0] for one in found for value in one.given.values()} == {1}
     assert shapes(found)[:2] == [(1, 3, 64, 96), (1, 3, 96, 64)]
-    assert {shape[0] for shape in shapes(drawn(source, asked(input_shape="x:4,3,8,8"), single=True))} == {4}
+    assert {shape[0] for shape in shapes(drawn(source, read_options(input_shape="x:4,3,8,8"), single=True))} == {4}
 
 
 def test_one_sample_of_what_has_to_be_looked_for():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import opshift
-from opshift.verification.feeding.responding import empty, unmoved
+from opshift.verification.feeding.responding import empty, find_unmoved_outputs
 from tests.support import model
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -64,7 +64,7 @@ OF = model("t = Relu(x) y = Neg(t)", 17, inputs="float x", outputs="float y")
     ],
 )
 def test_what_moves(runs, still):
-    assert unmoved(OF, [[run] for run in runs]) == still
+    assert find_unmoved_outputs(OF, [[run] for run in runs]) == still
 
 
 @pytest.mark.parametrize(

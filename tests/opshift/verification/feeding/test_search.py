@@ -12,8 +12,8 @@ import opshift
 from opshift.verification.combined import verify_sides
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs, search
-from opshift.verification.feeding.asked import DRAWN, asked
-from opshift.verification.feeding.stops import crossings, marked, stop
+from opshift.verification.feeding.asked import DRAWN, read_options
+from opshift.verification.feeding.stops import crossings, name_nodes_by_number, stop
 from opshift.verification.side import Side
 from opshift.verification.verify import verify_apart
 from tests import pairs
@@ -202,7 +202,7 @@ def test_inputs_that_end_the_process_are_not_taken(monkeypatch):
 
 def test_a_stop_tells_the_node_and_the_numbers():
     source = model("a = Neg(x) y = Add(a, w)", 17, inputs="float[N] x", outputs="float y", constants=weights(w=(7,)))
-    opened = OnnxRuntime(marked(source))
+    opened = OnnxRuntime(name_nodes_by_number(source))
     with pytest.raises(EngineError) as caught:
         opened.run({"x": np.ones(3, np.float32)})
     found = stop(caught.value)
@@ -250,7 +250,7 @@ def test_few_numbers_are_of_both_signs(shape, seed):
     before = model("y = Relu(x)", 18, inputs=f"{kind} x, float[4] z", outputs=f"{kind} y")
     after = model("y = Identity(x)", 18, inputs=f"{kind} x, float[4] z", outputs=f"{kind} y")
     sides = Side(before), Side(after)
-    assert verify_sides(*sides, grade="close", wanted=asked(seed=seed)).status == "different"
+    assert verify_sides(*sides, grade="close", wanted=read_options(seed=seed)).status == "different"
 
 
 @pytest.mark.parametrize("kind", ["float", "float16"])
@@ -276,7 +276,7 @@ def test_numbers_that_are_too_large_for_a_model_are_not_taken():
     """Where the run would show nothing but infinities."""
     source = model("a = Mul(x, x) b = Mul(a, a) y = Mul(b, b)", 18, inputs="float16[64] x", outputs="float16[64] y")
     side = Side(source)
-    found = list(inputs.running(side, side.open().run, asked()))
+    found = list(inputs.running(side, side.open().run, read_options()))
     assert len(found) == 2
     assert all(np.isfinite(fed.outputs[0]).all() for fed in found)
     assert all(np.abs(fed.given["x"]).max() < 6 for fed in found)

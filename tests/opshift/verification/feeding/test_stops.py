@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from opshift.verification.engines import EngineError, OnnxRuntime, Reference
-from opshift.verification.feeding.stops import LARGEST, Stop, causes, crossings, marked, stop
+from opshift.verification.feeding.stops import LARGEST, Stop, causes, crossings, name_nodes_by_number, stop
 from tests.support import model
 
 # --- what an engine says ------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ def test_the_whole_text_of_the_engine_is_read():
 def test_nodes_are_named_by_their_numbers_in_branches_too():
     text = "a = Neg(x) y = If(c) <then_branch = t () => (p) { p = Abs(a) }, else_branch = e () => (q) { q = Neg(a) }>"
     of = model(text, 17, inputs="float[2] x, bool c", outputs="float[2] y")
-    made = marked(of)
+    made = name_nodes_by_number(of)
     assert [node.name for node in of.graph.node] == ["", ""]
     held = [made.graph.node[0], made.graph.node[1], *(node for a in made.graph.node[1].attribute for node in a.g.node)]
     assert sorted(node.name for node in held) == ["~0~", "~1~", "~2~", "~3~"]
@@ -42,7 +42,7 @@ def test_nodes_are_named_by_their_numbers_in_branches_too():
 
 @pytest.mark.parametrize("engine", [OnnxRuntime, Reference])
 def test_both_engines_tell_where_they_stop(engine):
-    of = marked(
+    of = name_nodes_by_number(
         model("a = Neg(x) b = Concat<axis = 0>(a, x) y = Add(b, x)", 17, inputs="float[N] x", outputs="float[M] y")
     )
     with pytest.raises(EngineError) as told:
