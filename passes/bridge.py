@@ -37,7 +37,7 @@ def lent(model: onnx_ir.Model) -> Iterator[tuple[ModelProto, Back]]:
             for value, tensor in _initializers(result):
                 if _lies_at(tensor, location):
                     own = held[tensor.offset]
-                    value.const_value = own if value.name == names[tensor.offset] else _renamed(own, value.name)
+                    value.const_value = own if value.name == names[tensor.offset] else _rename(own, value.name)
             for node, tensor in _constants(result):
                 if _lies_at(tensor, location):
                     _hold(node, held[tensor.offset])
@@ -72,7 +72,7 @@ def _is_weight(tensor: onnx_ir.TensorProtocol) -> bool:
     return isinstance(tensor, onnx_ir.ExternalTensor) or bool(tensor.size > tensors.SMALL)
 
 
-def _renamed(tensor: onnx_ir.TensorProtocol, name: str | None) -> onnx_ir.LazyTensor:
+def _rename(tensor: onnx_ir.TensorProtocol, name: str | None) -> onnx_ir.LazyTensor:
     """The same data: onnx_ir gives a tensor the name of its initializer when a model is written."""
     return onnx_ir.LazyTensor(lambda: tensor, dtype=tensor.dtype, shape=onnx_ir.Shape(tensor.shape), name=name)
 

@@ -241,7 +241,7 @@ class Goal:
             InvalidModel: the model is not valid.
             ValueError: an operator to replace or to fold is not known, or the model's opset does not have it.
         """
-        types = self.types.found_in(source) if self.types is not None else None
+        types = self.types.find_in(source) if self.types is not None else None
         if types is not self.types:
             return replace(self, types=types).run(source, folder, allowance)
         allowance = allowance or Allowance()

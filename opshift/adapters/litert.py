@@ -48,7 +48,7 @@ class Session:
         self._interpreter.invoke()
         details = self._interpreter.get_output_details()
         found = [self._interpreter.get_tensor(detail["index"]) for detail in details]
-        return [_turned(array, dims) for array, (_, dims) in zip(found, self._outputs)]  # noqa: B905
+        return [_turn(array, dims) for array, (_, dims) in zip(found, self._outputs)]  # noqa: B905
 
 
 def _named(details, place, name):
@@ -60,7 +60,7 @@ def _named(details, place, name):
     return details[place] if len(details) > place else None
 
 
-def _turned(array, dims):
+def _turn(array, dims):
     """An array in its declared sizes, if these are known and it holds them with its channels last."""
     known = all(isinstance(size, int) for size in dims)
     if not known or list(array.shape) == list(dims):

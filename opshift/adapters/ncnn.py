@@ -62,7 +62,7 @@ class Session:
             if code != 0:
                 raise RuntimeError(f"ncnn does not compute output {place}")
             array = np.array(mat.numpy(**({"batch_index": self._yielded[place]} if place in self._yielded else {})))
-            found.append(_declared(array, kind, dims))
+            found.append(_declare(array, kind, dims))
         return found
 
 
@@ -72,7 +72,7 @@ def _kind(kind):
     return _KINDS[kind]
 
 
-def _declared(array, kind, dims):
+def _declare(array, kind, dims):
     """An array in its declared sizes, as ncnn has no scalars and no batch, and in its type where it holds that."""
     if all(isinstance(size, int) for size in dims):
         long = [[size for size in sizes if size != 1] for sizes in (array.shape, dims)]

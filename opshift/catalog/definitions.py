@@ -171,11 +171,11 @@ def _vendors() -> Iterator[str]:
         "|---|---|---|---|---|---|",
     )
     for found in of_vendors():
-        name, formula = _spelled(found.domain, found.op), found.formula.replace("|", "\\|")
+        name, formula = _spell(found.domain, found.op), found.formula.replace("|", "\\|")
         yield f"| {name} | {formula} | {found.opset} | {found.grade} | {found.source} | {found.code} |"
     yield from ("", "These have none:", "", "| operator | why |", "|---|---|")
-    yield from (f"| {_spelled(*op)} | {why} |" for op, why in refused().items())
+    yield from (f"| {_spell(*op)} | {why} |" for op, why in refused().items())
 
 
-def _spelled(domain: str, op: str) -> str:
+def _spell(domain: str, op: str) -> str:
     return f"{op} (default domain)" if domain == schemas.ONNXRUNTIME else f"{domain}::{op}"

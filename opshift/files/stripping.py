@@ -221,7 +221,7 @@ def fill(model: ModelProto, folder: Path) -> tuple[ModelProto, int]:
         for place, tensor in enumerate(taken):
             progress.tell("draw weights", place + 1, len(taken))
             start = file.tell()
-            file.writelines(_drawn(tensor))
+            file.writelines(_draw(tensor))
             end = file.tell()
             if end - start != tensor_data.nbytes(tensor):
                 raise InvalidModel(f"tensor {tensor.name!r}: the description of its weights does not fit its shape")
@@ -235,7 +235,7 @@ _WHOLE = 2_000_000_000  # bytes; a message has less than 2 GB
 _AT_ONCE = 1 << 22  # numbers
 
 
-def _drawn(tensor: TensorProto) -> Iterator[bytes]:
+def _draw(tensor: TensorProto) -> Iterator[bytes]:
     """The bytes of numbers like those that were taken out, piece by piece."""
     import numpy as np
 

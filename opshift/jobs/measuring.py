@@ -17,7 +17,7 @@ from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, default_domain
 from opshift.passes.model.types import tensor_type
 from opshift.passes.records import dataclass, replace
-from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, rounded, simulated
+from opshift.passes.types.door import FORMATS, MOVING, Range, Seen, Types, as_floats, change, rounded, simulate
 from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
@@ -495,7 +495,7 @@ class _Settling:
 
         parts = divided(made, _PARTS)
         while self.runs + _PIECES <= _MOST_RUNS:
-            chosen = _chosen(parts, noise)
+            chosen = _choose(parts, noise)
             larger = [part for part in chosen if len(part.names) > 1]
             if sum(part.share for part in chosen) <= _LITTLE or not larger:
                 break
@@ -527,7 +527,7 @@ class _Settling:
         result = change(self._side.model, types, self._side.folder)
         if result.model is None or result.model is self._side.model:
             return tuple(Deviation(name, types.budget(name)) for name in self._names)
-        return self.moved(Side(simulated(result.model, self._side.folder), self._side.folder), types, runs)
+        return self.moved(Side(simulate(result.model, self._side.folder), self._side.folder), types, runs)
 
     def moved(self, after: Side, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
         """How far the outputs of another model are from those of this one."""
@@ -547,7 +547,7 @@ def _noise(found: Sequence[Deviation]) -> float:
     return max((each.error / each.allowed for each in found), default=0.0) ** 2
 
 
-def _chosen(parts: Sequence[_Part], noise: float) -> list[_Part]:
+def _choose(parts: Sequence[_Part], noise: float) -> list[_Part]:
     """The parts that are likely to have to keep their types, if noise adds up, `noise` being that of all."""
     left = sum(part.noise for part in parts)
     allowed = left * _GOAL / min(noise, _FAR)

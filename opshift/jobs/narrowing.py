@@ -49,7 +49,7 @@ def narrow(
     wanted: Asked,
 ) -> tuple[Result, Narrowed | None]:
     """Do all else that is asked, see what values are, and change types where outputs hold."""
-    types = goal.types.found_in(source) if goal.types is not None else None
+    types = goal.types.find_in(source) if goal.types is not None else None
     if types is not None and not types.narrows:  # which goes first: what is reached then may lack narrower types
         return attempt(replace(goal, types=types), None), Narrowed(source, types)
     base = attempt(replace(goal, types=None), None)
@@ -106,7 +106,7 @@ def verify(
     `after` is the result as it was written, `prove` compares a model with the source.
     """
     if not narrowed.types.narrows:
-        return _widened(source, after, narrowed.types)
+        return _widen(source, after, narrowed.types)
     undoing = Undoing(after.model, after.folder, narrowed.base, source.folder, narrowed.types, report)
     lost = undoing.changed_constant()
     if lost:
@@ -142,7 +142,7 @@ def _of_integers(source: Side, after: Side, narrowed: Narrowed, found: Verificat
     return replace(found, remarks=remarks if runs.equal else (*remarks, f"outputs were not compared: {runs.why}"))
 
 
-def _widened(source: Side, after: Side, types: Types) -> Verification:
+def _widen(source: Side, after: Side, types: Types) -> Verification:
     from opshift.verification.feeding.asked import DRAWN
 
     measured = compare(source, after, types, DRAWN)

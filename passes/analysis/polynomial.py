@@ -42,7 +42,7 @@ def add(a: Number, b: Number) -> Number | None:
     found = Counter(_terms(a))
     for names, factor in _terms(b).items():
         found[names] += factor
-    return _made(found)
+    return _make(found)
 
 
 def multiply(a: Number, b: Number) -> Number | None:
@@ -55,7 +55,7 @@ def multiply(a: Number, b: Number) -> Number | None:
     for left, f in _terms(a).items():
         for right, g in _terms(b).items():
             found[tuple(sorted((*left, *right)))] += f * g
-    return _made(found)
+    return _make(found)
 
 
 def divide(a: Number, b: Number) -> Number | None:
@@ -66,7 +66,7 @@ def divide(a: Number, b: Number) -> Number | None:
         return None if a % b else a // b
     if b == 0 or any(factor % b for factor in _terms(a).values()):
         return None
-    return _made(Counter({names: factor // b for names, factor in _terms(a).items()}))
+    return _make(Counter({names: factor // b for names, factor in _terms(a).items()}))
 
 
 def is_natural(a: Number) -> bool:
@@ -83,7 +83,7 @@ def _terms(a: Number) -> dict[Monomial, int]:
     return {(): a} if isinstance(a, int) else dict(a.terms)
 
 
-def _made(found: Counter[Monomial]) -> Number | None:
+def _make(found: Counter[Monomial]) -> Number | None:
     terms = tuple(sorted((names, factor) for names, factor in found.items() if factor))
     if len(terms) > _MOST_TERMS or any(len(names) > _MOST_TERMS for names, _ in terms):
         return None

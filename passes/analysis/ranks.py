@@ -155,7 +155,7 @@ def _rank_of_concat(look: RankLook, owner: KnownBody, node: NodeProto) -> int | 
     return sum(lengths) if lengths else None
 
 
-def _counted(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
+def _count(look: RankLook, owner: KnownBody, node: NodeProto) -> int | None:
     return None if node.attribute else look.rank(owner, node.input[0])
 
 
@@ -199,4 +199,4 @@ _RANKS: dict[str, _Tell] = {
     "Transpose": _rank_of_transpose,
     "Unsqueeze": _rank_of_unsqueeze,
 }
-_LENGTHS: dict[str, _Tell] = {"Cast": _as_long, "Concat": _rank_of_concat, "Shape": _counted, "Slice": _rank_of_slice}
+_LENGTHS: dict[str, _Tell] = {"Cast": _as_long, "Concat": _rank_of_concat, "Shape": _count, "Slice": _rank_of_slice}

@@ -161,11 +161,11 @@ class Cuts:
     def _entry(self, at: int) -> _Entry | None:
         """None for a node that no region has."""
         read, made = self._uses.read[at], self._uses.made[at]
-        found = None if at in self._uses.holding or not read else self._described(self._nodes[at], read, made)
+        found = None if at in self._uses.holding or not read else self._describe(self._nodes[at], read, made)
         self._entries[at] = found
         return found
 
-    def _described(self, node: NodeProto, read: Sequence[str], made: Sequence[str]) -> _Entry | None:
+    def _describe(self, node: NodeProto, read: Sequence[str], made: Sequence[str]) -> _Entry | None:
         op, held = node.op_type, node.attribute
         if default_domain(node.domain) or op in DRAWING:
             return None

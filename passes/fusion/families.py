@@ -87,7 +87,7 @@ def _trailing(axes: Axes) -> bool:
 def layer(op: Op, clues: Clues) -> Iterator[PatternCall]:
     """The last axes are normalized, with a scale, with or without a bias."""
     for axes in filter(_trailing, clues.over("Variance")):
-        x, scale = _normalized(clues.elem_type, axes)
+        x, scale = _normalize(clues.elem_type, axes)
         ones = Splat(clues.elem_type, scale.dims, 1.0)
         for inputs in ((x, scale, scale), (x, scale), (x, ones)):
             yield PatternCall(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
@@ -95,12 +95,12 @@ def layer(op: Op, clues: Clues) -> Iterator[PatternCall]:
 
 def root_mean_square(op: Op, clues: Clues) -> Iterator[PatternCall]:
     for axes in filter(_trailing, clues.over("Mean")):
-        x, scale = _normalized(clues.elem_type, axes)
+        x, scale = _normalize(clues.elem_type, axes)
         for inputs in ((x, scale), (x, Splat(clues.elem_type, scale.dims, 1.0))):
             yield PatternCall(op, clues.opset, inputs, (("axis", axes[0]),), ("epsilon",))
 
 
-def _normalized(elem_type: int, axes: Axes) -> tuple[PatternTensor, PatternTensor]:
+def _normalize(elem_type: int, axes: Axes) -> tuple[PatternTensor, PatternTensor]:
     dims = tuple(f"d{axis}" for axis in axes)
     return PatternTensor(elem_type, ("a", *dims)), PatternTensor(elem_type, dims)
 

@@ -59,12 +59,12 @@ class Matcher:
                 yield from self._number(pattern.value, subject.value, found)
         elif pattern.kind == OP:
             if pattern.name == "Transpose" and self._own.keys[pattern.operands[0]].kind == VARIABLE:
-                yield from self._transposed(pattern, s, found)
+                yield from self._transpose(pattern, s, found)
             elif self._is_column(p) and not self._other.is_op(s, "Reshape"):
                 vector = self._vector(s, len(pattern.parameter) - 1)
                 yield from self._match(pattern.operands[0], vector, found)
             elif pattern.name == "Twice" and not self._other.is_op(s, "Twice"):
-                yield from self._halved(pattern, s, found)
+                yield from self._halve(pattern, s, found)
             elif subject.kind == OP and pattern.name == subject.name and len(pattern.operands) == len(subject.operands):
                 yield from self._operator(pattern, subject, found)
         elif pattern.kind == PRODUCT:
@@ -130,7 +130,7 @@ class Matcher:
         for order in orders:
             yield from self._each(pattern.operands, order, found)
 
-    def _halved(self, pattern: Term, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
+    def _halve(self, pattern: Term, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
         """A constant may hold the same twice."""
         inner = self._own.keys[pattern.operands[0]]
         if self._other.keys[s].kind in (LEAF, TENSOR) and self._own.is_op(pattern.operands[0], "Unsqueeze"):
@@ -150,7 +150,7 @@ class Matcher:
             return False
         return len(key.parameter) > 1 and all(self._own.value(dim) == 1 for dim in key.parameter[1:])
 
-    def _transposed(self, pattern: Term, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
+    def _transpose(self, pattern: Term, s: int, found: GraphMatch) -> Iterator[GraphMatch]:
         """Another Transpose is this one of a value that is transposed once more."""
         if not self._other.is_op(s, "Transpose"):
             return
@@ -242,9 +242,9 @@ class Matcher:
                 yield from self._number(coefficient, given, found)
             return
         for shares in _shared(rest, len(open_)):
-            yield from self._assigned(coefficient, open_, given, shares, found)
+            yield from self._assign(coefficient, open_, given, shares, found)
 
-    def _assigned(
+    def _assign(
         self,
         coefficient: float,
         free: list[tuple[int, float]],

@@ -89,7 +89,7 @@ def pattern(call: PatternCall) -> Pattern | None:
     schema = schemas.schema(domain, op, call.opset) if schemas.known_domain(domain) else None
     if schema is not None and not all(_is_taken(schema, index, given) for index, given in enumerate(call.inputs)):
         return None
-    model = _written(call, schema)
+    model = _write(call, schema)
     result = convert.convert_model(model, {"": call.opset}, ops={call.op})
     if result.model is None:
         return None
@@ -114,7 +114,7 @@ def pattern(call: PatternCall) -> Pattern | None:
     )
 
 
-def _written(call: PatternCall, schema: schemas.Schema | None) -> ModelProto:
+def _write(call: PatternCall, schema: schemas.Schema | None) -> ModelProto:
     """A model of the call alone."""
     from opshift.passes.model.tensors import int64s
 

@@ -155,7 +155,7 @@ class Proposals:
                 continue
             for found in self._matches(term, elem_type, pattern):
                 group = view.grouping.group(index, pattern, found, taken)
-                saved = 0 if group is None else self._saved(group)
+                saved = 0 if group is None else self._save(group)
                 if group is None or saved <= (0 if best is None else best.saved):
                     continue
                 most = max(most, saved)
@@ -213,7 +213,7 @@ class Proposals:
         held = group.held[MASK]
         return masks.remedy(self._scope, [held.name, *([held.plus] if held.plus else [])], elem_type)
 
-    def _saved(self, group: Group) -> int:
+    def _save(self, group: Group) -> int:
         """How many nodes go, but for those that must, so that there are not more of them."""
         added = sum(bool(held.perm or held.plus or held.shape) for held in group.held.values())
         return 1 + len(self._whole.grouping.operators(group.inside)) - max(self._least, 1 + added)

@@ -137,7 +137,7 @@ class PatternSearch:
             front = beyond
         return reached
 
-    def _raised(self, build: Builder, name: str, held: Held, elem_type: int) -> str:
+    def _raise(self, build: Builder, name: str, held: Held, elem_type: int) -> str:
         """A mask without the lowest number: made once for all that read it."""
         if held != Held(name):
             return masks.raised(build, name, elem_type)
@@ -157,7 +157,7 @@ class PatternSearch:
             else:
                 inputs.append(None if given is None else list(given))
         if remedy is masks.MaskRemedy.RAISED:
-            inputs[MASK] = self._raised(build, str(inputs[MASK]), group.held[MASK], elem_type_of(call, MASK))
+            inputs[MASK] = self._raise(build, str(inputs[MASK]), group.held[MASK], elem_type_of(call, MASK))
         floats = {name: proposal.floats.get(name) for name in call.marks}
         written = Emission(build, call, inputs, {**dict(call.attributes), **floats}, shapes, self._beside)
         emission.canonicalize(call.op, written)

@@ -77,7 +77,7 @@ class Terms:
         merged = dict(fa)
         for base, exponent in fb.items():
             if base in merged:
-                joined = _joined(merged[base], exponent)
+                joined = _join(merged[base], exponent)
                 if joined is None:
                     return self.op("Mul", (), *sorted((a, b)))
                 merged[base] = joined
@@ -203,7 +203,7 @@ class Terms:
                 return found
             pair = self._alike(left)
             if pair is not None:
-                return self._factored(constant, left, *pair)
+                return self._factor(constant, left, *pair)
         if not left:
             return self.number(constant)
         if len(left) == 1 and not constant:
@@ -230,7 +230,7 @@ class Terms:
                     best = a, b, common
         return best
 
-    def _factored(self, constant: float, members: dict[int, float], a: int, b: int, common: dict[int, float]) -> int:
+    def _factor(self, constant: float, members: dict[int, float], a: int, b: int, common: dict[int, float]) -> int:
         rests = []
         for part in (a, b):
             _, powers = self.factors(part)
@@ -244,7 +244,7 @@ class Terms:
         return self.add(self.sum(constant, members), joined)
 
 
-def _joined(a: float, b: float) -> float | None:
+def _join(a: float, b: float) -> float | None:
     """The exponent of a product of two powers; None where the product knows less than its factors."""
     whole = a.is_integer() and b.is_integer()
     return a + b if whole and (a > 0) == (b > 0) else None

@@ -26,7 +26,7 @@ def specialize_stamped(nodes: list[NodeProto], node: Node, opset: int) -> list[N
         scope.record(made, opset)
         branch = _find_taken_branch(made, node)
         if branch is not None:
-            pending += reversed(branches.spliced(made, branch))
+            pending += reversed(branches.splice(made, branch))
             continue
         _resolve_cast_like(made, node)
         value = _find_known_value(made, node)

@@ -128,7 +128,7 @@ def array(name: str, given: Any, value_type: TypeProto, shape: Sequence[int] | N
     if isinstance(given, (np.ndarray, np.generic)):
         held = of_elements(name, given, elem_type)
     else:
-        held = _converted(name, _parsed(given, elem_type) if isinstance(given, str) else given, elem_type)
+        held = _convert(name, _parse(given, elem_type) if isinstance(given, str) else given, elem_type)
         dims = value_type.tensor_type.shape.dim
         if not held.ndim and all(dim.dim_value == 1 or not is_fixed(dim) for dim in dims):
             held = held.reshape([1] * len(dims))
@@ -138,7 +138,7 @@ def array(name: str, given: Any, value_type: TypeProto, shape: Sequence[int] | N
     return held
 
 
-def _parsed(text: str, elem_type: int) -> Any:
+def _parse(text: str, elem_type: int) -> Any:
     """What was typed: a number, `true`, a list in brackets, or a text."""
     try:
         found = json.loads(text)
@@ -157,7 +157,7 @@ def _parsed(text: str, elem_type: int) -> Any:
     return found
 
 
-def _converted(name: str, given: Any, elem_type: int) -> Any:
+def _convert(name: str, given: Any, elem_type: int) -> Any:
     """Numbers, or texts, as an array of a type that holds them; raises `ValueError` where it does not."""
     import numpy as np
     import onnx.helper

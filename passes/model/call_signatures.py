@@ -193,7 +193,7 @@ def _distinct(functions: Sequence[FunctionProto]) -> bool:
     return len({(f.domain, f.name, f.overload) for f in functions}) == len(functions)
 
 
-def _spelled(names: Iterable[str]) -> dict[bytes, int]:
+def _spell(names: Iterable[str]) -> dict[bytes, int]:
     return dict.fromkeys([sized(name.encode()) for name in names], -1)
 
 
@@ -220,14 +220,14 @@ class SignatureJudge:
 
     def _names(self, body: Body, *, main: bool) -> dict[bytes, int]:
         if isinstance(body, FunctionProto):
-            return _spelled(self._walk.formals(body))
+            return _spell(self._walk.formals(body))
         if self._walk.is_early or body.sparse_initializer:
-            return _spelled(self._walk.frame(body, main=main))
+            return _spell(self._walk.frame(body, main=main))
         own = self._walk.values(body, main=main)
         held = tensor_bytes.names(body.initializer) if body.initializer else []
         found = dict.fromkeys(held or (), -1)
         self.sound = held is not None and len(found) == len(held)
-        found.update(_spelled(own))
+        found.update(_spell(own))
         return found
 
     def nodes(self, body: Body, layout: BodyLayout, above: Above) -> None:

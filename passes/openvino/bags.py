@@ -10,9 +10,9 @@ T = TensorProto
 
 
 @layer("EmbeddingBagPackedSum", "EmbeddingBagPacked")
-def packed(of: Layer) -> Made:
+def pack(of: Layer) -> Made:
     """Bags of one length: table, indices, weights."""
-    rows = _weighted(of, of.build.Gather(of.input(0), of.int64(1), axis=0), 2, 2)
+    rows = _weight(of, of.build.Gather(of.input(0), of.int64(1), axis=0), 2, 2)
     return str(of.build.emit("ReduceMean" if _is_mean(of) else "ReduceSum", [rows, [1]], {"keepdims": 0}))
 
 
@@ -24,13 +24,13 @@ def by_offsets(of: Layer) -> Made:
     places = b.Range(0, b.Squeeze(b.Shape(of.input(1)), [0]), 1)
     begun = b.Cast(b.LessOrEqual(b.Unsqueeze(starts, [1]), b.Unsqueeze(places, [0])), to=T.INT64)
     bag = b.Sub(b.ReduceSum(begun, [0], keepdims=0), [1])
-    return _summed(of, bag, b.Shape(starts), 3, mean=mean)
+    return _sum(of, bag, b.Shape(starts), 3, mean=mean)
 
 
 @layer("EmbeddingSegmentsSum")
 def by_segments(of: Layer) -> Made:
     """Table, indices, the bag of each, how many bags there are, the row of empty bags, weights."""
-    return _summed(of, of.vector(2), of.vector(3), 4, mean=False)
+    return _sum(of, of.vector(2), of.vector(3), 4, mean=False)
 
 
 @layer("SegmentMax")
@@ -67,11 +67,11 @@ def _is_mean(of: Layer) -> bool:
     return of.choice("reduction", ("sum", "mean"), "sum") == "mean"
 
 
-def _summed(of: Layer, bag: str, bags: str, default: int, *, mean: bool) -> str:
+def _sum(of: Layer, bag: str, bags: str, default: int, *, mean: bool) -> str:
     """Each row is added to its bag; an empty one takes the row of its own, or nothing where that is -1."""
     b, elem_type = of.build, of.elem_type()
     count, rank = of.build.Unsqueeze(bag, [1]), of.rank()
-    rows = _weighted(of, b.Gather(of.input(0), of.int64(1), axis=0), default + 1, 1)
+    rows = _weight(of, b.Gather(of.input(0), of.int64(1), axis=0), default + 1, 1)
     width = b.Shape(of.input(0), start=1)
     none = b.Expand(b.constant(0, elem_type), b.Concat(bags, width, axis=0))
     total = b.ScatterND(none, count, rows, reduction="add")
@@ -91,7 +91,7 @@ def _summed(of: Layer, bag: str, bags: str, default: int, *, mean: bool) -> str:
     return str(b.Where(b.Equal(sizes, b.constant(0, elem_type)), row, total))
 
 
-def _weighted(of: Layer, rows: str, index: int, axes: int) -> str:
+def _weight(of: Layer, rows: str, index: int, axes: int) -> str:
     """Rows times their weights."""
     if not of.has(index):
         return rows

@@ -56,10 +56,10 @@ def _planes(of: Layer) -> list[str]:
             rest = [str(b.Squeeze(b.Slice(both, [k], [k + 1], [1]), [1])) for k in (0, 1)]
     if len(rest) == 1:
         rest = [str(b.Slice(rest[0], [k], [k + 1], [3])) for k in (0, 1)]
-    return [str(bright), *(_doubled(of, plane, [count, low, half]) for plane in rest)]
+    return [str(bright), *(_double(of, plane, [count, low, half]) for plane in rest)]
 
 
-def _doubled(of: Layer, plane: str, dims: list[Size]) -> str:
+def _double(of: Layer, plane: str, dims: list[Size]) -> str:
     """Each pixel as a square of four."""
     count, height, width = dims
     apart = sizes.reshaped(of, plane, [count, height, 1, width, 1, 1])

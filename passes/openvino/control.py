@@ -42,7 +42,7 @@ class _Rounds:
 def loop(of: Layer) -> Made:
     """Inputs with an axis are cut into single elements of it, and results with one are joined along it."""
     body = _body(of, "body")
-    parts = _sorted(of, body)
+    parts = _sort(of, body)
     count, go = _rounds(of, parts)
     fresh = of.build.scope.context.names.fresh
     at, going = fresh("Loop/round"), fresh("Loop/go")
@@ -83,7 +83,7 @@ def loop(of: Layer) -> Made:
     return _outputs(of, body, parts, made)
 
 
-def _sorted(of: Layer, body: Body) -> _Rounds:
+def _sort(of: Layer, body: Body) -> _Rounds:
     parts, back = _Rounds(), {to: start for start, to in body.back_edges}
     for port in body.inputs:
         if port.attributes.get("purpose") == "current_iteration":
@@ -164,7 +164,7 @@ def _outputs(of: Layer, body: Body, parts: _Rounds, made: list[str]) -> list[str
         if not rank:
             raise Unmapped("the rank of a concatenated output is unknown")
         axis %= rank
-        name = of.permuted(name, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+        name = of.permute(name, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
         if _step(port) < 0:
             name = of.build.Slice(name, [-1], [-FOREVER], [axis], [-1])
         found[port.port] = name

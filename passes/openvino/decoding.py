@@ -12,26 +12,26 @@ T = TensorProto
 
 
 @layer("CTCGreedyDecoder")
-def decoded_over_time(of: Layer) -> Made:
+def decode_over_time(of: Layer) -> Made:
     """Scores of time, batch and class; a sequence ends before the first step whose mask is 0."""
     b = of.build
     best = b.ArgMax(b.Transpose(of.input(0), perm=[1, 0, 2]), axis=2, keepdims=0)
     ends = b.Cast(b.Equal(b.Transpose(of.input(1), perm=[1, 0]), of.like(0, 1)), to=T.INT32)
     going = b.Equal(b.CumSum(ends, 1), b.constant(0, T.INT32))
     blank = b.Sub(b.Shape(of.input(0), start=2, end=3), [1])
-    found, _ = _packed(of, best, going, blank, of.flag("ctc_merge_repeated", True))
+    found, _ = _pack(of, best, going, blank, of.flag("ctc_merge_repeated", True))
     return str(b.Cast(b.Unsqueeze(found, [2, 3]), to=of.elem_type()))
 
 
 @layer("CTCGreedyDecoderSeqLen")
-def decoded(of: Layer) -> Made:
+def decode(of: Layer) -> Made:
     """Scores of batch, time and class, and how many steps each sequence has."""
     b = of.build
     best = b.ArgMax(of.input(0), axis=2, keepdims=0)
     steps = b.Range(0, b.Squeeze(b.Shape(of.input(0), start=1, end=2), [0]), 1)
     going = b.Less(b.Unsqueeze(steps, [0]), b.Unsqueeze(of.int64(1), [1]))
     blank = of.vector(2) if of.has(2) else b.Sub(b.Shape(of.input(0), start=2, end=3), [1])
-    found, counts = _packed(of, best, going, blank, of.flag("merge_repeated", True))
+    found, counts = _pack(of, best, going, blank, of.flag("merge_repeated", True))
     classes = of.element_type("classes_index_type", "i32")
     return [of.cast(found, classes), of.cast(counts, of.element_type("sequence_length_type", "i32"))]
 
@@ -65,7 +65,7 @@ def beams(of: Layer) -> Made:
     return of.cast(str(made), elem_type)
 
 
-def _packed(of: Layer, best: str, going: str, blank: str, merge: bool) -> tuple[str, str]:
+def _pack(of: Layer, best: str, going: str, blank: str, merge: bool) -> tuple[str, str]:
     """The labels that count, one behind the other, with -1 behind the last; and how many they are."""
     b = of.build
     counts = b.And(going, b.Not(b.Equal(best, blank)))

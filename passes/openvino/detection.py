@@ -57,7 +57,7 @@ class _Detection:
         at = b.Concat(image, label if self.by_class else b.Mul(label, [0]), place, axis=1)
         corners = b.GatherND(boxes, at)
         if of.flag("clip_after_nms", False):
-            corners = self._clipped(corners)
+            corners = self._clip(corners)
         label = b.Sub(label, [1]) if self.decreased else label
         numbers = b.Cast(b.Concat(image, label, axis=1), to=T.FLOAT)
         table = b.Concat(numbers, b.Unsqueeze(b.GatherND(values, found), [1]), corners, axis=1)
@@ -83,7 +83,7 @@ class _Detection:
     def _float(self, index: int) -> str:
         return self.of.cast(self.of.input(index), T.FLOAT)
 
-    def _clipped(self, boxes: str) -> str:
+    def _clip(self, boxes: str) -> str:
         return str(self.build.Clip(boxes, *(self.build.constant(bound, T.FLOAT) for bound in (0.0, 1.0))))
 
     def _boxes(self) -> str:
@@ -98,7 +98,7 @@ class _Detection:
             variance = b.Reshape(flat, sizes.vector(of, [-1, 1, self.priors, 4]))
         for index in (4, 0) if of.has(3) else (0,):
             moved = b.Transpose(sizes.reshaped(of, self._float(index), dims), perm=[0, 2, 1, 3])
-            prior = self._decoded(prior, moved, variance)
+            prior = self._decode(prior, moved, variance)
         return prior
 
     def _priors(self) -> str:
@@ -109,7 +109,7 @@ class _Detection:
         five = b.Reshape(flat, sizes.vector(of, [-1, 1, self.priors, 5]))
         return str(b.Slice(five, [1], [5], [3]))
 
-    def _decoded(self, prior: str, moved: str, variance: str | None) -> str:
+    def _decode(self, prior: str, moved: str, variance: str | None) -> str:
         b = self.build
         if not self.whole:
             prior = b.Div(prior, b.constant(self.size * 2, T.FLOAT))
@@ -124,7 +124,7 @@ class _Detection:
             middle = b.Add(b.Mul(by, size), b.Div(b.Add(low, high), two))
             half = b.Div(b.Mul(b.Exp(log), size), two)
             made = b.Concat(b.Sub(middle, half), b.Add(middle, half), axis=3)
-        return self._clipped(made) if self.clipped else str(made)
+        return self._clip(made) if self.clipped else str(made)
 
     # --- scores ---------------------------------------------------------------------------------------------
 

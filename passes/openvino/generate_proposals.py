@@ -15,7 +15,7 @@ FURTHEST = log(1000 / 16)  # how much larger than its anchor a box becomes
 
 
 @layer("GenerateProposals")
-def generated(of: Layer) -> Made:
+def generate(of: Layer) -> Made:
     """Sizes of images, anchors at each place, and how far boxes and scores of each are from them."""
     if of.number("nms_eta", 1.0) != 1:
         raise Unmapped(f"nms_eta={of.number('nms_eta')}", supported="1")

@@ -38,11 +38,11 @@ def _gathered_each(of: Layer, data: str, axis: int, batch: int) -> str:
     """From each of a batch by indices of its own: GatherND takes them from the first axis behind the batch."""
     rank, places = len(of.dims_of(data) or ()), of.rank(1)
     order = [*range(batch), axis, *(a for a in range(batch, rank) if a != axis)]
-    found = of.build.GatherND(of.permuted(data, order), of.build.Unsqueeze(of.int64(1), [-1]), batch_dims=batch)
+    found = of.build.GatherND(of.permute(data, order), of.build.Unsqueeze(of.int64(1), [-1]), batch_dims=batch)
     own = list(range(batch, places))  # of the result: batch, indices, the axes before, the axes behind
     rest = [places + index for index in range(rank - batch - 1)]
     between = axis - batch
-    return of.permuted(found, [*range(batch), *rest[:between], *own, *rest[between:]])
+    return of.permute(found, [*range(batch), *rest[:between], *own, *rest[between:]])
 
 
 def _places(of: Layer, index: int) -> str:
@@ -113,11 +113,11 @@ def scatter_update(of: Layer) -> Made:
     if isinstance(axis, str):
         return along(of, of.input(0), axis, lambda x, at: _replaced(of, x))
     order = [axis, *(a for a in range(rank) if a != axis)]
-    data = of.permuted(of.input(0), order)
+    data = of.permute(of.input(0), order)
     spread = [*range(axis, axis + places), *range(axis), *range(axis + places, rank + places - 1)]
-    updates = of.permuted(of.input(2), spread)
+    updates = of.permute(of.input(2), spread)
     made = of.build.ScatterND(data, of.build.Unsqueeze(of.int64(1), [-1]), updates)
-    return of.permuted(made, [order.index(a) for a in range(rank)])
+    return of.permute(made, [order.index(a) for a in range(rank)])
 
 
 def _replaced(of: Layer, data: str) -> str:
@@ -365,13 +365,13 @@ def multinomial(of: Layer) -> Made:
 
 
 @layer("Bucketize")
-def bucketized(of: Layer) -> Made:
+def bucketize(of: Layer) -> Made:
     """How many bounds are below a number, or at most as large where a bucket is open to the right."""
     return _count(of, of.input(1), of.input(0), of.rank(), strictly=of.flag("with_right_bound", True))
 
 
 @layer("SearchSorted")
-def searched(of: Layer) -> Made:
+def search(of: Layer) -> Made:
     """The same for sequences of their own; `right_mode` counts what is equal."""
     rows = of.input(0) if of.rank() == 1 else str(of.build.Unsqueeze(of.input(0), [-2]))
     return _count(of, rows, of.input(1), of.rank(1), strictly=not of.flag("right_mode", False))

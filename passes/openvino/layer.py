@@ -119,10 +119,10 @@ class Layer:
         )
 
     def number(self, name: str, default: float | None = None) -> float:
-        return float(self._parsed(name, default, float))
+        return float(self._parse(name, default, float))
 
     def integer(self, name: str, default: int | None = None) -> int:
-        return int(self._parsed(name, default, int))
+        return int(self._parse(name, default, int))
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> list[int]:
         if name not in self.entry.attributes and default is not None:
@@ -140,7 +140,7 @@ class Layer:
         except ValueError:
             raise Unmapped(f"{name}={text!r} is not a list of numbers") from None
 
-    def _parsed(self, name: str, default: Any, kind: Callable[[str], Any]) -> Any:
+    def _parse(self, name: str, default: Any, kind: Callable[[str], Any]) -> Any:
         if name not in self.entry.attributes and default is not None:
             return default
         text = self.text(name)
@@ -284,6 +284,6 @@ class Layer:
         self.build.scope.hold(fresh, made)
         return fresh
 
-    def permuted(self, name: str, order: Sequence[int]) -> str:
+    def permute(self, name: str, order: Sequence[int]) -> str:
         """A value with its axes in another order; itself where that is the order they have."""
         return name if list(order) == list(range(len(order))) else str(self.build.Transpose(name, perm=list(order)))

@@ -23,7 +23,7 @@ def reshape(of: Layer) -> Made:
     if not literal and held is not None and -1 in held:
         return _beside_copies(of, held)
     if not literal and held is None and _may_copy_none(of):
-        return str(of.build.Reshape(of.input(0), _told(of), allowzero=1))
+        return str(of.build.Reshape(of.input(0), _describe(of), allowzero=1))
     return str(of.build.Reshape(of.input(0), of.vector(1), allowzero=1 if literal else None))
 
 
@@ -48,7 +48,7 @@ def _may_copy_none(of: Layer) -> bool:
     return any(dim <= 0 for dim in dims[: wanted[0]])
 
 
-def _told(of: Layer) -> str:
+def _describe(of: Layer) -> str:
     """What a target of the run time stands for: 0 copies a size, and -1 is what those leave that are not copied."""
     b, target, rank, count = of.build, of.vector(1), of.rank(), of.length(1)
     own = b.Shape(of.input(0), end=count if count < rank else None)
@@ -216,7 +216,7 @@ def pad(of: Layer) -> Made:
     if mode != "constant" and (begin is None or end is None or min([*begin, *end], default=0) < 0):
         raise Unmapped(f"pad_mode={mode} with a negative or unknown width")
     if mode == "symmetric":
-        return _mirrored(of, begin or [], end or [])
+        return _mirror(of, begin or [], end or [])
     pads = (
         of.build.constant([*begin, *end], T.INT64)
         if begin is not None and end is not None
@@ -226,7 +226,7 @@ def pad(of: Layer) -> Made:
     return str(of.build.Pad(of.input(0), pads, value, mode=mode))
 
 
-def _mirrored(of: Layer, begin: list[int], end: list[int]) -> str:
+def _mirror(of: Layer, begin: list[int], end: list[int]) -> str:
     """Each axis with its first and last elements turned round before and behind it."""
     value, b = of.input(0), of.build
     for axis, (before, after) in enumerate(zip(begin, end, strict=True)):
@@ -249,9 +249,9 @@ def reverse_sequence(of: Layer) -> Made:
     if {batch, time} == {0, 1}:
         return str(of.build.ReverseSequence(of.input(0), of.vector(1), batch_axis=batch, time_axis=time))
     order = [batch, time, *(axis for axis in range(rank) if axis not in (batch, time))]
-    moved = of.permuted(of.input(0), order)
+    moved = of.permute(of.input(0), order)
     made = of.build.ReverseSequence(moved, of.vector(1), batch_axis=0, time_axis=1)
-    return of.permuted(made, [order.index(axis) for axis in range(rank)])
+    return of.permute(made, [order.index(axis) for axis in range(rank)])
 
 
 @layer("Reverse")

@@ -22,7 +22,7 @@ def mat_mul(of: Layer) -> Made:
     for index, name in enumerate(("transpose_a", "transpose_b")):
         value = of.input(index)
         if of.flag(name, False) and (rank := of.rank(index)) > 1:
-            value = of.permuted(value, [*range(rank - 2), rank - 1, rank - 2])
+            value = of.permute(value, [*range(rank - 2), rank - 1, rank - 2])
         sides.append(value)
     return str(of.build.MatMul(*sides))
 
@@ -108,16 +108,16 @@ def same_pads(of: Layer, auto: str, kernel: Sizes, strides: Sizes, dilations: Si
 
 @layer("ConvolutionBackpropData")
 def transposed_convolution(of: Layer) -> Made:
-    return _transposed(of, of.input(1), 1, of.dims(1))
+    return _transpose(of, of.input(1), 1, of.dims(1))
 
 
 @layer("GroupConvolutionBackpropData")
 def group_transposed_convolution(of: Layer) -> Made:
     groups, inputs, *rest = of.static(1)
-    return _transposed(of, of.reshaped(1, [groups * inputs, *rest]), groups, [0, *rest])
+    return _transpose(of, of.reshaped(1, [groups * inputs, *rest]), groups, [0, *rest])
 
 
-def _transposed(of: Layer, weights: str, groups: int, dims: list[int] | None) -> str:
+def _transpose(of: Layer, weights: str, groups: int, dims: list[int] | None) -> str:
     rank = of.rank() - 2
     strides, dilations = of.ints("strides"), of.ints("dilations", [1] * rank)
     extra = of.ints("output_padding", [0] * rank) or [0] * rank

@@ -125,7 +125,7 @@ def attention(of: Layer) -> Made:
         least = b.ConstantOfShape(b.Concat(*sizes, axis=0), value=_infinity(of))
         scores = b.Add(scores, b.Trilu(least, 1, upper=1))
     elif of.has(3):
-        scores = _masked(of, scores)
+        scores = _mask(of, scores)
     of.close("sums in another order")
     return str(b.MatMul(b.Softmax(scores, axis=-1), value))
 
@@ -136,7 +136,7 @@ def _infinity(of: Layer) -> TensorProto:
     return tensors.tensor([float("-inf")], of.elem_type())
 
 
-def _masked(of: Layer, scores: str) -> str:
+def _mask(of: Layer, scores: str) -> str:
     if of.elem_type(3) == T.BOOL:
         return str(of.build.Where(of.input(3), scores, of.like(float("-inf"))))
     return str(of.build.Add(scores, of.input(3)))

@@ -59,7 +59,7 @@ def max_pool(of: Layer) -> Made:
     if windows.wide and windows.may_drop:
         raise Unmapped("rounding_type=ceil_torch, pads as wide as the window, and dynamic sizes", fix="--fix-shape")
     if len(of.entry.outputs) == 1 or not of.is_read(1):
-        value, windows = _padded(of, windows, float("-inf")) if windows.wide else (of.input(0), windows)
+        value, windows = _pad(of, windows, float("-inf")) if windows.wide else (of.input(0), windows)
         return [str(of.build.MaxPool(value, **windows.attributes))]
     if windows.wide:
         raise Unmapped("indices, and pads as wide as the window", supported="narrower pads")
@@ -72,7 +72,7 @@ def max_pool(of: Layer) -> Made:
     return [values, of.cast(places, of.element_type("index_element_type", "i64"))]
 
 
-def _padded(of: Layer, windows: Windows, value: float) -> tuple[str, Windows]:
+def _pad(of: Layer, windows: Windows, value: float) -> tuple[str, Windows]:
     """The data with their padding."""
     if of.elem_type() not in FLOATS:
         raise Unmapped("pads as wide as the window", supported="narrower pads")
@@ -90,7 +90,7 @@ def average_pool(of: Layer) -> Made:
     include = include and any((*given.begin, *given.end))
     windows = _windows(of, include=include)
     if include and (windows.wide or windows.end != given.end):
-        value, windows = _padded(of, windows, 0.0)
+        value, windows = _pad(of, windows, 0.0)
     if windows.wide:
         raise Unmapped("pads as wide as the window", supported="narrower pads")
     return str(of.build.AveragePool(value, count_include_pad=int(include), **windows.attributes))

@@ -29,7 +29,7 @@ def _corner(of: Layer, column: int) -> str:
     return str(of.build.Slice(of.input(1), [column], [column + 1], [1]))
 
 
-def _gathered(of: Layer, data: str, places: list[str], shape: str) -> str:
+def _gather(of: Layer, data: str, places: list[str], shape: str) -> str:
     """Elements at images, channels, rows and columns, which broadcast to a shape."""
     b = of.build
     return str(b.GatherND(data, b.Concat(*(b.Unsqueeze(b.Expand(p, shape), [-1]) for p in places), axis=-1)))
@@ -72,7 +72,7 @@ def _of_sums(of: Layer) -> str:
             ends.append(str(b.Reshape(at, [0, 1, -1, 1] if axis == 0 else [0, 1, 1, -1])))
         spans.append(ends)
     (top, bottom), (left, right) = spans
-    corners = [_gathered(of, sums, [image, channel, y, x], shape) for y in (bottom, top) for x in (right, left)]
+    corners = [_gather(of, sums, [image, channel, y, x], shape) for y in (bottom, top) for x in (right, left)]
     total = b.Sub(b.Sub(corners[0], corners[1]), b.Sub(corners[2], corners[3]))
     height, width = (b.Max(b.Sub(last, first), [0]) for first, last in spans)
     area = b.Mul(height, width)
@@ -113,7 +113,7 @@ def _of_points(of: Layer, bins: list[int]) -> str:
         pixels.append([str(b.Cast(b.emit(way, [safe]), to=T.INT64)) for way in ("Floor", "Ceil")])
     rows = []
     for y in pixels[0]:
-        left, right = (_gathered(of, of.input(0), [image, channel, y, x], shape) for x in pixels[1])
+        left, right = (_gather(of, of.input(0), [image, channel, y, x], shape) for x in pixels[1])
         rows.append(b.Add(left, b.Mul(b.Sub(right, left), weights[1])))
     found = b.Add(rows[0], b.Mul(b.Sub(rows[1], rows[0]), weights[0]))
     return str(b.ReduceMean(b.Where(b.And(*inside), found, of.like(0)), [1, 2], keepdims=0))

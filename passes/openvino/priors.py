@@ -24,7 +24,7 @@ class Box(NamedTuple):
 
 
 @layer("PriorBoxClustered")
-def clustered(of: Layer) -> Made:
+def cluster(of: Layer) -> Made:
     widths, heights = of.numbers("width"), of.numbers("height")
     if len(widths) != len(heights):
         raise Unmapped(f"{len(widths)} widths, but {len(heights)} heights")
@@ -38,7 +38,7 @@ def clustered(of: Layer) -> Made:
 def prior_box(of: Layer) -> Made:
     if not of.flag("scale_all_sizes", True):
         raise Unmapped("scale_all_sizes=false", supported="true")
-    boxes = [*_fixed(of), *_ratios(of)]
+    boxes = [*_fix(of), *_ratios(of)]
     step, offset = of.number("step", 0.0), of.number("offset")
     return _around(of, boxes, [step, step] if step else None, offset if step else 0.5)
 
@@ -59,7 +59,7 @@ def _aspects(of: Layer) -> list[float]:
     return [ratio for ratio in found if abs(ratio - 1) >= CLOSE]
 
 
-def _fixed(of: Layer) -> Iterator[Box]:
+def _fix(of: Layer) -> Iterator[Box]:
     """Boxes of one size and area, several of them spread over each place."""
     ratios, others = _numbers(of, "fixed_ratio"), _aspects(of)
     sizes = _numbers(of, "fixed_size")

@@ -139,8 +139,8 @@ class _Proposal:
         made = []
         for ratio in map(f, of.numbers("ratio")):
             wide = np.sqrt(area / ratio)
-            wide = wide if self.turned else _rounded(wide)
-            high = wide * ratio if self.turned else _rounded(wide * ratio)
+            wide = wide if self.turned else _round(wide)
+            high = wide * ratio if self.turned else _round(wide * ratio)
             for scale in map(f, of.numbers("scale")):
                 x, y = (f(0.5) * (size * scale - one) for size in (wide, high))
                 box = [center - x, center - y, center + x, center + y]
@@ -179,7 +179,7 @@ def best_of_overlapping(
     return str(b.Transpose(places, perm=[1, 0])), str(b.Transpose(there, perm=[1, 0]))
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     """Halves away from zero."""
     import numpy as np
 

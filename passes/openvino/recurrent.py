@@ -58,12 +58,12 @@ def _run(
     before = of.flag("linear_before_reset", False) if kind == "GRU" else False
     w, r, b = weights
     gates = GATES[kind]
-    w, r = _reordered(of, w, gates), _reordered(of, r, gates)
+    w, r = _reorder(of, w, gates), _reorder(of, r, gates)
     if before:
         z, reset, own, other = of.build.emit("Split", [b], {"axis": 1, "num_outputs": 4}, outputs=4)
         bias = of.build.Concat(z, reset, own, _zeros(of, twice, 2 * hidden), other, axis=1)
     else:
-        bias = of.build.Concat(_reordered(of, b, gates), _zeros(of, twice, len(gates) * hidden), axis=1)
+        bias = of.build.Concat(_reorder(of, b, gates), _zeros(of, twice, len(gates) * hidden), axis=1)
     clip = of.number("clip", 0.0)
     attributes = {
         "hidden_size": hidden,
@@ -84,7 +84,7 @@ def _zeros(of: Layer, rows: int, columns: int) -> str:
     return str(of.build.constant(np.zeros((rows, columns)), of.elem_type()))
 
 
-def _reordered(of: Layer, weights: str, gates: list[int]) -> str:
+def _reorder(of: Layer, weights: str, gates: list[int]) -> str:
     if gates == sorted(gates):
         return weights
     count = len(gates)

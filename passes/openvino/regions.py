@@ -46,7 +46,7 @@ def roi_pooling(of: Layer) -> Made:
     size = next(held for held in named if held and all(held))
     scale = of.number("spatial_scale")
     if method == "bilinear":
-        return _sampled(of, size)
+        return _sample(of, size)
     b, held = of.build, of.array(1)
     if held is not None and (held[:, 0] >= 0).all():
         return str(b.MaxRoiPool(of.input(0), of.input(1), pooled_shape=size, spatial_scale=scale))
@@ -64,7 +64,7 @@ def _are_there(of: Layer) -> str:
     return str(b.Equal(ended, b.constant(0, T.INT32)))
 
 
-def _sampled(of: Layer, size: list[int]) -> str:
+def _sample(of: Layer, size: list[int]) -> str:
     """Points from corner to corner of a region, which are parts of the image; none beyond its border."""
     b = of.build
     image = b.Transpose(of.input(0), perm=[0, 2, 3, 1])

@@ -51,7 +51,7 @@ def elements(of: Layer, index: int, count: int | None = None) -> list[Size]:
     ]
 
 
-def _computed(of: Layer, op: str, a: Size, b: Size) -> Size:
+def _compute(of: Layer, op: str, a: Size, b: Size) -> Size:
     if isinstance(a, int) and isinstance(b, int):
         return int(OPERATORS[op](a, b))
     return str(of.build.emit(op, [one(of, a), one(of, b)]))
@@ -63,35 +63,35 @@ def one(of: Layer, size: Size) -> str:
 
 
 def plus(of: Layer, a: Size, b: Size) -> Size:
-    return a if b == 0 else b if a == 0 else _computed(of, "Add", a, b)
+    return a if b == 0 else b if a == 0 else _compute(of, "Add", a, b)
 
 
 def minus(of: Layer, a: Size, b: Size) -> Size:
-    return a if b == 0 else _computed(of, "Sub", a, b)
+    return a if b == 0 else _compute(of, "Sub", a, b)
 
 
 def times(of: Layer, *sizes: Size) -> Size:
     made: Size = 1
     for size in sizes:
-        made = size if made == 1 else made if size == 1 else _computed(of, "Mul", made, size)
+        made = size if made == 1 else made if size == 1 else _compute(of, "Mul", made, size)
     return made
 
 
 def over(of: Layer, a: Size, b: Size) -> Size:
-    return a if b == 1 else _computed(of, "Div", a, b)
+    return a if b == 1 else _compute(of, "Div", a, b)
 
 
 def modulo(of: Layer, a: Size, b: Size) -> Size:
     """With the sign of `b`."""
-    return _computed(of, "Mod", a, b)
+    return _compute(of, "Mod", a, b)
 
 
 def larger(of: Layer, a: Size, b: Size) -> Size:
-    return _computed(of, "Max", a, b)
+    return _compute(of, "Max", a, b)
 
 
 def smaller(of: Layer, a: Size, b: Size) -> Size:
-    return _computed(of, "Min", a, b)
+    return _compute(of, "Min", a, b)
 
 
 def vector(of: Layer, sizes: Sequence[Size]) -> str:

@@ -140,7 +140,7 @@ class _Graph:
                 plain = entry.name if len(entry.outputs) == 1 else f"{entry.name}.{index}"
                 name = self.whole.name(next(iter(port.names), plain) or f"layer{entry.id}")
                 self.values[end] = name
-                value_type = _declared(entry, port)
+                value_type = _declare(entry, port)
                 if entry.type == "Parameter":
                     self.graph.input.add(name=name).type.CopyFrom(value_type)
                 elif entry.type != "Const" and port.elem_type:
@@ -292,7 +292,7 @@ def _names_of(network: Network) -> ModelProto:
     return model
 
 
-def _declared(entry: Entry, port: Port) -> TypeProto:
+def _declare(entry: Entry, port: Port) -> TypeProto:
     """The type that a port states. Without dimensions it says nothing of the rank, but for constants and inputs."""
     if entry.type == "Parameter":
         elem_type = element_type(entry.attributes.get("element_type", ""))

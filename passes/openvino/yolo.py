@@ -7,7 +7,7 @@ from opshift.passes.openvino.layer import Layer, Made, Unmapped, layer
 
 
 @layer("ReorgYolo")
-def reorganized(of: Layer) -> Made:
+def reorganize(of: Layer) -> Made:
     """The data as an image of fewer channels, of which each place of a block becomes an image of its own."""
     stride, dims = of.integer("stride"), sizes.dims(of)
     if len(dims) != 4 or stride < 1:

@@ -46,7 +46,7 @@ def _branch(node: NodeProto, space: Workspace) -> Course | None:
         return None
     if not _may_echo(branch, [value.name for value in branch.output], node.output, space):
         return None
-    return Course(TAKEN, lambda: _with_stated_casts(branches.spliced(node, branch, _fresh(space)), branch, space))
+    return Course(TAKEN, lambda: _with_stated_casts(branches.splice(node, branch, _fresh(space)), branch, space))
 
 
 def _with_stated_casts(made: list[NodeProto], branch: GraphProto, space: Workspace) -> list[NodeProto]:
@@ -126,7 +126,7 @@ def _once(node: NodeProto, body: GraphProto, carried: int, space: Workspace) -> 
         else:
             single = fresh(f"{name}/single")
             yields.append((value.name, single))
-            after += _unsqueezed(single, name, space)
+            after += _unsqueeze(single, name, space)
     return [*made, *branches.inlined(body, yields, dict(names), fresh), *after]
 
 
@@ -136,7 +136,7 @@ def _may_be_stacked(value_type: TypeProto, space: Workspace) -> bool:
     return takes is not None and legal_types(type_text(value_type), takes.inputs[0])
 
 
-def _unsqueezed(value: str, name: str, space: Workspace) -> list[NodeProto]:
+def _unsqueeze(value: str, name: str, space: Workspace) -> list[NodeProto]:
     """A value with one more axis in front."""
     node = NodeProto(op_type="Unsqueeze", input=[value], output=[name])
     if space.opset < _AXES_ARE_INPUTS:

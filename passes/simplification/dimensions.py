@@ -17,7 +17,7 @@ def product(numbers: Sequence[Number]) -> Number | None:
     return total
 
 
-def _reshaped(call: Call) -> tuple[Number, ...] | None:
+def _reshape(call: Call) -> tuple[Number, ...] | None:
     wanted, given = call.known(1), call.shape()
     if wanted is None or wanted.scalar:
         return None
@@ -108,7 +108,7 @@ def _places(axes: Sequence[int], rank: int) -> set[int] | None:
     return found if len(found) == len(axes) else None
 
 
-def _transposed(call: Call) -> tuple[Number, ...] | None:
+def _transpose(call: Call) -> tuple[Number, ...] | None:
     given, perm = call.shape(), call.attribute("perm")
     if given is None or (perm is not None and sorted(perm) != list(range(len(given)))):
         return None
@@ -141,7 +141,7 @@ def broadcast(shapes: Sequence[Sequence[Number]]) -> tuple[Number, ...] | None:
     return tuple(dims)
 
 
-def _multiplied(call: Call) -> tuple[Number, ...] | None:
+def _multiply(call: Call) -> tuple[Number, ...] | None:
     a, b = call.shape(0), call.shape(1)
     if a is None or b is None or len(a) < 2 or len(b) < 2:
         return None
@@ -156,7 +156,7 @@ def _of_matrices(call: Call) -> tuple[Number, ...] | None:
     return a[1 if call.attribute("transA", 0) else 0], b[0 if call.attribute("transB", 0) else 1]
 
 
-def _unsqueezed(call: Call) -> tuple[Number, ...] | None:
+def _unsqueeze(call: Call) -> tuple[Number, ...] | None:
     given, axes = call.shape(), call.axes()
     if given is None or axes is None:
         return None
@@ -165,7 +165,7 @@ def _unsqueezed(call: Call) -> tuple[Number, ...] | None:
     return None if added is None else tuple(1 if axis in added else next(rest) for axis in range(rank))
 
 
-def _squeezed(call: Call) -> tuple[Number, ...] | None:
+def _squeeze(call: Call) -> tuple[Number, ...] | None:
     given, axes = call.shape(), call.axes()
     if given is None or not axes:  # engines disagree about no axes at all
         return None
@@ -173,7 +173,7 @@ def _squeezed(call: Call) -> tuple[Number, ...] | None:
     return None if gone is None else tuple(dim for axis, dim in enumerate(given) if axis not in gone)
 
 
-def _gathered(call: Call) -> tuple[Number, ...] | None:
+def _gather(call: Call) -> tuple[Number, ...] | None:
     given, at = call.shape(0), call.shape(1)
     if given is None or at is None:
         return None
@@ -197,7 +197,7 @@ def parts(call: Call) -> list[tuple[Number, ...]] | None:
     return [(*given[:axis], size, *given[axis + 1 :]) for size in sizes]
 
 
-def _joined(call: Call) -> tuple[Number, ...] | None:
+def _join(call: Call) -> tuple[Number, ...] | None:
     shapes = [call.shape(index) for index in range(len(call.inputs))]
     known = [shape for shape in shapes if shape]
     if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
@@ -211,7 +211,7 @@ def _joined(call: Call) -> tuple[Number, ...] | None:
     return None if total is None else (*known[0][:axis], total, *known[0][axis + 1 :])
 
 
-def _expanded(call: Call) -> tuple[Number, ...] | None:
+def _expand(call: Call) -> tuple[Number, ...] | None:
     given, wanted = call.shape(), call.known(1)
     return None if given is None or wanted is None or wanted.scalar else broadcast([given, wanted.values])
 
@@ -222,13 +222,13 @@ SHAPED: dict[str, Callable[[Call], tuple[Number, ...] | None]] = {
     **dict.fromkeys(
         ["Reciprocal", "Sigmoid", "LogSoftmax", "Softmax", "Sqrt", "Tanh", "Abs", "Exp", "Clip", "Dropout"], _alike
     ),
-    "Concat": _joined,
-    "Expand": _expanded,
-    "Gather": _gathered,
+    "Concat": _join,
+    "Expand": _expand,
+    "Gather": _gather,
     "Gemm": _of_matrices,
-    "MatMul": _multiplied,
-    "Reshape": _reshaped,
-    "Squeeze": _squeezed,
-    "Transpose": _transposed,
-    "Unsqueeze": _unsqueezed,
+    "MatMul": _multiply,
+    "Reshape": _reshape,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
 }

@@ -134,13 +134,13 @@ class Visit:
         """Note what a rule did; a value that stands for the output is `like` it."""
         self._space.followed = None
         asked = self._whole.context.inference.was_asked
-        settles = rules.settles(rule) and (not asked or self._inferred(call.output) is not None)
+        settles = rules.settles(rule) and (not asked or self._infer(call.output) is not None)
         settles |= not call.before and self._is_told(call.output)
         if not settles and not (like and self._is_alike(call.output, like)):
             self._whole.stirred = True
         self._note(named, op, sentence_of(rule), call.grade, call.remark)
 
-    def _inferred(self, name: str) -> TypeProto | None:
+    def _infer(self, name: str) -> TypeProto | None:
         """The type, with its shape, that was inferred of a value, if types were asked for at all."""
         inference, path = self._whole.context.inference, self._space.path
         found = inference.type(path, name) if inference.was_asked and path is not None else None
@@ -148,13 +148,13 @@ class Visit:
 
     def _is_told(self, name: str) -> bool:
         """Whether inference told all sizes of a value that measures none itself: nothing more can be known of it."""
-        found = self._inferred(name)
+        found = self._infer(name)
         return found is not None and elem_type_of(found) in _FLOATS and is_whole(found)
 
     def _is_alike(self, name: str, other: str) -> bool:
         """Whether the same was inferred of two values."""
-        found = self._inferred(name)
-        return found is not None and found == self._inferred(other)
+        found = self._infer(name)
+        return found is not None and found == self._infer(other)
 
     def _may(self, node: str, op: str, how: str) -> bool:
         return not self._binds or self._whole.allowance.permits(node, op, how)
@@ -269,7 +269,7 @@ class Visit:
 
     def _was_known(self, name: str, tensor: TensorProto) -> bool:
         """Whether inference knew of a constant all that it asks about such."""
-        found = self._inferred(name)
+        found = self._infer(name)
         return found is not None and tensor.data_type in _FLOATS and dims_of(found) == list(tensor.dims)
 
     def _hold(self, node: NodeProto) -> bool:

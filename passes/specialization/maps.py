@@ -23,11 +23,11 @@ def as_tensors(source: ModelProto, *, zipmap: bool, maps: bool) -> tuple[ModelPr
     """
     model = ModelProto()
     model.CopyFrom(source)
-    done = [*(_zipped(model) if zipmap else ()), *(_vectorized(model) if maps else ())]
+    done = [*(_zip(model) if zipmap else ()), *(_vectorize(model) if maps else ())]
     return (model, tuple(done)) if done else (source, ())
 
 
-def _zipped(model: ModelProto) -> Iterator[Change]:
+def _zip(model: ModelProto) -> Iterator[Change]:
     """ZipMap's output is what came in: a row of scores for each sample, a column for each label."""
     outputs = {value.name: value for value in model.graph.output}
     for node in [node for node in model.graph.node if _is(node, "ZipMap")]:
@@ -42,7 +42,7 @@ def _zipped(model: ModelProto) -> Iterator[Change]:
         yield _change(node, f'Replaced the maps of "{value.name}" by a matrix with columns {listed}')
 
 
-def _vectorized(model: ModelProto) -> Iterator[Change]:
+def _vectorize(model: ModelProto) -> Iterator[Change]:
     """A map that one node alone makes a tensor of becomes that tensor."""
     for value in [value for value in model.graph.input if value.type.HasField("map_type")]:
         readers = [node for node in model.graph.node if value.name in node.input]

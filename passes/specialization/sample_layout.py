@@ -33,7 +33,7 @@ def transposed(call: Batched) -> Sequence[Where]:
     return [perm.index(call.axis)]
 
 
-def flattened(call: Batched) -> Sequence[Where]:
+def flatten(call: Batched) -> Sequence[Where]:
     axis, given = call.axis_of("axis", 1, more=1), call.dims()
     if call.axis != 0 or axis == 0 or any(dim != 1 for dim in given[1:axis]):
         raise Mixes("it merges the batch axis with other axes")
@@ -48,7 +48,7 @@ def squeezed(call: Batched) -> Sequence[Where]:
     return [call.axis - sum(axis % rank < call.axis for axis in axes)]
 
 
-def unsqueezed(call: Batched) -> Sequence[Where]:
+def unsqueeze(call: Batched) -> Sequence[Where]:
     axes = call.named_axes()
     if axes is None:
         raise Mixes("its axes are dynamic")
@@ -102,7 +102,7 @@ def padded(call: Batched) -> Sequence[Where]:
     return [call.axis]
 
 
-def gathered(call: Batched) -> Sequence[Where]:
+def gather(call: Batched) -> Sequence[Where]:
     axis = call.axis_of("axis", 0)
     if call.lies[1] is None:
         where = call.apart(axis)
@@ -112,7 +112,7 @@ def gathered(call: Batched) -> Sequence[Where]:
     return [axis + call.lies[1]]
 
 
-def gathered_by_number(call: Batched) -> Sequence[Where]:
+def gather_by_number(call: Batched) -> Sequence[Where]:
     """Constant indices that name sample after sample, and the same element in each: a Gather does not name samples.
 
     PyTorch reads the mask of an attention so.
@@ -254,7 +254,7 @@ def _hangs(number: Number, size: Number) -> bool:
     return isinstance(number, Poly) and any(name in names for names, _ in number.terms)
 
 
-def tiled(call: Batched) -> Sequence[Where]:
+def tile(call: Batched) -> Sequence[Where]:
     repeats = call.ints(1)
     if repeats is None or repeats[call.axis] != 1:
         raise Mixes("it repeats the batch")

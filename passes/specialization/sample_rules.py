@@ -50,7 +50,7 @@ def quantized(call: Batched) -> Sequence[Where]:
     return same(call)
 
 
-def dropped_out(call: Batched) -> Sequence[Where]:
+def drop_out(call: Batched) -> Sequence[Where]:
     training = call.known(2) if call.input(2) else None
     if call.input(2) and (training is None or training.values != (0,)):
         raise Mixes("in training mode it draws numbers for the whole batch")
@@ -67,7 +67,7 @@ def pooled(call: Batched) -> Sequence[Where]:
     return where
 
 
-def unpooled(call: Batched) -> Sequence[Where]:
+def unpool(call: Batched) -> Sequence[Where]:
     """Indices of MaxPool are those of one sample after the other here, too, where samples are as large as there."""
     if call.lies[:2] != [0, 0] or any(axis is not None for axis in call.lies[2:]):
         raise Mixes("the batch is not on its first axis")
@@ -220,24 +220,24 @@ RULES: dict[str, Rule] = {
     "Concat": layout.joined,
     "ConstantOfShape": layout.filled,
     "CumSum": summed,
-    "Dropout": dropped_out,
+    "Dropout": drop_out,
     "Expand": layout.expanded,
-    "Flatten": layout.flattened,
-    "Gather": layout.gathered,
+    "Flatten": layout.flatten,
+    "Gather": layout.gather,
     "Gemm": of_matrices,
-    "GatherND": layout.gathered_by_number,
+    "GatherND": layout.gather_by_number,
     "GridSample": all_first,
     "MatMul": multiplied,
     "MaxPool": pooled,
-    "MaxUnpool": unpooled,
+    "MaxUnpool": unpool,
     "OneHot": layout.one_hot,
     "Pad": layout.padded,
     "Reshape": layout.reshaped,
     "Slice": layout.sliced,
     "Split": along(0),
     "Squeeze": layout.squeezed,
-    "Tile": layout.tiled,
+    "Tile": layout.tile,
     "Transpose": layout.transposed,
-    "Unsqueeze": layout.unsqueezed,
+    "Unsqueeze": layout.unsqueeze,
 }
 """What is known of an operator; of all others, it is refused."""

@@ -392,11 +392,11 @@ class _Body:
             if name:
                 singles = [self._fresh(f"{part}/single") for part in parts]
                 for part, single in zip(parts, singles, strict=True):
-                    yield self._unsqueezed(part, single, axis)
+                    yield self._unsqueeze(part, single, axis)
                 attribute = make_attribute("axis", axis)
                 yield NodeProto(op_type="Concat", input=singles, output=[name], attribute=[attribute])
 
-    def _unsqueezed(self, value: str, name: str, axis: int) -> NodeProto:
+    def _unsqueeze(self, value: str, name: str, axis: int) -> NodeProto:
         node = NodeProto(op_type="Unsqueeze", input=[value], output=[name])
         if self._scope.opset < _AXES_ARE_INPUTS:
             node.attribute.append(make_attribute("axes", [axis]))

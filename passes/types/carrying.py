@@ -32,7 +32,7 @@ from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.replace import take_over
 from opshift.passes.types.carriers import Carriers
-from opshift.passes.types.narrow_floats import rounded, rounded_to_power
+from opshift.passes.types.narrow_floats import round_to_power, rounded
 
 T = TensorProto
 LARGEST = 2**31 - 1  # bytes: what a file without external data can hold
@@ -335,7 +335,7 @@ def _constant(node: Node, question: Node, model: _Retyping) -> None:
     model.constants_of(node)
 
 
-def _quantized(node: Node, question: Node, model: _Retyping) -> str | None:
+def _quantize(node: Node, question: Node, model: _Retyping) -> str | None:
     """To integers in bytes: cut off at the ends of the byte first, then at those of the narrow type, inside of them."""
     kind = question.attributes.get("output_dtype", 0)
     if question.input(2):
@@ -383,7 +383,7 @@ def _cast_to(node: Node, question: Node, model: _Retyping, to: int) -> str | Non
     saturate = bool(question.attributes.get("saturate", 1))
     if form.powers:
         mode = question.attributes.get("round_mode", "up")
-        value = rounded_to_power(build, value, form, work, saturate=saturate, mode=mode)
+        value = round_to_power(build, value, form, work, saturate=saturate, mode=mode)
     else:
         value = rounded(build, value, form, work, saturate=saturate)
     return value if carrier == work else str(build.Cast(value, to=carrier))
@@ -416,5 +416,5 @@ _MAKERS: Mapping[str, Callable[[Node, Node, _Retyping], str | None]] = {
     "CastLike": _cast_like,
     "Constant": _constant,
     "ConstantOfShape": _constant,
-    "QuantizeLinear": _quantized,
+    "QuantizeLinear": _quantize,
 }

@@ -165,7 +165,7 @@ def converted(
     if held is None:
         return None
     if limit is not None and target not in INTEGERS:  # which are cut off
-        held = _limited(held, limit, FORMATS[target])
+        held = _limit(held, limit, FORMATS[target])
     made = TensorProto(name=tensor.name, data_type=target, dims=tensor.dims, doc_string=tensor.doc_string)
     if "metadata_props" in tensor.DESCRIPTOR.fields_by_name:
         made.metadata_props.extend(tensor.metadata_props)
@@ -173,7 +173,7 @@ def converted(
     return made
 
 
-def _limited(held: np.ndarray[Any, Any], limit: float, form: Format) -> np.ndarray[Any, Any]:
+def _limit(held: np.ndarray[Any, Any], limit: float, form: Format) -> np.ndarray[Any, Any]:
     """Numbers, with those beyond the range of a type cut off at a limit."""
     import numpy as np
 
@@ -203,7 +203,7 @@ def is_same(
     for start in range(0, one.size, _PART):
         part, expected = one[start : start + _PART], other[start : start + _PART]
         if limit is not None and narrow.data_type not in INTEGERS:
-            expected = _limited(expected, limit, FORMATS[narrow.data_type])
+            expected = _limit(expected, limit, FORMATS[narrow.data_type])
         finite = np.isfinite(expected)
         expected = widened(rounded(expected, narrow.data_type), narrow.data_type)
         if not np.array_equal(part, expected, equal_nan=True) or not (np.isfinite(expected) | ~finite).all():

@@ -7,7 +7,7 @@ from opshift.passes.types.describing import Convertible, count_types, describe
 from opshift.passes.types.ends import probes
 from opshift.passes.types.formats import FORMATS, as_floats, rounded
 from opshift.passes.types.masks import MOVING
-from opshift.passes.types.simulating import simulated
+from opshift.passes.types.simulating import simulate
 from opshift.passes.types.undoing import Undoing
 from opshift.passes.types.wanted import KEEP, Range, Seen, Types, check_names, types, types_of_target
 
@@ -30,7 +30,7 @@ __all__ = [
     "probes",
     "read_carriers",
     "rounded",
-    "simulated",
+    "simulate",
     "types",
     "types_of_target",
 ]

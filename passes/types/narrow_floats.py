@@ -31,9 +31,9 @@ def rounded(build: Builder, x: str, to: Floats, work: int, *, saturate: bool = T
     result = build.Mul(build.Round(build.Div(x, quantum)), quantum)
     if to.name == "bfloat16":
         if work == T.DOUBLE:
-            result = _limited(build, result, to, work, saturate=False)
+            result = _limit(build, result, to, work, saturate=False)
     else:
-        result = _limited(build, result, to, work, saturate=saturate or not to.nan)
+        result = _limit(build, result, to, work, saturate=saturate or not to.nan)
         if saturate or not to.nan:  # Clip may make a number of NaN
             result = build.Where(unknown, x if to.nan else build.constant(-0.0, work), result)
     if not to.negative_zero:
@@ -64,7 +64,7 @@ def _exponent(number: float) -> int:
     return frexp(number)[1] - 1
 
 
-def _limited(build: Builder, x: str, to: Floats, work: int, *, saturate: bool) -> str:
+def _limit(build: Builder, x: str, to: Floats, work: int, *, saturate: bool) -> str:
     largest = build.constant(to.largest, work)
     if saturate:
         return str(build.Clip(x, build.constant(-to.largest, work), largest))
@@ -73,7 +73,7 @@ def _limited(build: Builder, x: str, to: Floats, work: int, *, saturate: bool) -
     return str(build.Where(beyond, outside, x))
 
 
-def rounded_to_power(build: Builder, x: str, to: Floats, work: int, *, saturate: bool, mode: str) -> str:
+def round_to_power(build: Builder, x: str, to: Floats, work: int, *, saturate: bool, mode: str) -> str:
     """Round positive floats to powers of two: up, down, or to the nearest, from the middle on up.
 
     Zero is rounded as the smallest power is, and negative numbers, of which the text says nothing, as their size.

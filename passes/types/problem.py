@@ -315,7 +315,7 @@ class Problem:
                 variable = FREE
             else:
                 kinds.setdefault(group, value)
-                variable = groups.get(group) or self._grouped(groups, group, value.elem_type, owner)
+                variable = groups.get(group) or self._group(groups, group, value.elem_type, owner)
                 if not able:
                     self.stay(variable, lacks(node, value, self, place))
             reads[at] = variable
@@ -349,7 +349,7 @@ class Problem:
             else:
                 if at == 0 and named is not None and not self._is_like(place, node):
                     group = "="
-                variable = groups.get(group) or self._grouped(groups, group, elem_type, owner)
+                variable = groups.get(group) or self._group(groups, group, elem_type, owner)
             value = self._add(place, name, elem_type, form, variable, index)
             if op.startswith(_CLASSICAL):
                 self.stay(variable, "runtimes compute it in float32")
@@ -362,7 +362,7 @@ class Problem:
             ):
                 reads[0] = variable if first.tensor is not None else reads[0]  # it is stored as it is cast
 
-    def _grouped(self, groups: dict[str, int], group: str, elem_type: int, owner: Owner) -> int:
+    def _group(self, groups: dict[str, int], group: str, elem_type: int, owner: Owner) -> int:
         if group not in groups:
             groups[group] = self.variable(elem_type, owner)
         return groups[group]

@@ -393,7 +393,7 @@ def _powers(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]
     return Interval(0 if a.low >= 0 or (b.low == b.high and b.low % 2 == 0) else -size, size, a.basis | b.basis)
 
 
-def _clipped(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
+def _clip(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
     """min(max(x, low), high)"""
     bounds = []
     for at, name, open_end in ((1, "min", -inf), (2, "max", inf)):
@@ -421,18 +421,18 @@ def _progression(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[K
     return _join(read[:2])
 
 
-def _filled(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
+def _fill(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
     held = place.value_of(node, "value")
     array = tensors.array(held) if held is not None else None
     return Interval(0, 0) if array is None or not array.size else Interval(array.min().item(), array.max().item())
 
 
-def _padded(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
+def _pad(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
     fill = read[2] if len(read) > 2 and node.input[2] else Interval(0, 0)
     return _join([read[0], fill])
 
 
-def _negated(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
+def _negate(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
     return None if read[0] is None else Interval(-read[0].high, -read[0].low, read[0].basis)
 
 
@@ -440,7 +440,7 @@ def _magnitude(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Kno
     return None if read[0] is None else Interval(0, read[0].size, read[0].basis)
 
 
-def _masked(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
+def _mask(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known]) -> Known:
     held = [each for each in read if each is not None and each.low >= 0]
     return Interval(0, min(each.high for each in held), held[0].basis) if held else None
 
@@ -452,21 +452,21 @@ def _one_hot(ranges: Ranges, place: Place, node: NodeProto, read: Sequence[Known
 _RULES: Mapping[str, Rule] = {
     "Abs": _magnitude,
     "Add": _arithmetic(lambda x, y: x + y),
-    "BitwiseAnd": _masked,
+    "BitwiseAnd": _mask,
     "Cast": lambda ranges, place, node, read: ranges.cast(place, node),
     "CastLike": lambda ranges, place, node, read: ranges.cast(place, node),
-    "Clip": _clipped,
+    "Clip": _clip,
     "Concat": lambda ranges, place, node, read: _join(read),
-    "ConstantOfShape": _filled,
+    "ConstantOfShape": _fill,
     "CumSum": _sum,
     "Div": _quotient,
     "Max": _extreme(max),
     "Min": _extreme(min),
     "Mod": _remainder,
     "Mul": _product,
-    "Neg": _negated,
+    "Neg": _negate,
     "OneHot": _one_hot,
-    "Pad": _padded,
+    "Pad": _pad,
     "Pow": _powers,
     "Range": _progression,
     "ReduceProd": _whole_product,

@@ -14,7 +14,7 @@ from opshift.passes.types.wanted import NARROW, Types
 T = TensorProto
 
 
-def simulated(model: ModelProto, folder: str | None = None) -> ModelProto:
+def simulate(model: ModelProto, folder: str | None = None) -> ModelProto:
     """A copy in float32, with a cast to float16 or bfloat16 and back behind each value that has such a type.
 
     Its inputs and outputs are float32.

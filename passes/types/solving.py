@@ -144,7 +144,7 @@ def _kept(
             elif heavy[variable]:
                 network.connect(own, network.SINK, INFINITE)
             else:
-                network.connect(own, network.SINK, _saved(problem, variable, made.get(variable, []), size))
+                network.connect(own, network.SINK, _save(problem, variable, made.get(variable, []), size))
         return vertices[variable]
 
     for at in touched:
@@ -163,7 +163,7 @@ def _kept(
     return {variable for variable in variables if variable in vertices and vertices[variable] in reached}
 
 
-def _saved(problem: Problem, variable: int, made: list[Value], size: Sizes) -> int:
+def _save(problem: Problem, variable: int, made: list[Value], size: Sizes) -> int:
     """What is saved where a variable becomes narrow: the bytes that are computed, and hardly those that are moved."""
     owner = problem.owners[variable]
     if owner is None or owner.node < 0:

@@ -106,11 +106,11 @@ class Staying:
                 elif first in before:
                     why = before[first]
                 elif first in choices:
-                    self._chosen(place, node, choices[first])
+                    self._choose(place, node, choices[first])
                 if why:
                     self.node(place, index, why)
 
-    def _chosen(self, place: Place, node: NodeProto, why: str) -> None:
+    def _choose(self, place: Place, node: NodeProto, why: str) -> None:
         """What is chosen from keeps its type, back to where it is computed: all on the way moves the choice as well."""
         pending = [place.find(name) for name in node.input]
         for value in pending:

@@ -93,7 +93,7 @@ class Types:
         """The types that are reached: `float16`."""
         return "-".join(dict.fromkeys(FORMATS[target].name for target in self.mapping.values()))
 
-    def found_in(self, model: ModelProto) -> Types | None:
+    def find_in(self, model: ModelProto) -> Types | None:
         """What a target asks for of a model: of the types that it keeps in others, those that the model has."""
         if not self.target:
             return self
@@ -161,7 +161,7 @@ def types(
     chained = next((FORMATS[each].name for each in mapping.values() if each in mapping), "")
     if chained:
         raise ValueError(f"--types both changes {chained} and creates it; use two commands")
-    how, at = _interface(_listed(interface))
+    how, at = _interface(_list(interface))
     return Types(mapping, how, at, _patterns(keep), _patterns(only), _budgets(budget))
 
 
@@ -174,7 +174,7 @@ def known(name: str) -> int:
     return found
 
 
-def _listed(held: str | Iterable[str] | None) -> list[str]:
+def _list(held: str | Iterable[str] | None) -> list[str]:
     return [held] if isinstance(held, str) else list(held or ())
 
 
@@ -194,7 +194,7 @@ def _interface(held: list[str]) -> tuple[str, dict[str, int]]:
 def _patterns(held: str | Iterable[str] | None) -> tuple[str, ...]:
     """Patterns as they are typed, and those in files that are named behind an @."""
     found: list[str] = []
-    for text in _listed(held):
+    for text in _list(held):
         if text.startswith("@"):
             with open(os.fspath(text[1:]), encoding="utf-8") as file:
                 lines = [line.partition("#")[0].strip() for line in file]
@@ -212,7 +212,7 @@ def _budgets(held: float | str | Iterable[str] | Mapping[str, float] | None) -> 
     if isinstance(held, float | int):
         return {"": _budget(held)}
     found: dict[str, float] = {}
-    for text in _listed(held):
+    for text in _list(held):
         name, _, number = text.rpartition(":")
         found[name] = _budget(number)
     return found

@@ -42,10 +42,10 @@ def int32_bias(of: Operands, build: Builder, name: str, scales: Scales) -> tuple
         if numbers is not None and np.abs(numbers.astype(np.float64)).max(initial=0.0) > _MOST:
             raise Stays("its bias leaves no room for the products in int32")
         return found.values, ""
-    return _rounded(of, build, name, scales)
+    return _round(of, build, name, scales)
 
 
-def _rounded(of: Operands, build: Builder, name: str, scales: Scales) -> tuple[str, str]:
+def _round(of: Operands, build: Builder, name: str, scales: Scales) -> tuple[str, str]:
     held, product, step = _held(of, name), _product(of, scales), of.number(scales.result)
     if held is None or held.ndim != 1 or product is None or step is None:
         raise Stays("its bias is not int32 in the scale of the products")

@@ -38,13 +38,11 @@ def weights(of: Operands, build: Builder, name: str, elem_type: int) -> tuple[li
     size, rows = held if rows_last else held[::-1]
     if not isinstance(size, int) or not isinstance(rows, int):
         return None
-    found = _packed(of, build, node, size, rows, rows_last=rows_last)
+    found = _pack(of, build, node, size, rows, rows_last=rows_last)
     return None if found is None else (found, {"K": size, "N": rows, "bits": _BITS[of_values], "block_size": block})
 
 
-def _packed(
-    of: Operands, build: Builder, node: NodeProto, size: int, rows: int, *, rows_last: bool
-) -> list[str] | None:
+def _pack(of: Operands, build: Builder, node: NodeProto, size: int, rows: int, *, rows_last: bool) -> list[str] | None:
     """Three inputs of MatMulNBits; bytes that lie as they must are not read."""
     elem_type, block = of.scope.elem_type(node.input[0]), value_of(node, "block_size", 0)
     blocks, bits = -(-size // block), _BITS[elem_type]

@@ -19,7 +19,7 @@ class Pieces(NamedTuple):
     inside: list[int]
 
 
-def convolved(of: Operands, root: NodeProto) -> Pieces | None:
+def convolve(of: Operands, root: NodeProto) -> Pieces | None:
     """A sum of convolutions of all parts of an image with all parts of a kernel, each times what both are worth."""
     terms = _terms(of, root.output[0], top=True)
     if not terms:

@@ -15,7 +15,7 @@ from opshift.passes.fusion.quantization.calls import (
     check_kernel,
     tried,
 )
-from opshift.passes.fusion.quantization.convolutions import convolved
+from opshift.passes.fusion.quantization.convolutions import convolve
 from opshift.passes.fusion.quantization.operands import FIRST, LAST, Operands, given, value_of
 from opshift.passes.model.messages import TensorProto, default_domain
 from opshift.passes.rewrite.builder import Builder
@@ -175,7 +175,7 @@ def sixteen_bits(of: Operands, build: Builder, call: FloatCall, elem_type: int) 
 
 def integer_convolution(of: Operands, build: Builder, call: FloatCall, elem_type: int) -> IntegerOperands | None:
     """ConvInteger: convolutions of floats that are 8 bits minus a zero point, cast to int32."""
-    found = convolved(of, call.node)
+    found = convolve(of, call.node)
     if found is None or any(of.scope.elem_type(name) not in MIXED for name in found.inputs[:2]):
         return None
     if not of.is_one(found.inputs[2]):

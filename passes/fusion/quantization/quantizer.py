@@ -59,7 +59,7 @@ class Quantizer:
                 wanted.setdefault(KINDS[op].of, []).append(op)
         for index, node in enumerate(nodes):
             if node.op_type == "QuantizeLinear" and not default_domain(node.domain):
-                found |= self._quantized(index, node, wanted)
+                found |= self._quantize(index, node, wanted)
         roots = [(op, root) for op in FLOATS if op in ops for root in FLOATS[op]]
         for op, root in roots:
             for index, node in enumerate(nodes):
@@ -72,7 +72,7 @@ class Quantizer:
         self._account(found, wanted, whole=MOVED in ops)
         return found
 
-    def _quantized(self, index: int, node: NodeProto, wanted: Mapping[str, Sequence[Op]]) -> dict[int, list[NodeProto]]:
+    def _quantize(self, index: int, node: NodeProto, wanted: Mapping[str, Sequence[Op]]) -> dict[int, list[NodeProto]]:
         operands = Operands(self.scope, self.uses)
         elem_type = output_elem_type(operands, node)
         call = _before(operands, node, elem_type) if elem_type else None

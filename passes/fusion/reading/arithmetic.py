@@ -32,14 +32,14 @@ def _kept(reader: Reader, node: NodeProto) -> int | None:
 
 def _cast(reader: Reader, node: NodeProto) -> int | None:
     """Widths of floats differ in rounding alone, and so do those of the integers that count."""
-    return _converted(reader, node, integer(node, "to", 0))
+    return _convert(reader, node, integer(node, "to", 0))
 
 
 def _cast_like(reader: Reader, node: NodeProto) -> int | None:
-    return _converted(reader, node, reader.elem_type(node.input[1]))
+    return _convert(reader, node, reader.elem_type(node.input[1]))
 
 
-def _converted(reader: Reader, node: NodeProto, to: int) -> int | None:
+def _convert(reader: Reader, node: NodeProto, to: int) -> int | None:
     elem_type, term = reader.elem_type(node.input[0]), reader.term(node.input[0])
     if elem_type in FLOATS or elem_type not in _COUNTS:
         return term if to and (elem_type == to or (elem_type in FLOATS and to in FLOATS)) else None
@@ -47,7 +47,7 @@ def _converted(reader: Reader, node: NodeProto, to: int) -> int | None:
     return term if known else None
 
 
-def _computed(compute: Callable[[float, float], float]) -> Callable[[Reader, NodeProto], int | None]:
+def _compute(compute: Callable[[float, float], float]) -> Callable[[Reader, NodeProto], int | None]:
     """Arithmetic on two constants, of which the one of higher rank gives the shape."""
 
     def rule(reader: Reader, node: NodeProto) -> int | None:
@@ -76,7 +76,7 @@ def added(reader: Reader, node: NodeProto) -> int | None:
     return found
 
 
-def _subtracted(reader: Reader, node: NodeProto) -> int | None:
+def _subtract(reader: Reader, node: NodeProto) -> int | None:
     if (known := _differences(reader, node)) is not None:
         return known
     if not _arithmetic(reader, node):
@@ -85,7 +85,7 @@ def _subtracted(reader: Reader, node: NodeProto) -> int | None:
     return reader.terms.add(a, b, -1.0)
 
 
-def _multiplied(reader: Reader, node: NodeProto) -> int | None:
+def _multiply(reader: Reader, node: NodeProto) -> int | None:
     if (known := _products(reader, node)) is not None:
         return known
     if reader.elem_type(node.input[0]) in _COUNTS:
@@ -93,7 +93,7 @@ def _multiplied(reader: Reader, node: NodeProto) -> int | None:
     return reader.terms.mul(*reader.operands(node.input)) if _arithmetic(reader, node) else None
 
 
-def _divided(reader: Reader, node: NodeProto) -> int | None:
+def _divide(reader: Reader, node: NodeProto) -> int | None:
     floats = reader.elem_type(node.input[0]) in FLOATS
     if (known := (_ratios if floats else _quotients)(reader, node)) is not None:
         return known
@@ -103,8 +103,8 @@ def _divided(reader: Reader, node: NodeProto) -> int | None:
     return None if reader.terms.value(b) == 0 else reader.terms.mul(a, reader.terms.power(b, -1.0))
 
 
-_sums, _differences, _products = _computed(add), _computed(sub), _computed(mul)
-_ratios, _quotients = _computed(_ratio), _computed(lambda a, b: float(int(_ratio(a, b))) if b else nan)
+_sums, _differences, _products = _compute(add), _compute(sub), _compute(mul)
+_ratios, _quotients = _compute(_ratio), _compute(lambda a, b: float(int(_ratio(a, b))) if b else nan)
 
 
 _sizes = elementwise(product_of_sizes)
@@ -128,7 +128,7 @@ def _powered(exponent: float) -> Rule:
     return rule
 
 
-def _raised(reader: Reader, node: NodeProto) -> int | None:
+def _raise(reader: Reader, node: NodeProto) -> int | None:
     exponent = reader.terms.value(reader.operand(node.input[1], node.input[0])) if _floats(reader, node) else None
     if exponent not in (2.0, 3.0, 0.5, -0.5, -1.0, -2.0, 1.0):
         return None
@@ -139,11 +139,11 @@ def _floats(reader: Reader, node: NodeProto) -> bool:
     return reader.elem_type(node.input[0]) in FLOATS
 
 
-def _negated(reader: Reader, node: NodeProto) -> int | None:
+def _negate(reader: Reader, node: NodeProto) -> int | None:
     return reader.terms.scaled(reader.term(node.input[0]), -1.0) if _floats(reader, node) else None
 
 
-def _reduced(make: Callable[[Reader, Key, int, NodeProto], int]) -> Rule:
+def _reduce(make: Callable[[Reader, Key, int, NodeProto], int]) -> Rule:
     def rule(reader: Reader, node: NodeProto) -> int | None:
         axes, keepdims = reader.axes(node), integer(node, "keepdims", 1)
         if not axes or not _floats(reader, node) or keepdims not in (0, 1):
@@ -212,7 +212,7 @@ def _global_mean(reader: Reader, node: NodeProto) -> int | None:
     return mean(reader.terms, (("axes", tuple(range(2 - rank, 0))),), reader.term(node.input[0]))
 
 
-def _bounded(reader: Reader, node: NodeProto) -> int | None:
+def _bound(reader: Reader, node: NodeProto) -> int | None:
     """Clip, whose bounds were attributes below opset 11."""
     if not _floats(reader, node):
         return None
@@ -242,7 +242,7 @@ def _extreme(largest: bool) -> Rule:
     return rule
 
 
-def _rectified(reader: Reader, node: NodeProto) -> int | None:
+def _rectify(reader: Reader, node: NodeProto) -> int | None:
     return clip(reader.terms, reader.term(node.input[0]), 0.0, inf) if _floats(reader, node) else None
 
 
@@ -257,7 +257,7 @@ def _hard(reader: Reader, node: NodeProto) -> int | None:
     return terms.mul(x, bent) if swish else bent
 
 
-def _swapped(op: str) -> Rule:
+def _swap(op: str) -> Rule:
     def rule(reader: Reader, node: NodeProto) -> int:
         a, b = reader.operands(node.input)
         return reader.terms.op(op, (), b, a)
@@ -289,29 +289,29 @@ RULES: dict[str, Rule] = {
     "Constant": Reader.constant,
     "Add": added,
     "Sum": added,
-    "Sub": _subtracted,
-    "Mul": _multiplied,
-    "Div": _divided,
-    "Neg": _negated,
+    "Sub": _subtract,
+    "Mul": _multiply,
+    "Div": _divide,
+    "Neg": _negate,
     "Reciprocal": _powered(-1.0),
     "Sqrt": _powered(0.5),
-    "Pow": _raised,
-    "ReduceMean": _reduced(_mean),
-    "ReduceSum": _reduced(_total),
-    "ReduceSumSquare": _reduced(_squares),
-    "ReduceL2": _reduced(_norm),
-    "ReduceL1": _reduced(_absolutes),
-    "ReduceLogSum": _reduced(_logarithm),
-    "ReduceMax": _reduced(_largest),
+    "Pow": _raise,
+    "ReduceMean": _reduce(_mean),
+    "ReduceSum": _reduce(_total),
+    "ReduceSumSquare": _reduce(_squares),
+    "ReduceL2": _reduce(_norm),
+    "ReduceL1": _reduce(_absolutes),
+    "ReduceLogSum": _reduce(_logarithm),
+    "ReduceMax": _reduce(_largest),
     "GlobalAveragePool": _global_mean,
     "InstanceNormalization": _normal,
-    "Clip": _bounded,
+    "Clip": _bound,
     "Max": _extreme(largest=True),
     "Min": _extreme(largest=False),
-    "Relu": _rectified,
+    "Relu": _rectify,
     "HardSigmoid": _hard,
     "HardSwish": _hard,
     "Less": _compared,
-    "Greater": _swapped("Less"),
+    "Greater": _swap("Less"),
     "Softmax": _softmax,
 }

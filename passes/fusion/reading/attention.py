@@ -11,7 +11,7 @@ from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import NodeProto
 
 
-def _multiplied(reader: Reader, node: NodeProto) -> int | None:
+def _multiply(reader: Reader, node: NodeProto) -> int | None:
     """Numbers stand in front of a product of matrices; shares that are no numbers are taken as 0 there or not."""
     if reader.elem_type(node.input[0]) not in FLOATS:
         return None
@@ -27,7 +27,7 @@ def product(terms: Terms, a: int, b: int) -> int:
     return terms.scaled(terms.op("MatMul", (), terms.product(1.0, fa), terms.product(1.0, fb)), ca * cb)
 
 
-def _contracted(reader: Reader, node: NodeProto) -> int | None:
+def _contract(reader: Reader, node: NodeProto) -> int | None:
     """An Einsum of two operands over one index is a product of matrices."""
     equation = next((a.s.decode() for a in node.attribute if a.name == "equation"), "").replace(" ", "")
     sides, _, out = equation.partition("->")
@@ -65,7 +65,7 @@ def _biased(reader: Reader, node: NodeProto) -> int | None:
 _sizes = elementwise(chosen_size)
 
 
-def _chosen(reader: Reader, node: NodeProto) -> int:
+def _choose(reader: Reader, node: NodeProto) -> int:
     if (known := _sizes(reader, node)) is not None:
         return known
     terms, (condition, yes, no) = reader.terms, reader.operands(node.input)
@@ -95,4 +95,4 @@ def _is_allowed(terms: Terms, condition: int, shares: int) -> bool:
     return terms.is_op(scores, "Where") and terms.keys[scores].operands[0] == condition
 
 
-RULES: dict[str, Rule] = {"MatMul": _multiplied, "Einsum": _contracted, "Add": _biased, "Where": _chosen}
+RULES: dict[str, Rule] = {"MatMul": _multiply, "Einsum": _contract, "Add": _biased, "Where": _choose}

@@ -18,23 +18,23 @@ def _broadcast(reader: Reader, node: NodeProto, before: Dims | None, depth: int)
     return reader.together([reader.dims(operand, depth - 1) for operand in node.input])
 
 
-def _reshaped(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _reshape(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     target = reader.elements(node.input[1]) if len(node.input) > 1 else None
     return None if target is None else reader.target(node, target, before)
 
 
-def _expanded(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _expand(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     return reader.together([before, reader.elements(node.input[1])])
 
 
-def _transposed(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _transpose(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     if before is None:
         return None
     perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(range(len(before)))[::-1])
     return tuple(before[axis] for axis in perm) if sorted(perm) == list(range(len(before))) else None
 
 
-def _multiplied(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _multiply(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     other = reader.dims(node.input[1], depth - 1)
     if before is None or other is None or len(before) < 2 or len(other) < 2:
         return None
@@ -42,7 +42,7 @@ def _multiplied(reader: Reader, node: NodeProto, before: Dims | None, depth: int
     return None if outer is None else (*outer, before[-2], other[-1])
 
 
-def _reduced(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _reduce(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     axes = None if before is None else reader.axes(node)
     if before is None or axes is None:
         return None
@@ -51,7 +51,7 @@ def _reduced(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -
     return tuple(one if axis in places else dim for axis, dim in enumerate(before) if kept or axis not in places)
 
 
-def _gathered(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _gather(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     places = reader.dims(node.input[1], depth - 1)
     if before is None or places is None:
         return None
@@ -59,11 +59,11 @@ def _gathered(reader: Reader, node: NodeProto, before: Dims | None, depth: int) 
     return (*before[:axis], *places, *before[axis + 1 :])
 
 
-def _picked(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _pick(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     return reader.dims(node.input[1], depth - 1)
 
 
-def _joined(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _join(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     """Those of a Concat; along its own axis only a number can be told."""
     parts = [before, *(reader.dims(name, depth - 1) for name in node.input[1:])]
     known = [part for part in parts if part is not None]
@@ -116,7 +116,7 @@ def _piece(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> 
     return tuple(made)
 
 
-def _unsqueezed(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
+def _unsqueeze(reader: Reader, node: NodeProto, before: Dims | None, depth: int) -> Dims | None:
     axes = reader.ints(node.input[1]) if len(node.input) > 1 else None
     if axes is None:
         axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), None)
@@ -139,15 +139,15 @@ _BROADCASTING = "Add And Div Equal Greater Less Max Min Mul Or Pow Sub Where"
 RULES: dict[str, DimsRule] = {
     **dict.fromkeys(_KEEPING.split(), _kept),
     **dict.fromkeys(_BROADCASTING.split(), _broadcast),
-    "Concat": _joined,
-    "Expand": _expanded,
-    "Gather": _gathered,
-    "GatherElements": _picked,
-    "MatMul": _multiplied,
-    **dict.fromkeys(["ReduceMax", "ReduceMean", "ReduceSum"], _reduced),
-    "Reshape": _reshaped,
+    "Concat": _join,
+    "Expand": _expand,
+    "Gather": _gather,
+    "GatherElements": _pick,
+    "MatMul": _multiply,
+    **dict.fromkeys(["ReduceMax", "ReduceMean", "ReduceSum"], _reduce),
+    "Reshape": _reshape,
     "SequenceAt": _piece,
     "Slice": _sliced,
-    "Transpose": _transposed,
-    "Unsqueeze": _unsqueezed,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
 }

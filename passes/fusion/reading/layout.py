@@ -32,7 +32,7 @@ def _shape(reader: Reader, node: NodeProto) -> int | None:
     return vector(reader.terms, dims[slice(integer(node, "start", 0), integer(node, "end", len(dims)))])
 
 
-def _gathered(reader: Reader, node: NodeProto) -> int | None:
+def _gather(reader: Reader, node: NodeProto) -> int | None:
     """An element of a shape, or several."""
     elements, places = reader.elements(node.input[0]), reader.ints(node.input[1])
     if elements is None or places is None or integer(node, "axis", 0):
@@ -44,7 +44,7 @@ def _gathered(reader: Reader, node: NodeProto) -> int | None:
     return vector(reader.terms, tuple(elements[place] for place in places))
 
 
-def _filled(reader: Reader, node: NodeProto) -> int | None:
+def _fill(reader: Reader, node: NodeProto) -> int | None:
     """A small constant of one value."""
     held = next((a.t for a in node.attribute if a.name == "value"), None)
     values = [0.0] if held is None else numbers.read(held)
@@ -54,7 +54,7 @@ def _filled(reader: Reader, node: NodeProto) -> int | None:
     return vector(reader.terms, (reader.terms.number(values[0]),) * int(sizes[0]))
 
 
-def _counted(reader: Reader, node: NodeProto) -> int | None:
+def _count(reader: Reader, node: NodeProto) -> int | None:
     """A small Range of constants."""
     values = [reader.terms.value(reader.term(name)) for name in node.input]
     if None in values or reader.elem_type(node.input[0]) in FLOATS:
@@ -118,14 +118,14 @@ def sliced(reader: Reader, node: NodeProto) -> int | None:
     return vector(reader.terms, elements[start:end]) if more in ([], [0], [0, 1]) else None
 
 
-def concatenated(reader: Reader, node: NodeProto) -> int | None:
+def concatenate(reader: Reader, node: NodeProto) -> int | None:
     parts = [reader.elements(name) for name in node.input]
     if integer(node, "axis", 1) not in (0, -1) or any(part is None for part in parts):
         return None
     return vector(reader.terms, tuple(element for part in parts if part for element in part))
 
 
-def _squeezed(reader: Reader, node: NodeProto) -> int | None:
+def _squeeze(reader: Reader, node: NodeProto) -> int | None:
     """Squeeze and Unsqueeze of the same axes undo each other."""
     axes, elements = reader.axes(node), reader.elements(node.input[0])
     if elements is not None and len(elements) == 1:
@@ -133,7 +133,7 @@ def _squeezed(reader: Reader, node: NodeProto) -> int | None:
     return reader.terms.op("Squeeze", (("axes", axes),), reader.term(node.input[0])) if axes else None
 
 
-def unsqueezed(reader: Reader, node: NodeProto) -> int | None:
+def unsqueeze(reader: Reader, node: NodeProto) -> int | None:
     name = node.input[1] if len(node.input) > 1 else ""
     axes = reader.ints(name) if name else next((tuple(a.ints) for a in node.attribute if a.name == "axes"), None)
     rank, terms, inner = reader.rank(node.input[0]), reader.terms, reader.term(node.input[0])
@@ -152,7 +152,7 @@ def unsqueezed(reader: Reader, node: NodeProto) -> int | None:
     return terms.op("Unsqueeze", (("axes", axes),), inner)
 
 
-def _reshaped(reader: Reader, node: NodeProto) -> int | None:
+def _reshape(reader: Reader, node: NodeProto) -> int | None:
     if len(node.input) < 2:
         return None
     inner = reader.term(node.input[0])
@@ -220,7 +220,7 @@ def _kept(terms: Terms, axes: Key, target: Key) -> Key | None:
     return tuple(dim for place, dim in enumerate(target) if place not in places)
 
 
-def _expanded(reader: Reader, node: NodeProto) -> int | None:
+def _expand(reader: Reader, node: NodeProto) -> int | None:
     """Expand to the shape that is there, or of a number to a small vector."""
     before, target = reader.dims(node.input[0]), reader.elements(node.input[1])
     value = reader.terms.value(reader.term(node.input[0]))
@@ -233,7 +233,7 @@ def _expanded(reader: Reader, node: NodeProto) -> int | None:
     return reader.term(node.input[0]) if before is not None and before == target else None
 
 
-def _transposed(reader: Reader, node: NodeProto) -> int | None:
+def _transpose(reader: Reader, node: NodeProto) -> int | None:
     perm = next((tuple(a.ints) for a in node.attribute if a.name == "perm"), None)
     rank = reader.rank(node.input[0])
     if perm is None:
@@ -261,15 +261,15 @@ def _apart(terms: Terms, x: int) -> tuple[float, int]:
 
 RULES: dict[str, Rule] = {
     "Shape": _shape,
-    "Gather": _gathered,
-    "ConstantOfShape": _filled,
-    "Range": _counted,
+    "Gather": _gather,
+    "ConstantOfShape": _fill,
+    "Range": _count,
     "Equal": elementwise(same_size),
     "Slice": sliced,
-    "Concat": concatenated,
-    "Squeeze": _squeezed,
-    "Unsqueeze": unsqueezed,
-    "Reshape": _reshaped,
-    "Transpose": _transposed,
-    "Expand": _expanded,
+    "Concat": concatenate,
+    "Squeeze": _squeeze,
+    "Unsqueeze": unsqueeze,
+    "Reshape": _reshape,
+    "Transpose": _transpose,
+    "Expand": _expand,
 }

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from opshift.passes.fusion.reader import FLOATS, Reader, Rule
-from opshift.passes.fusion.reading.layout import concatenated, sliced, unsqueezed
+from opshift.passes.fusion.reading.layout import concatenate, sliced, unsqueeze
 from opshift.passes.fusion.terms import Terms
 from opshift.passes.model.messages import NodeProto
 from opshift.passes.model.traversal import integer
@@ -60,20 +60,20 @@ def _sliced(reader: Reader, node: NodeProto) -> int | None:
     return _part(reader.terms, reader.term(node.input[0]), kept.start, kept.stop)
 
 
-def _joined(reader: Reader, node: NodeProto) -> int | None:
+def _join(reader: Reader, node: NodeProto) -> int | None:
     terms, dims = reader.terms, reader.dims(node.input[0])
     if len(node.input) != 2 or reader.elem_type(node.input[0]) not in FLOATS:
-        return concatenated(reader, node)
+        return concatenate(reader, node)
     if dims is None or integer(node, "axis", 1) not in (-1, len(dims) - 1):
         return None
     a, b = (reader.term(name) for name in node.input)
     if a == b:
         return terms.op("Twice", (), a)
-    turned = _turned(terms, a, b)
-    return _rotated(terms, a, b) if turned is None else turned
+    turned = _turn(terms, a, b)
+    return _rotate(terms, a, b) if turned is None else turned
 
 
-def _turned(terms: Terms, a: int, b: int) -> int | None:
+def _turn(terms: Terms, a: int, b: int) -> int | None:
     """(-x2, x1) of the halves of x."""
     coefficient, powers = terms.factors(a)
     if coefficient != -1 or list(powers.values()) != [1]:
@@ -93,7 +93,7 @@ def _halves(terms: Terms, first: int, second: int) -> int | None:
     return int(one.operands[0]) if whole else None
 
 
-def _rotated(terms: Terms, a: int, b: int) -> int | None:
+def _rotate(terms: Terms, a: int, b: int) -> int | None:
     """(x1 * cos - x2 * sin, x1 * sin + x2 * cos) is x * (cos, cos) + (-x2, x1) * (sin, sin)."""
     first, second = _pair(terms, a), _pair(terms, b)
     if first is None or second is None:
@@ -138,8 +138,8 @@ def _each(op: str) -> Rule:
     return rule
 
 
-def _unsqueezed(reader: Reader, node: NodeProto) -> int | None:
-    made, terms = unsqueezed(reader, node), reader.terms
+def _unsqueeze(reader: Reader, node: NodeProto) -> int | None:
+    made, terms = unsqueeze(reader, node), reader.terms
     if made is None or not terms.is_op(made, "Unsqueeze"):
         return made
     axes, inner = terms.keys[made].parameters, terms.keys[made].operands[0]
@@ -150,8 +150,8 @@ def _unsqueezed(reader: Reader, node: NodeProto) -> int | None:
 
 RULES: dict[str, Rule] = {
     "Slice": _sliced,
-    "Concat": _joined,
+    "Concat": _join,
     "Cos": _each("Cos"),
     "Sin": _each("Sin"),
-    "Unsqueeze": _unsqueezed,
+    "Unsqueeze": _unsqueeze,
 }

@@ -16,7 +16,7 @@ def taken(node: NodeProto, condition: object) -> GraphProto | None:
     return next((graph for name, _, graph in subgraphs(node) if name == wanted), None)
 
 
-def spliced(node: NodeProto, branch: GraphProto, fresh: Callable[[str], str] | None = None) -> list[NodeProto]:
+def splice(node: NodeProto, branch: GraphProto, fresh: Callable[[str], str] | None = None) -> list[NodeProto]:
     """Copies of the nodes of a branch that make the outputs of its If; what else they make gets fresh names.
 
     Without `fresh` it keeps its names, as nothing else has them.

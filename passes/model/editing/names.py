@@ -75,13 +75,13 @@ class Names:
         held = [function.SerializeToString() for function in self._model.functions]
         if not graph.initializer and not graph.sparse_initializer and graph.ByteSize() <= _LARGE * len(graph.node):
             return b"\n".join([*held, graph.SerializeToString()])
-        held += map(_spelled, graph.node)
+        held += map(_spell, graph.node)
         held += [value.name.encode() for value in (*graph.input, *graph.output, *graph.value_info)]
         tensors = (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
         return b"\n".join([*held, *(tensor.name.encode() for tensor in tensors)])
 
 
-def _spelled(node: NodeProto) -> bytes:
+def _spell(node: NodeProto) -> bytes:
     """Bytes that hold every name in a node, without the weights that it holds itself."""
     named = not node.domain and node.op_type in graphless()
     if not named or node.ByteSize() <= _LARGE:

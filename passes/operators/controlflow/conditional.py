@@ -10,7 +10,7 @@ from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import Dim, tensor_type
 from opshift.passes.operators.shared import sequences
-from opshift.passes.operators.shared.subgraphs import carried_in_float
+from opshift.passes.operators.shared.subgraphs import carry_in_float
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -118,4 +118,4 @@ def sequences_yielded_as_tensors(node: Node) -> Replacement:
 
 changed("If", 11, Pair(down=branches_of_one_shape))
 changed("If", 13, Pair(down=sequences_yielded_as_tensors))
-changed("If", 16, Pair(down=carried_in_float(None, 0)))
+changed("If", 16, Pair(down=carry_in_float(None, 0)))

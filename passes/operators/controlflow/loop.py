@@ -7,7 +7,7 @@ from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, Ty
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import tensor_type
 from opshift.passes.operators.shared import sequences
-from opshift.passes.operators.shared.subgraphs import carried_in_float
+from opshift.passes.operators.shared.subgraphs import carry_in_float
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -52,7 +52,7 @@ def sequences_carried_as_tensors(node: Node) -> Replacement:
             results.append((leaving[k].name, leaving[k].type))
             continue
         first = sequences.elements_of(node, node.scope, name)
-        appended = _appended(node, body, arriving[k].name, leaving[k].name)
+        appended = _append(node, body, arriving[k].name, leaving[k].name)
         held = [(node.scope, element) for element in first] + [(inside, element) for element in appended]
         layout = layouts[k] = sequences.layout_of(node, name, held)
         value_types = [tensor_type(layout.elem_type), tensor_type(T.INT64)]
@@ -71,7 +71,7 @@ def sequences_carried_as_tensors(node: Node) -> Replacement:
     return sequences.emitted(node, [*node.inputs[:2], *start], {"body": body}, len(results), layouts)
 
 
-def _appended(node: Node, body: GraphProto, before: str, after: str) -> list[str]:
+def _append(node: Node, body: GraphProto, before: str, after: str) -> list[str]:
     """What a round appends to a sequence, from which the nodes that do so are taken away."""
     appended: list[str] = []
     while after != before:
@@ -113,4 +113,4 @@ def _nodes(body: GraphProto) -> list[NodeProto]:
 
 changed("Loop", 11, Pair(down=at_least_one_carried_value))
 changed("Loop", 13, Pair(down=sequences_carried_as_tensors))
-changed("Loop", 16, Pair(down=carried_in_float(2, 1)))
+changed("Loop", 16, Pair(down=carry_in_float(2, 1)))

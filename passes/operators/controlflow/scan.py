@@ -11,7 +11,7 @@ from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, ke
 from opshift.passes.model.types import Dim, tensor_type
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.subgraphs import carried_in_float
+from opshift.passes.operators.shared.subgraphs import carry_in_float
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
@@ -106,7 +106,7 @@ def batch_of_one(node: Node) -> Replacement:
     axes = node.attributes.get("scan_output_axes", [])
     for k, backwards in enumerate(node.attributes.get("scan_output_directions", [])):
         if backwards and node.outputs[states + k]:
-            results[states + k] = _reversed(node, results[states + k], node.outputs[states + k])
+            results[states + k] = _reverse(node, results[states + k], node.outputs[states + k])
     results = [build.Squeeze(name, axes=[0]) for name in results]
     for k, axis in enumerate(axes):
         if axis and node.outputs[states + k]:
@@ -157,7 +157,7 @@ def _rank_of_output(node: Node, index: int) -> int:
     return len(shape)
 
 
-def _reversed(node: Node, batched: str, like: str) -> str:
+def _reverse(node: Node, batched: str, like: str) -> str:
     """A Scan that hands on what it reads from the end to the beginning."""
     fresh = node.scope.context.names.fresh
     body = GraphProto(name="backwards")
@@ -319,4 +319,4 @@ def _loop(
 changed("Scan", 8, Pair(down=loop_over_elements))
 changed("Scan", 9, Pair(up=scan_of_a_scan, down=batch_of_one))
 changed("Scan", 11, Pair(down=axes_from_the_front))
-changed("Scan", 16, Pair(down=carried_in_float(0, 0)))
+changed("Scan", 16, Pair(down=carry_in_float(0, 0)))

@@ -40,7 +40,7 @@ def expanded_scalar(node: Node) -> str:
 
 
 @says("Filled bfloat16 and float8 as float, and cast the result")
-def filled_in_float(node: Node) -> Replacement:
+def fill_in_float(node: Node) -> Replacement:
     value = node.attributes.get("value")
     if value is None or value.data_type not in CAST_AFTERWARDS:
         return None
@@ -52,4 +52,4 @@ def filled_in_float(node: Node) -> Replacement:
 
 
 changed("ConstantOfShape", 9, Pair(down=expanded_scalar))
-changed("ConstantOfShape", 20, Pair(down=filled_in_float))
+changed("ConstantOfShape", 20, Pair(down=fill_in_float))

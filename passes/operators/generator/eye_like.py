@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.model import tensors
 from opshift.passes.operators.shared import flat_indices
-from opshift.passes.operators.shared.generators import made_in_float
+from opshift.passes.operators.shared.generators import make_in_float
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -25,4 +25,4 @@ def compared_coordinates(node: Node) -> str:
 
 
 changed("EyeLike", 9, Pair(down=compared_coordinates))
-changed("EyeLike", 22, Pair(down=made_in_float))
+changed("EyeLike", 22, Pair(down=make_in_float))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.generators import DRAWS, made_in_float
+from opshift.passes.operators.shared.generators import DRAWS, make_in_float
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
@@ -13,7 +13,7 @@ OTHER_DRAWS = "draws other random numbers from the same distribution"
 
 
 @says("Replaced Bernoulli by comparing a random number with the probability")
-def drawn_below(node: Node) -> str:
+def draw_below(node: Node) -> str:
     node.close(OTHER_DRAWS)
     build, p, elem_type = node.build, node.input(0), node.elem_type()
     wide = _width(elem_type)
@@ -42,5 +42,5 @@ def _width(elem_type: int) -> int:
 
 
 changed("Multinomial", 7, Pair(down=likeliest_with_noise))
-changed("Bernoulli", 15, Pair(down=drawn_below))
-changed(DRAWS, 22, Pair(down=made_in_float))
+changed("Bernoulli", 15, Pair(down=draw_below))
+changed(DRAWS, 22, Pair(down=make_in_float))

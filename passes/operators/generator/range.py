@@ -27,11 +27,11 @@ def counted(node: Node) -> str:
     if len(parts) == len(held):
         start, limit, delta = map(float, parts)
         if not delta or abs(limit - start) <= _WRITTEN_OUT * abs(delta):
-            return _written_out(node, parts, elem_type)
+            return _write_out(node, parts, elem_type)
     return _of_floats(node, elem_type) if elem_type in (T.FLOAT, T.DOUBLE) else _of_integers(node, elem_type)
 
 
-def _written_out(node: Node, parts: list[Any], elem_type: int) -> str:
+def _write_out(node: Node, parts: list[Any], elem_type: int) -> str:
     import numpy as np
 
     start, limit, delta = parts
@@ -103,7 +103,7 @@ def _of_floats(node: Node, elem_type: int) -> str:
 
 
 @says("Computed the range in the type of stash_type, and cast the result")
-def counted_in_stash_type(node: Node) -> Replacement:
+def count_in_stash_type(node: Node) -> Replacement:
     stash, elem_type = node.attributes.pop("stash_type", T.FLOAT), node.elem_type()
     if elem_type not in (T.FLOAT16, T.BFLOAT16):
         return None
@@ -113,4 +113,4 @@ def counted_in_stash_type(node: Node) -> Replacement:
 
 
 changed("Range", 11, Pair(down=counted))
-changed("Range", 27, Pair(down=counted_in_stash_type))
+changed("Range", 27, Pair(down=count_in_stash_type))

@@ -22,7 +22,7 @@ BITS: dict[int, int] = {
 
 
 @says("Replaced BitwiseNot by a subtraction from -1, or from the largest unsigned number")
-def inverted_by_subtraction(node: Node) -> str:
+def invert_by_subtraction(node: Node) -> str:
     elem_type = node.elem_type()
     ones = -1 if elem_type in UNSIGNED else 2 ** BITS[elem_type] - 1
     return str(node.build.Sub(node.build.constant(ones, elem_type), node.input(0)))
@@ -37,14 +37,14 @@ def bit_by_bit(node: Node) -> str:
     if BITS[unsigned] == 64:
         half = build.constant(2**32, unsigned)
         high, low = ([build.emit(op, [name, half]) for name in operands] for op in ("Div", "Mod"))
-        parts = [recast(build, _combined(node, part, unsigned, 32), T.INT64, unsigned) for part in (high, low)]
+        parts = [recast(build, _combine(node, part, unsigned, 32), T.INT64, unsigned) for part in (high, low)]
         result = build.Add(build.Mul(parts[0], half), parts[1])
     else:
-        result = recast(build, _combined(node, operands, unsigned, BITS[unsigned]), T.INT64, unsigned)
+        result = recast(build, _combine(node, operands, unsigned, BITS[unsigned]), T.INT64, unsigned)
     return recast(build, result, unsigned, elem_type)
 
 
-def _combined(node: Node, operands: list[str], elem_type: int, bits: int) -> str:
+def _combine(node: Node, operands: list[str], elem_type: int, bits: int) -> str:
     """int64: the operands' bits, each of which is worth 2**k at place k of the last axis, combined and summed.
 
     Where no rank tells the number of that axis, a product with a matrix sums over it, exact in double for 32 bits.
@@ -68,7 +68,7 @@ def _combined(node: Node, operands: list[str], elem_type: int, bits: int) -> str
 
 
 @says("Replaced BitShift by a multiplication or division by 2**y")
-def shifted_by_arithmetic(node: Node) -> str:
+def shift_by_arithmetic(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     wide, bits = (elem_type if elem_type == T.UINT64 else T.UINT32), BITS[elem_type]
     x, count = (recast(build, name, elem_type, wide) for name in node.inputs)
@@ -112,7 +112,7 @@ def defined_shift(node: Node) -> Replacement:
     return recast(build, shifted, unsigned, elem_type)
 
 
-changed("BitShift", 11, Pair(down=shifted_by_arithmetic))
+changed("BitShift", 11, Pair(down=shift_by_arithmetic))
 changed("BitShift", 28, Pair(down=defined_shift))
 changed(list(LOGIC), 18, Pair(down=bit_by_bit))
-changed("BitwiseNot", 18, Pair(down=inverted_by_subtraction))
+changed("BitwiseNot", 18, Pair(down=invert_by_subtraction))

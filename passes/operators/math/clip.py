@@ -83,10 +83,10 @@ def bounds_to_inputs(node: Node) -> None:
     for index, name, limit in ((1, "min", -FLOAT_MAX), (2, "max", FLOAT_MAX)):
         bound = node.attributes.pop(name, limit if elem_type != T.FLOAT else None)
         if bound is not None:
-            node.set_input(index, node.build.constant(_rounded(bound, elem_type), elem_type, hint=name))
+            node.set_input(index, node.build.constant(_round(bound, elem_type), elem_type, hint=name))
 
 
-def _rounded(bound: float, elem_type: int) -> float:
+def _round(bound: float, elem_type: int) -> float:
     """Beyond the reach of float16 lies infinity."""
     return math.copysign(math.inf, bound) if elem_type == T.FLOAT16 and abs(bound) >= 65520 else bound
 

@@ -29,25 +29,25 @@ def cofactors_or_elimination(node: Node) -> str:
     rows = next((dim for dim in shape[-2:] if isinstance(dim, int)), None)
     if rows is not None and 1 <= rows <= WRITTEN_OUT:
         matrix = [build.Gather(x, row, axis=rank - 2) for row in range(rows)]
-        value = _expanded(build, [[build.Gather(row, k, axis=rank - 2) for k in range(rows)] for row in matrix])
+        value = _expand(build, [[build.Gather(row, k, axis=rank - 2) for k in range(rows)] for row in matrix])
     else:
-        value = _eliminated(node, x, carrier, rows)
+        value = _eliminate(node, x, carrier, rows)
     return value if carrier == elem_type else str(build.Cast(value, to=elem_type))
 
 
-def _expanded(build: Builder, rows: list[list[str]]) -> str:
+def _expand(build: Builder, rows: list[list[str]]) -> str:
     first, *others = rows
     if not others:
         return first[0]
     total = ""
     for column, factor in enumerate(first):
         minor = [[*row[:column], *row[column + 1 :]] for row in others]
-        term = build.Mul(factor, _expanded(build, minor))
+        term = build.Mul(factor, _expand(build, minor))
         total = build.emit("Sub" if column % 2 else "Add", [total, term]) if total else term
     return total
 
 
-def _eliminated(node: Node, x: str, elem_type: int, rows: Dim) -> str:
+def _eliminate(node: Node, x: str, elem_type: int, rows: Dim) -> str:
     """One column a round: the row left with the greatest element in it is subtracted from the others left.
 
     The determinant is the product of these elements, negated for each pair of rows that changed their order.

@@ -56,7 +56,7 @@ def _along(node: Node, build: Builder, axis: int) -> str:
 
 
 @says("Replaced DFT by MatMul with matrices of cosines and sines")
-def transformed_by_matrices(node: Node) -> str:
+def transform_by_matrices(node: Node) -> str:
     if "axis" not in node.attributes and len(node.inputs) > 2:
         raise CannotConvert(node, "axis is dynamic", supported="a constant axis")
     rank, axis = node.rank(), node.attributes.get("axis", 1)
@@ -67,5 +67,5 @@ def transformed_by_matrices(node: Node) -> str:
     return transformed(node, node.input(0), rank, axis % rank, length, parts, inverse=inverse, onesided=onesided)
 
 
-changed("DFT", 17, Pair(down=transformed_by_matrices))
+changed("DFT", 17, Pair(down=transform_by_matrices))
 changed("DFT", 20, Pair(up=axis_to_input, down=axis_to_attribute))

@@ -42,10 +42,10 @@ def contracted_pair_by_pair(node: Node) -> str:
         second, *others = others
         needed = {*result, *(label for term in others for label in term.labels)}
         first, second = (
-            _summed(node, term, needed.union(other.labels)) for term, other in ((first, second), (second, first))
+            _sum(node, term, needed.union(other.labels)) for term, other in ((first, second), (second, first))
         )
         first = _product(node, first, second, needed)
-    total = _summed(node, first, set(result))
+    total = _sum(node, first, set(result))
     order = [total.labels.index(label) for label in result]
     value = total.value if order == sorted(order) else node.build.Transpose(total.value, perm=order)
     return recast(node.build, value, carrier, elem_type)
@@ -124,7 +124,7 @@ def _without_ones(node: Node, term: Term, longer: set[str]) -> Term:
     return Term(value, [term.labels[k] for k in kept], [term.dims[k] for k in kept])
 
 
-def _summed(node: Node, term: Term, needed: set[str]) -> Term:
+def _sum(node: Node, term: Term, needed: set[str]) -> Term:
     """Sum over the labels that nothing needs any more."""
     axes = [k for k, label in enumerate(term.labels) if label not in needed]
     if not axes:
@@ -144,13 +144,13 @@ def _product(node: Node, a: Term, b: Term, needed: set[str]) -> Term:
     columns = [label for label in b.labels if label not in both]
     dims = {**_known(a), **_known(b)}
     foldable = all(
-        (len(first) == len(second) == 1) or _reshaped_to([first, second], dims) is not None or flattened
+        (len(first) == len(second) == 1) or _reshape_to([first, second], dims) is not None or flattened
         for first, second, flattened in ((rows, inner, not batch), (inner, columns, not batch), (rows, columns, False))
     )
     if not inner or not foldable or any(label.isdigit() for label in inner):
         labels = [*batch, *rows, *columns, *inner]
         value = build.Mul(*(_spread(node, term, labels) for term in (a, b)))
-        return _summed(node, Term(value, labels, [dims.get(label) for label in labels]), needed)
+        return _sum(node, Term(value, labels, [dims.get(label) for label in labels]), needed)
     if _may_be_empty(batch, a, b):  # then an open size is computed, and stands where its axis stood
         rows, inner, columns = (sorted(group, key=dims.__contains__) for group in (rows, inner, columns))
         if any(label not in dims for label in columns) and (len(rows) != 1 or len(columns) != 1):
@@ -158,7 +158,7 @@ def _product(node: Node, a: Term, b: Term, needed: set[str]) -> Term:
     value = build.MatMul(_matrix(node, a, batch, rows, inner, dims), _matrix(node, b, batch, inner, columns, dims))
     labels = [*batch, *rows, *columns]
     if len(rows) != 1 or len(columns) != 1:
-        value = _reshaped(node, value, batch, [[label] for label in (*rows, *columns)], dims, (a, b))
+        value = _reshape(node, value, batch, [[label] for label in (*rows, *columns)], dims, (a, b))
     return Term(value, labels, [dims.get(label) for label in labels])
 
 
@@ -179,7 +179,7 @@ def _known(term: Term) -> dict[str, int]:
 def _matrix(node: Node, term: Term, batch: list[str], rows: list[str], columns: list[str], dims: dict[str, int]) -> str:
     """The term with its batch first, then all rows as one axis, then all columns as one."""
     build, merged = node.build, len(rows) != 1 or len(columns) != 1
-    sizes = _reshaped_to([rows, columns], dims)
+    sizes = _reshape_to([rows, columns], dims)
     if merged and sizes and sizes[1] < 0 and _may_be_empty(batch, term):
         axes = range(len(batch) + 2)
         return str(
@@ -191,10 +191,10 @@ def _matrix(node: Node, term: Term, batch: list[str], rows: list[str], columns: 
         return value
     if sizes is None:
         return str(build.Flatten(value, axis=len(rows)))
-    return _reshaped(node, value, batch, [rows, columns], dims, (term,))
+    return _reshape(node, value, batch, [rows, columns], dims, (term,))
 
 
-def _reshaped(
+def _reshape(
     node: Node, value: str, batch: list[str], groups: list[list[str]], dims: dict[str, int], terms: Iterable[Term]
 ) -> str:
     """The batch as it is, each group as one axis. Reshape finds out an open size, but none beside an empty batch.
@@ -202,7 +202,7 @@ def _reshaped(
     It is computed there, and if it is 0, which means to copy, its axis is the one that is copied.
     """
     build, copied = node.build, [0] * len(batch)
-    sizes = _reshaped_to(groups, dims) or []
+    sizes = _reshape_to(groups, dims) or []
     if -1 not in sizes or not _may_be_empty(batch, *terms):
         return str(build.Reshape(value, [*copied, *sizes]))
     at = sizes.index(-1)
@@ -215,7 +215,7 @@ def _reshaped(
     return str(build.Reshape(value, build.Concat(*filter(None, parts), axis=0)))
 
 
-def _reshaped_to(groups: list[list[str]], dims: dict[str, int]) -> list[int] | None:
+def _reshape_to(groups: list[list[str]], dims: dict[str, int]) -> list[int] | None:
     """The size of each group, -1 for an open one; None where several are open or one is empty."""
     labels = [label for group in groups for label in group]
     if 0 in (dims.get(label) for label in labels) or sum(label not in dims for label in labels) > 1:

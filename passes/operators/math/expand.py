@@ -16,7 +16,7 @@ T = TensorProto
 
 
 @says("Replaced Expand by repeating axes of size 1")
-def tiled(node: Node) -> str:
+def tile(node: Node) -> str:
     build, x, dims = node.build, node.input(0), node.scope.shape(node.input(0))
     wanted, length = node.scope.ints(node.input(1)), _length(node)
     if length is None and dims == []:
@@ -71,5 +71,5 @@ def _repeats(node: Node, x: str, dims: list[Any], shape: str) -> str:
     return str(build.Add(build.Mul(build.Sub(shape, [1]), single), [1]))
 
 
-changed("Expand", 8, Pair(down=tiled))
+changed("Expand", 8, Pair(down=tile))
 changed("Expand", 13, Pair(down=carried({T.BFLOAT16: T.FLOAT})))

@@ -63,11 +63,11 @@ def _integer_power(node: Node, base: int, held: np.ndarray[Any, Any] | None) -> 
     rank = len(node.scope.shape(node.input(0)) or [])
     times = held.item() if held is not None and held.size == 1 and held.ndim <= rank else None
     if times is not None and times in range(LONGEST + 1):
-        return _multiplied(node, base, int(times))
+        return _multiply(node, base, int(times))
     return _through(node, T.DOUBLE)
 
 
-def _multiplied(node: Node, base: int, times: int) -> str:
+def _multiply(node: Node, base: int, times: int) -> str:
     """By squaring: the factors x^1, x^2, x^4, ... whose exponents add up to `times`."""
     build, square, product = node.build, node.input(0), ""
     if not times:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opshift.passes.operators.shared.recipes import BFLOAT16, carried, rounded_to_even, with_sign, without_hint
+from opshift.passes.operators.shared.recipes import BFLOAT16, carried, round_to_even, with_sign, without_hint
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined, same
 from opshift.passes.rewrite.says import says
@@ -17,7 +17,7 @@ def negated_floor(node: Node) -> str:
 @says("Replaced Round by Floor, with halves going to even numbers")
 def round_half_to_even(node: Node) -> str:
     build, elem_type, x = node.build, node.elem_type(), node.input(0)
-    return with_sign(build, rounded_to_even(build, build.Abs(x), elem_type), x, elem_type)
+    return with_sign(build, round_to_even(build, build.Abs(x), elem_type), x, elem_type)
 
 
 changed(["Ceil", "Floor"], 6, Pair(up=without_hint))

@@ -35,11 +35,11 @@ def over_one_axis(node: Node) -> Replacement:
     # A 0 in the shape copies a dimension of the matrix, which is 0 as well where only it is made of that one.
     copied = ((1,), (0, 1))[axis] if axis < 2 else (0,)
     if all(isinstance(dim, int) or k in copied for k, dim in enumerate(dims)):
-        return _flattened(node, node.build, axis)
+        return _flatten(node, node.build, axis)
     return _flattened_unless_empty(node, axis)
 
 
-def _flattened(node: Node, build: Builder, axis: int, *, open_sizes: bool = False) -> str:
+def _flatten(node: Node, build: Builder, axis: int, *, open_sizes: bool = False) -> str:
     """The axes made one by Flatten, and taken apart again; `open_sizes` come as what inference does not see through."""
     x = node.input(0)
     rows, shape = build.again(node.proto, [build.Flatten(x, axis=axis)], axis=-1), build.Shape(x)
@@ -49,7 +49,7 @@ def _flattened(node: Node, build: Builder, axis: int, *, open_sizes: bool = Fals
 def _flattened_unless_empty(node: Node, axis: int, *, open_sizes: bool = False) -> str:
     """The same where there is anything to normalize: Reshape would not take every shape of nothing, nor would inference
     where a function is called with one."""
-    return unless_empty(node, lambda build: _flattened(node, build, axis, open_sizes=open_sizes), "normalized")
+    return unless_empty(node, lambda build: _flatten(node, build, axis, open_sizes=open_sizes), "normalized")
 
 
 @says("Transposed so that axis is the last one")
@@ -115,16 +115,16 @@ def one_at_the_first_maximum(node: Node) -> str:
     size = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else None
     after = -axis - 1 if axis < 0 else node.rank() - axis - 1
     if isinstance(size, int):
-        return _marked(node, build, axis, build.constant(tensors.int64s(range(size), [size] + [1] * after)))
+        return _mark(node, build, axis, build.constant(tensors.int64s(range(size), [size] + [1] * after)))
 
     def counted(inner: Builder) -> str:
         places = inner.Range(0, inner.Gather(inner.Shape(node.input(0)), axis), 1)
-        return _marked(node, inner, axis, inner.Reshape(places, [-1] + [1] * after) if after else places)
+        return _mark(node, inner, axis, inner.Reshape(places, [-1] + [1] * after) if after else places)
 
     return unless_empty(node, counted, "marked")
 
 
-def _marked(node: Node, build: Builder, axis: int, places: str) -> str:
+def _mark(node: Node, build: Builder, axis: int, places: str) -> str:
     return str(build.Cast(build.Equal(places, build.ArgMax(node.input(0), axis=axis)), to=node.elem_type()))
 
 

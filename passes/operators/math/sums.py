@@ -27,7 +27,7 @@ def folded_sum(node: Node) -> Replacement:
 
 
 @says("Replaced Sum by Add")
-def added_in_turn(node: Node) -> str:
+def add_in_turn(node: Node) -> str:
     if len(node.inputs) > 2:
         node.close("sums in a fixed order")
     return _one_by_one(node, list(node.inputs))
@@ -46,5 +46,5 @@ def _one_by_one(node: Node, names: list[str]) -> str:
 
 changed(["Mean", "Sum"], 6, Pair(up=without_hint))
 changed(["Mean", "Sum"], 8, Pair(down=folded_sum))
-defined("Sum", added_in_turn, opset=13)
+defined("Sum", add_in_turn, opset=13)
 defined("Mean", sum_over_count, opset=13)

@@ -39,13 +39,13 @@ def k_to_attribute(node: Node) -> Replacement:
         nothing = build.Slice(node.input(0), starts=[0], ends=[0], axes=[axis])
         return [nothing, build.Cast(nothing, to=T.INT64)]
     if not isinstance(length, int):
-        return _picked_in_rounds(node, axis)
+        return _pick_in_rounds(node, axis)
     ones = build.ConstantOfShape(node.input(1), value=tensors.int64s([1]))
     first = build.Squeeze(build.NonZero(ones), axes=[0])
     return [build.Gather(out, first, axis=axis) for out in build.again(node.proto, [node.input(0)], k=length)]
 
 
-def _picked_in_rounds(node: Node, axis: int) -> list[str]:
+def _pick_in_rounds(node: Node, axis: int) -> list[str]:
     build, (x, k), elem_type = node.build, node.inputs, node.elem_type()
     dims = flat_indices.sizes(node, x)
     count = dims[axis]

@@ -15,7 +15,7 @@ from opshift.passes.operators.shared.attention import (
     with_bias,
 )
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.shapes import regrouped, share_along
+from opshift.passes.operators.shared.shapes import regroup, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -81,7 +81,7 @@ def attention_of_heads(node: Node) -> list[str]:
         )
     node.close("sums in another order")
     elem_type = elem_type_of_scores(node, node.elem_type(), bool(mask))
-    query, key, value = with_bias(node, _unpacked(node), node.input(3))
+    query, key, value = with_bias(node, _unpack(node), node.input(3))
     length = 2 if node.input(1) and node.rank(1) == 4 else 1
     queries, new = share_along(node, query, 1, 1), share_along(node, key, length, 1)
     past: Size = share_along(node, past_key, 2, 1) if past_key else 0
@@ -105,7 +105,7 @@ def _earlier_or_last(node: Node, queries: Size, past: Size, keys: Size) -> str:
     return str(build.Or(earlier, build.Unsqueeze(last, [1])))
 
 
-def _unpacked(node: Node) -> list[str]:
+def _unpack(node: Node) -> list[str]:
     """Query, key and value, which may be packed as (batch, length, heads, 2 or 3, size)."""
     query, key, value = (node.input(i) for i in range(3))
     if not key:
@@ -124,7 +124,7 @@ def _unpacked(node: Node) -> list[str]:
 def _parts(node: Node, packed: str, parts: int) -> list[str]:
     build = node.build
     each = build.emit("Split", [packed], {"axis": 3, "num_outputs": parts}, outputs=parts)
-    return [regrouped(node, part, 2, [None]) for part in each]
+    return [regroup(node, part, 2, [None]) for part in each]
 
 
 def _refuse_flags(node: Node, *names: str) -> None:

@@ -9,7 +9,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.recurrence import Attention, Matrix, W, scanned_over_time
+from opshift.passes.operators.shared.recurrence import Attention, Matrix, W, scan_over_time
 from opshift.passes.operators.shared.shapes import share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -33,7 +33,7 @@ def attending_in_each_step(node: Node) -> list[str]:
         raise CannotConvert(node, "the shape of W, AW or MW is unknown", supported="static shapes")
     inputs = both - width
     mask = _beyond(node)
-    return scanned_over_time(node, lambda number: _attention(node, number, inputs, width, mask))
+    return scan_over_time(node, lambda number: _attention(node, number, inputs, width, mask))
 
 
 def _attention(node: Node, number: int, inputs: int, width: int, mask: str) -> Attention:

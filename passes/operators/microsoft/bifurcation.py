@@ -21,10 +21,10 @@ def predicted_and_found(node: Node) -> list[str]:
         first = build.ArgMax(build.Concat(build.Cast(other, to=TensorProto.INT64), [1], axis=0), axis=0, keepdims=1)
         tokens = build.Concat(tokens, build.Slice(predicted, [0], build.Add(first, 1), [0]), axis=0)
     least, most = node.attributes["min_ngram_size"], node.attributes["max_ngram_size"]
-    return [tokens, build.Reshape(_found(node, source, tokens, least, most), build.Shape(node.input(2)))]
+    return [tokens, build.Reshape(_find(node, source, tokens, least, most), build.Shape(node.input(2)))]
 
 
-def _found(node: Node, source: str, tokens: str, least: int, most: int) -> str:
+def _find(node: Node, source: str, tokens: str, least: int, most: int) -> str:
     """Behind which place of the source the longest n-gram ends that it holds; -1 where it holds that again, or none."""
     build = node.build
     padded, length = build.Concat([0] * most, tokens, axis=0), build.Shape(tokens)

@@ -10,7 +10,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast, wider
-from opshift.passes.operators.shared.shapes import regrouped, share_along
+from opshift.passes.operators.shared.shapes import regroup, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -71,7 +71,7 @@ def _kernel(node: Node) -> tuple[int, int]:
 
 def _channels_first(node: Node, x: str, last: int) -> str:
     """(batch, channels, length), of (batch, length, ...) where the channels come last, on one axis or more."""
-    return str(node.build.Transpose(regrouped(node, x, 2, [None]), perm=[0, 2, 1])) if last else x
+    return str(node.build.Transpose(regroup(node, x, 2, [None]), perm=[0, 2, 1])) if last else x
 
 
 def _as_given(node: Node, y: str, last: int) -> str:

@@ -25,7 +25,7 @@ def activated_convolution(node: Node) -> str:
 
 
 @says("Replaced by ConvTranspose-22; dynamic pads are sliced off the result")
-def transposed_with_pads(node: Node) -> str:
+def transpose_with_pads(node: Node) -> str:
     build, pads = node.build, node.input(2)
     own = {name: node.attributes.get(name) for name in (*_SHARED, "output_padding")}
     operands = [node.input(0), node.input(1), node.input(3) or None]
@@ -53,7 +53,7 @@ def convolution_of_dequantized(node: Node) -> str:
 
 
 @says("Replaced by MaxPool-12 between Transposes, as channels come last")
-def pooled_with_channels_last(node: Node) -> str:
+def pool_with_channels_last(node: Node) -> str:
     build, names = node.build, ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
     x = channels_first(build, node.input(0), node.rank())
     y = build.emit("MaxPool", [x], {name: node.attributes.get(name) for name in names})
@@ -71,7 +71,7 @@ def activated_convolution_with_channels_last(node: Node) -> str:
 
 
 defined("QLinearConv", convolution_of_dequantized, opset=13, domain=MICROSOFT)
-defined("NhwcMaxPool", pooled_with_channels_last, opset=12, domain=MICROSOFT)
+defined("NhwcMaxPool", pool_with_channels_last, opset=12, domain=MICROSOFT)
 defined("NhwcFusedConv", activated_convolution_with_channels_last, opset=22, domain=MICROSOFT)
 refused(
     "NhwcConv",
@@ -79,7 +79,7 @@ refused(
     domain=MICROSOFT,
 )
 defined("FusedConv", activated_convolution, opset=22, domain=MICROSOFT)
-defined("ConvTransposeWithDynamicPads", transposed_with_pads, opset=22, domain=MICROSOFT)
+defined("ConvTransposeWithDynamicPads", transpose_with_pads, opset=22, domain=MICROSOFT)
 refused(
     "MaxpoolWithMask",
     'its documentation is "For internal use.", and the kernel does not compute a masked maximum',

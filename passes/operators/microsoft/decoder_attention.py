@@ -13,7 +13,7 @@ from opshift.passes.operators.shared.attention import (
     scores_as_declared,
     with_bias,
 )
-from opshift.passes.operators.shared.shapes import regrouped, share_along
+from opshift.passes.operators.shared.shapes import regroup, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -43,7 +43,7 @@ def attention_of_one_query(node: Node) -> list[str]:
         keys = build.Add(filled, 1)
         at = build.Expand(filled, build.Shape(query, end=1))
         for past, new in ((PAST_KEY, key), (PAST_VALUE, value)):
-            row = regrouped(node, new, 1, [heads, 1, None])
+            row = regroup(node, new, 1, [heads, 1, None])
             present.append(build.TensorScatter(node.input(past), row, at, axis=2))
         key, value = (build.Slice(cache, [0], keys, [2]) for cache in present)
         number = build.Squeeze(keys)

@@ -88,7 +88,7 @@ def _parameters(node: Node) -> tuple[float, float]:
 
 
 @says("Replaced by Slice-13 between the borders")
-def cropped(node: Node) -> str:
+def crop(node: Node) -> str:
     border, size = node.attributes.get("border", []), node.attributes.get("scale", [])
     if len(border) != 4 or len(size) not in (0, 2):
         raise CannotConvert(
@@ -122,7 +122,7 @@ defined("Scale", scaled, opset=7, domain=ONNXRUNTIME)
 defined("ImageScaler", scaled_image, opset=7, domain=ONNXRUNTIME)
 defined("ParametricSoftplus", softplus_with_parameters, opset=7, domain=ONNXRUNTIME)
 defined("ScaledTanh", tanh_with_scales, opset=7, domain=ONNXRUNTIME)
-defined("Crop", cropped, opset=13, domain=ONNXRUNTIME)
+defined("Crop", crop, opset=13, domain=ONNXRUNTIME)
 defined("ThresholdedRelu", above_threshold, opset=10, domain=ONNXRUNTIME)
 defined("DynamicSlice", sliced, opset=13, domain=ONNXRUNTIME)
 defined(["MemcpyFromHost", "MemcpyToHost"], copied, opset=13, domain=ONNXRUNTIME)

@@ -19,7 +19,7 @@ T = TensorProto
 def normalized_rows(node: Node) -> list[str]:
     elem_type = node.elem_type(2)
     wide = wider(elem_type)
-    normal, counted, total = _normalized(node, lambda x, _: recast(node.build, x, elem_type, wide), node.input(8))
+    normal, counted, total = _normalize(node, lambda x, _: recast(node.build, x, elem_type, wide), node.input(8))
     summed = recast(node.build, total, wide, elem_type) if node.is_used(2) else ""
     return [recast(node.build, normal, wide, elem_type), counted, summed][: len(node.outputs)]
 
@@ -30,10 +30,10 @@ def normalized_rows_of_integers(node: Node) -> list[str]:
         scale, zero = (scalar(node, index + behind) for behind in (6, 11))
         return str(node.build.DequantizeLinear(x, scale, zero))
 
-    return list(_normalized(node, dequantized, "")[:2])
+    return list(_normalize(node, dequantized, "")[:2])
 
 
-def _normalized(node: Node, held: Callable[[str, int], str], positions: str) -> tuple[str, str, str]:
+def _normalize(node: Node, held: Callable[[str, int], str], positions: str) -> tuple[str, str, str]:
     """The normalized sum, the count of the mask, and the sum; what is `held` at an index is read as floats by it."""
     node.close("the kernel computes the variance in another order")
     build, ids = node.build, node.input(0)
@@ -53,10 +53,10 @@ def _normalized(node: Node, held: Callable[[str, int], str], positions: str) -> 
     gamma, beta = (held(node.input(index), index) for index in (5, 6))
     epsilon = node.attributes.get("epsilon", 1e-12)
     normal = build.LayerNormalization(total, gamma, beta, axis=-1, epsilon=epsilon)
-    return normal, _counted(node) if node.is_used(1) else "", total
+    return normal, _count(node) if node.is_used(1) else "", total
 
 
-def _counted(node: Node) -> str:
+def _count(node: Node) -> str:
     """How many elements of each row of the mask are 1; 0 for each row of ids without a mask."""
     build, mask = node.build, node.input(7)
     if not mask:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.shapes import regrouped
+from opshift.passes.operators.shared.shapes import regroup
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -26,11 +26,11 @@ def scores_of_chosen_experts(node: Node) -> list[str]:
         logits = build.Reshape(logits, build.Concat([-1], build.Shape(node.input(1)), axis=0))
     shares = build.Sigmoid(logits)
     moved = build.Add(shares, node.input(1))
-    chosen = _chosen(node, shares, moved) if node.is_used(0) else ""
+    chosen = _choose(node, shares, moved) if node.is_used(0) else ""
     return [chosen, moved, shares][: len(node.outputs)]
 
 
-def _chosen(node: Node, shares: str, moved: str) -> str:
+def _choose(node: Node, shares: str, moved: str) -> str:
     build, groups, sentinel = (
         node.build,
         node.attributes.get("n_group", 1),
@@ -48,7 +48,7 @@ def _chosen(node: Node, shares: str, moved: str) -> str:
 def _in_best_groups(node: Node, moved: str, groups: int) -> str:
     """The scores, and -inf in the groups that are not among the best."""
     build = node.build
-    apart = regrouped(node, moved, 1, [groups, None])
+    apart = regroup(node, moved, 1, [groups, None])
     size = (build.scope.shape(apart) or [None])[-1]
     most = node.attributes.get("group_topk", 2)
     counted = [min(most, size)] if isinstance(size, int) else build.Min([most], build.Shape(apart, start=-1))

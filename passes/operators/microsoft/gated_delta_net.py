@@ -12,7 +12,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.shapes import regrouped
+from opshift.passes.operators.shared.shapes import regroup
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -46,7 +46,7 @@ def recurrence_over_packed_tokens(node: Node) -> list[str]:
     layout = _layout(node)
     query, key, value = _apart(node, layout)
     if node.attributes.get("qk_l2_norm", 0):
-        query, key = _normalized(node, query), _normalized(node, key)
+        query, key = _normalize(node, query), _normalize(node, key)
     query, key = (_shared(node, x, layout) for x in (query, key))
     decay = _decay(node, layout) if rule in GATED else ""
     beta = _wide(node, BETA) if rule in CORRECTED else ""
@@ -113,12 +113,12 @@ def _apart(node: Node, layout: _Layout) -> list[str]:
     widths = build.constant([of_keys, of_keys, layout.heads * layout.value], T.INT64)
     parts = build.emit("Split", [_wide(node, 0), widths], {"axis": -1}, outputs=3)
     return [
-        regrouped(node, part, layout.lead, [heads, None])
+        regroup(node, part, layout.lead, [heads, None])
         for part, heads in zip(parts, (layout.queries, layout.queries, layout.heads), strict=True)
     ]
 
 
-def _normalized(node: Node, x: str) -> str:
+def _normalize(node: Node, x: str) -> str:
     """x / sqrt(sum(x * x) + 1e-12)"""
     build = node.build
     squares = build.ReduceSum(build.Mul(x, x), [-1], keepdims=1)
@@ -131,7 +131,7 @@ def _shared(node: Node, x: str, layout: _Layout) -> str:
     if many == 1:
         return x
     repeated = build.Expand(build.Unsqueeze(x, [-2]), [1] * (layout.lead + 1) + [many, 1])
-    return regrouped(node, repeated, layout.lead, [layout.heads, layout.key])
+    return regroup(node, repeated, layout.lead, [layout.heads, layout.key])
 
 
 def _decay(node: Node, layout: _Layout) -> str:
@@ -155,9 +155,7 @@ def _decay(node: Node, layout: _Layout) -> str:
 def _in_lines(node: Node, x: str, layout: _Layout) -> str:
     """(batch, length, all of a token)"""
     build = node.build
-    token = (
-        x if len(build.scope.shape(x) or [None, None]) == layout.lead + 1 else regrouped(node, x, layout.lead, [None])
-    )
+    token = x if len(build.scope.shape(x) or [None, None]) == layout.lead + 1 else regroup(node, x, layout.lead, [None])
     if layout.lead == 2:
         return token
     if layout.places:
@@ -172,7 +170,7 @@ def _as_given(node: Node, y: str, layout: _Layout) -> str:
     build, elem_type = node.build, node.elem_type()
     y = recast(build, y, T.FLOAT, elem_type)
     if layout.lead == 2:
-        return regrouped(node, y, 2, [layout.heads, layout.value])
+        return regroup(node, y, 2, [layout.heads, layout.value])
     tokens = build.Reshape(y, [-1, layout.heads, layout.value])
     if not layout.valid:
         return str(tokens)

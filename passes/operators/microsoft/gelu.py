@@ -15,7 +15,7 @@ T = TensorProto
 
 
 @says("Replaced by Gelu-20 (tanh) of X + bias")
-def approximated_by_tanh(node: Node) -> str:
+def approximate_by_tanh(node: Node) -> str:
     build, x, bias = node.build, node.input(0), node.input(1)
     x = build.Add(x, bias) if bias else x
     return _by_the_text(build, x) if node.elem_type() == T.DOUBLE else str(build.Gelu(x, approximate="tanh"))
@@ -77,11 +77,11 @@ def rounded_silu(node: Node) -> str:
 @says("Replaced by X + Y * gate")
 def gated_sum(node: Node) -> str:
     x, y, gate = node.inputs[:3]
-    gate = _projected(node) if node.input(3) else gate
+    gate = _project(node) if node.input(3) else gate
     return str(node.build.Add(x, node.build.Mul(y, gate)))
 
 
-def _projected(node: Node) -> str:
+def _project(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     if elem_type != TensorProto.BFLOAT16:
         raise CannotConvert(node, "gate_weight has a type that no kernel runs", supported="bfloat16")
@@ -91,7 +91,7 @@ def _projected(node: Node) -> str:
     return str(build.Cast(build.Sigmoid(product), to=elem_type))
 
 
-defined("FastGelu", approximated_by_tanh, opset=20, domain=MICROSOFT)
+defined("FastGelu", approximate_by_tanh, opset=20, domain=MICROSOFT)
 defined("GemmFastGelu", product_approximated_by_tanh, opset=20, domain=MICROSOFT)
 defined("BiasGelu", gelu_of_sum, opset=20, domain=MICROSOFT)
 defined("BiasSplitGelu", half_times_gelu, opset=20, domain=MICROSOFT)

@@ -15,7 +15,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
-from opshift.passes.operators.shared.shapes import regrouped, share_along
+from opshift.passes.operators.shared.shapes import regroup, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -45,15 +45,15 @@ def attention_over_a_cache(node: Node) -> list[str]:
     build, shared = node.build, node.attributes["kv_num_heads"]
     query, key, value = _apart(node, node.attributes["num_heads"], shared)
     lengths = _lengths(node)
-    query, key = _normalized(node, query, QUERY_NORM), _normalized(node, key, KEY_NORM)
+    query, key = _normalize(node, query, QUERY_NORM), _normalize(node, key, KEY_NORM)
     if node.attributes.get("do_rotary", 0):
         positions = _positions(node, lengths)
-        query, key = _rotated(node, query, positions), _rotated(node, key, positions)
+        query, key = _rotate(node, query, positions), _rotate(node, key, positions)
     present = [key, value]
     if node.input(PAST):
         present = [_cached(node, node.input(PAST + k), new, lengths) for k, new in enumerate((key, value))]
         key, value = (build.Slice(cache, [0], flat_indices.vector(build, [lengths.total]), [2]) for cache in present)
-    y, scores = _attended(node, [query, key, value], lengths)
+    y, scores = _attend(node, [query, key, value], lengths)
     return [y, *present, scores][: len(node.outputs)]
 
 
@@ -80,7 +80,7 @@ def _apart(node: Node, heads: int, shared: int) -> list[str]:
         widths = flat_indices.vector(build, [flat_indices.times(build, size, n) for n in counts])
         values = build.emit("Split", [values[0], widths], {"axis": 2}, outputs=3)
     pairs = zip(values, counts, strict=True)
-    return [str(build.Transpose(regrouped(node, x, 2, [n, None]), perm=[0, 2, 1, 3])) for x, n in pairs]
+    return [str(build.Transpose(regroup(node, x, 2, [n, None]), perm=[0, 2, 1, 3])) for x, n in pairs]
 
 
 def _lengths(node: Node) -> _Lengths:
@@ -110,12 +110,12 @@ def _positions(node: Node, lengths: _Lengths) -> str:
     return str(build.Expand(token, everywhere))
 
 
-def _normalized(node: Node, x: str, index: int) -> str:
+def _normalize(node: Node, x: str, index: int) -> str:
     epsilon = node.attributes.get(EPSILON[index], node.attributes.get("qk_norm_epsilon", 1e-6))
     return str(node.build.RMSNormalization(x, node.input(index), epsilon=epsilon)) if node.input(index) else x
 
 
-def _rotated(node: Node, x: str, positions: str) -> str:
+def _rotate(node: Node, x: str, positions: str) -> str:
     cosine, sine = node.input(COSINE), node.input(SINE)
     if not cosine or not sine:
         raise CannotConvert(node, "do_rotary=1 without cos_cache and sin_cache", supported="both inputs")
@@ -146,7 +146,7 @@ def _cached(node: Node, past: str, new: str, lengths: _Lengths) -> str:
     return str(build.Where(build.Unsqueeze(within, [1, 3]), cache, nothing))  # without the padding
 
 
-def _attended(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, str]:
+def _attend(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, str]:
     """What the queries attend to, with heads side by side, and the scores where they are asked for."""
     build, elem_type, saved = node.build, node.elem_type(), node.attributes.get("qk_output", 0)
     saved = saved if node.is_used(3) else 0
@@ -173,7 +173,7 @@ def _attended(node: Node, values: list[str], lengths: _Lengths) -> tuple[str, st
         query = build.Neg(query)
     made = build.emit("Attention", [query, key, value, mask], attributes, outputs=4 if saved else 1)
     y, *rest = [made] if isinstance(made, str) else made
-    y = regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
+    y = regroup(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
     return y, build.Where(allowed, _without_sink(node, rest[-1], sink), build.constant(0.0, elem_type)) if rest else ""
 
 

@@ -9,7 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.recipes import recast, wider
-from opshift.passes.operators.shared.shapes import regrouped
+from opshift.passes.operators.shared.shapes import regroup
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -21,7 +21,7 @@ T = TensorProto
 def streams_reduced(node: Node) -> str:
     node.close("sums in another order")
     build, elem_type = node.build, node.elem_type()
-    gated = build.Mul(_grouped(node), _gates(node, 1))
+    gated = build.Mul(_group(node), _gates(node, 1))
     total = build.ReduceSum(gated, [-2], keepdims=0)
     scale = node.attributes.get("reduction_scale", 1.0)
     total = build.Mul(total, build.constant(scale, T.FLOAT)) if scale != 1.0 else total
@@ -31,14 +31,14 @@ def streams_reduced(node: Node) -> str:
 @says("Replaced by a mixture of all streams, plus gate * output")
 def streams_mixed(node: Node) -> str:
     node.close("sums in another order")
-    build, elem_type, mixed = node.build, node.elem_type(), _grouped(node)
+    build, elem_type, mixed = node.build, node.elem_type(), _group(node)
     if node.input(3):
         perm = [*range(node.rank(3))]
         perm[-2:] = perm[:-3:-1]
         mixed = build.MatMul(build.Transpose(_wide(node, 3), perm=perm), mixed)
     total = build.Add(mixed, build.Mul(_gates(node, 2), build.Unsqueeze(_wide(node, 1), [-2])))
     if node.attributes.get("num_branches", 0):
-        total = regrouped(node, total, node.rank() - 1, [None])
+        total = regroup(node, total, node.rank() - 1, [None])
     return recast(build, total, T.FLOAT, elem_type)
 
 
@@ -60,17 +60,17 @@ def streams_mixed_by_own_gates(node: Node) -> list[str]:
     def sigmoid(x: str) -> str:
         return rounded(build.Sigmoid(wide(x)))
 
-    streams = regrouped(node, node.input(0), before, [branches, None])
+    streams = regroup(node, node.input(0), before, [branches, None])
     if node.input(5):
         block, gate = build.Unsqueeze(_wide(node, 5), [-2]), build.Unsqueeze(_wide(node, 6), [-1])
         streams = rounded(build.Add(wide(streams), build.Mul(gate, block)))
     x, scale = wide(streams), build.Reshape(_wide(node, 1), [branches, -1])
     normal = build.RMSNormalization(x, build.constant([1.0], T.FLOAT), epsilon=given.get("epsilon", 1e-5))
     normal = rounded(build.Mul(normal, scale))
-    line = regrouped(node, normal, before, [None])
+    line = regroup(node, normal, before, [None])
     scaled = rounded(times(wide(build.MatMul(line, node.input(2))), given.get("silu_alpha", 1.0)))
     hidden = build.Mul(scaled, sigmoid(scaled))
-    gates = regrouped(node, sigmoid(build.MatMul(hidden, node.input(3))), before, [branches, None])
+    gates = regroup(node, sigmoid(build.MatMul(hidden, node.input(3))), before, [branches, None])
     mixed = build.ReduceSum(build.Mul(wide(normal), wide(gates)), [-2], keepdims=0)
     inside = wide(build.MatMul(line, node.input(4)))
     divisor = given.get("gate_div", 1.0)
@@ -78,7 +78,7 @@ def streams_mixed_by_own_gates(node: Node) -> list[str]:
     after = rounded(times(wide(sigmoid(rounded(inside))), given.get("gate_mul", 1.0)))
     results = [rounded(times(mixed, given.get("reduction_scale", 1.0))), after]
     if node.is_used(2):
-        results.append(regrouped(node, streams, before, [None]) if node.input(5) else node.input(0))
+        results.append(regroup(node, streams, before, [None]) if node.input(5) else node.input(0))
     return [*results, ""][: len(node.outputs)]
 
 
@@ -86,10 +86,10 @@ def _wide(node: Node, index: int) -> str:
     return recast(node.build, node.input(index), node.elem_type(index), T.FLOAT)
 
 
-def _grouped(node: Node) -> str:
+def _group(node: Node) -> str:
     """The streams as (..., branches, size) in float32."""
     branches, x = node.attributes.get("num_branches", 0), _wide(node, 0)
-    return regrouped(node, x, node.rank() - 1, [branches, None]) if branches else x
+    return regroup(node, x, node.rank() - 1, [branches, None]) if branches else x
 
 
 def _gates(node: Node, index: int) -> str:
@@ -106,7 +106,7 @@ def _gates(node: Node, index: int) -> str:
         )
     if not branches:
         return str(node.build.Unsqueeze(gates, [-1]))
-    return regrouped(node, gates, rank - 1, [branches, None])
+    return regroup(node, gates, rank - 1, [branches, None])
 
 
 @says("Replaced by Sigmoid of the signed root of normalized key * query, times the value")
@@ -117,7 +117,7 @@ def gated_by_signed_root(node: Node) -> list[str]:
     key, query, value, of_key, of_query, of_value = (
         recast(build, node.input(i), elem_type, wide) if node.input(i) else "" for i in range(6)
     )
-    product = build.Mul(_normalized(node, key, of_key, wide), _normalized(node, query, of_query, wide))
+    product = build.Mul(_normalize(node, key, of_key, wide), _normalize(node, query, of_query, wide))
     dot = build.ReduceSum(product, [-1], keepdims=1)
     if isinstance(size, int):
         root = build.constant(max(size, 1) ** 0.5, wide)
@@ -131,11 +131,11 @@ def gated_by_signed_root(node: Node) -> list[str]:
     if node.is_used(1):
         if not of_value:
             raise CannotConvert(node, "output gated_value_normed is used without conv_norm_scale", supported="both")
-        results.append(recast(build, _normalized(node, gated, of_value, wide), wide, elem_type))
+        results.append(recast(build, _normalize(node, gated, of_value, wide), wide, elem_type))
     return [*results, ""][: len(node.outputs)]
 
 
-def _normalized(node: Node, x: str, scale: str, elem_type: int) -> str:
+def _normalize(node: Node, x: str, scale: str, elem_type: int) -> str:
     """x / sqrt(mean(x * x) + epsilon) * scale: RMSNormalization, whose scale is a vector"""
     build = node.build
     mean = build.ReduceMean(build.Mul(x, x), [-1], keepdims=1)

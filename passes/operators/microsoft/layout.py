@@ -17,7 +17,7 @@ T = TensorProto
 
 
 @says("Replaced by Unsqueeze-13")
-def unsqueezed(node: Node) -> str:
+def unsqueeze(node: Node) -> str:
     held = node.scope.ints(node.input(1))
     if held is not None:
         return str(node.build.Unsqueeze(node.input(0), held[:1]))
@@ -26,7 +26,7 @@ def unsqueezed(node: Node) -> str:
 
 
 @says("Replaced by GatherND-13 with int64 indices")
-def gathered(node: Node) -> str:
+def gather(node: Node) -> str:
     build = node.build
     return str(build.GatherND(node.input(0), recast(build, node.input(1), node.elem_type(1), T.INT64)))
 
@@ -76,7 +76,7 @@ def sampled(node: Node) -> str:
 
 
 @says("Replaced by Gather of the slices")
-def unfolded(node: Node) -> str:
+def unfold(node: Node) -> str:
     build, attributes, rank = node.build, node.attributes, node.rank()
     size, step, axis = attributes["size"], attributes.get("step", 1), attributes.get("dim", -1)
     if not -rank <= axis < rank or size < 1 or step < 1:
@@ -126,15 +126,15 @@ def all_finite(node: Node) -> str:
     return str(build.Not(build.Cast(worst, to=T.BOOL)))
 
 
-defined("ExpandDims", unsqueezed, opset=13, domain=MICROSOFT)
-defined("GatherND", gathered, opset=13, domain=MICROSOFT)
+defined("ExpandDims", unsqueeze, opset=13, domain=MICROSOFT)
+defined("GatherND", gather, opset=13, domain=MICROSOFT)
 defined("GridSample", sampled, opset=16, domain=MICROSOFT)
 defined("IsAllFinite", all_finite, opset=18, domain=MICROSOFT)
 defined("NGramRepeatBlock", without_repetition, opset=18, domain=MICROSOFT)
 defined("Pad", padded, opset=18, domain=MICROSOFT)
 defined("Range", listed, opset=11, domain=MICROSOFT)
 defined("Trilu", triangle, opset=14, domain=MICROSOFT)
-defined("UnfoldTensor", unfolded, opset=15, domain=MICROSOFT)
+defined("UnfoldTensor", unfold, opset=15, domain=MICROSOFT)
 defined("Unique", distinct, opset=13, domain=MICROSOFT)
 refused(
     "Tokenizer",

@@ -6,7 +6,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.shapes import regrouped
+from opshift.passes.operators.shared.shapes import regroup
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -26,9 +26,9 @@ def linear_attention(node: Node) -> list[str]:
     query = node.input(0)
     queries, keys = node.attributes["q_num_heads"], node.attributes["kv_num_heads"]
     if keys > queries:
-        apart = build.Unsqueeze(regrouped(node, query, 2, [queries, None]), [3])
+        apart = build.Unsqueeze(regroup(node, query, 2, [queries, None]), [3])
         many = build.Expand(apart, [1, 1, 1, keys // queries, 1])
-        query, queries = regrouped(node, many, 2, [None]), keys
+        query, queries = regroup(node, many, 2, [None]), keys
     gates = [node.input(i) if rule in rules else "" for i, rules in ((DECAY, GATED), (BETA, CORRECTED))]
     attributes = {
         "q_num_heads": queries,

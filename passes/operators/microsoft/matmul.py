@@ -5,7 +5,7 @@ from __future__ import annotations
 from opshift.passes.analysis.inferring.stand_ins import transposition
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.shared.fused import ATTRIBUTES, activated
+from opshift.passes.operators.shared.fused import ATTRIBUTES, activate
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined, refused
 from opshift.passes.rewrite.says import says
@@ -21,14 +21,14 @@ def product_of_transposed(node: Node) -> str:
     build, alpha = node.build, node.attributes.get("alpha", 1.0)
     if node.attributes.get("transA", 0) and node.rank(0) > 1 and node.rank(1) == 1:
         raise CannotConvert(node, _READ_AS_IT_LIES)
-    product = build.MatMul(_transposed(node, 0, "A"), _transposed(node, 1, "B"))
+    product = build.MatMul(_transpose(node, 0, "A"), _transpose(node, 1, "B"))
     if alpha == 1.0:
         return str(product)
     node.close("the product is rounded before it is scaled")
     return str(build.Mul(product, build.constant(alpha, node.elem_type())))
 
 
-def _transposed(node: Node, index: int, name: str) -> str:
+def _transpose(node: Node, index: int, name: str) -> str:
     """The operand with its last two axes swapped, or its first axis moved in front of the last one, or both."""
     swapped, batch = (node.attributes.get(f"trans{part}{name}", 0) for part in ("", "Batch"))
     if not swapped and not batch:
@@ -39,7 +39,7 @@ def _transposed(node: Node, index: int, name: str) -> str:
 
 @says("Replaced by Transpose, MatMul, Mul by alpha and the activation")
 def activated_product(node: Node) -> str:
-    return activated(node, product_of_transposed(node), ATTRIBUTES, _given(node))
+    return activate(node, product_of_transposed(node), ATTRIBUTES, _given(node))
 
 
 @says("Replaced by Gemm-13 and the activation")
@@ -47,7 +47,7 @@ def activated_gemm(node: Node) -> str:
     node.close("the kernel rounds in another order")
     own = {name: node.attributes.get(name) for name in ("alpha", "beta", "transA", "transB")}
     operands = [node.input(0), node.input(1), node.input(2) or None]
-    return activated(node, node.build.emit("Gemm", operands, own), ATTRIBUTES, _given(node))
+    return activate(node, node.build.emit("Gemm", operands, own), ATTRIBUTES, _given(node))
 
 
 def _given(node: Node) -> dict[str, float]:

@@ -118,7 +118,7 @@ _HAS_RMS = 23  # the opset that RMSNormalization came with
 
 @says("Replaced by RMSNormalization of A + skip, DequantizeLinear and three MatMul")
 def three_products(node: Node) -> list[str]:
-    normal, total = _normalized(node)
+    normal, total = _normalize(node)
     widths = [node.attributes[name] for name in ("Nq", "Nkv", "Nkv")]
     made = [_product(node, normal, at, width) for at, width in zip((3, 6, 9), widths, strict=True)]
     return [*made, total][: len(node.outputs)]
@@ -128,7 +128,7 @@ def three_products(node: Node) -> list[str]:
 def gated_products(node: Node) -> list[str]:
     if (name := node.attributes["activation"]) not in ("silu", "swish"):
         raise CannotConvert(node, f"activation={name!r}, which its documentation does not define", supported="silu")
-    build, (normal, total) = node.build, _normalized(node)
+    build, (normal, total) = node.build, _normalize(node)
     gate, up = (_product(node, normal, at, node.attributes["N"]) for at in (3, 6))
     return [build.Mul(build.Mul(gate, build.Sigmoid(gate)), up), total][: len(node.outputs)]
 
@@ -146,7 +146,7 @@ def sum_of_products(node: Node) -> str:
     return str(build.Add(product, _product(node, down, 5, node.attributes["N"], bias=False, K=rank, **adapter)))
 
 
-def _normalized(node: Node) -> tuple[str, str]:
+def _normalize(node: Node) -> tuple[str, str]:
     """What is multiplied, and the sum that it was made of."""
     build, total = node.build, node.input(0)
     total = build.Add(total, node.input(1)) if node.input(1) else total

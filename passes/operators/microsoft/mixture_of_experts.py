@@ -30,7 +30,7 @@ def sum_of_chosen_experts(node: Node) -> str:
     def weights(inner: Builder, at: str, index: int) -> str:
         return recast(inner, inner.Gather(node.input(index), at, axis=0), node.elem_type(), wider(node.elem_type()))
 
-    return _summed(node, _shares(node), (WEIGHTS_1, WEIGHTS_2), (BIAS_1, BIAS_2), weights)
+    return _sum(node, _shares(node), (WEIGHTS_1, WEIGHTS_2), (BIAS_1, BIAS_2), weights)
 
 
 @says("Replaced by Softmax, TopK and a Loop over the experts, with DequantizeLinear of their weights")
@@ -43,9 +43,9 @@ def sum_of_quantized_experts(node: Node) -> str:
     _refuse_rounded_again(node)
 
     def weights(inner: Builder, at: str, index: int) -> str:
-        return _dequantized(node, inner, at, index)
+        return _dequantize(node, inner, at, index)
 
-    return _summed(node, _shares_of_best(node), Q_WEIGHTS, Q_BIASES, weights)
+    return _sum(node, _shares_of_best(node), Q_WEIGHTS, Q_BIASES, weights)
 
 
 def _refuse_third(node: Node, third: int) -> None:
@@ -65,7 +65,7 @@ def _refuse_rounded_again(node: Node) -> None:
         raise CannotConvert(node, f"{why}", supported="zero points for both layers, or for neither")
 
 
-def _summed(
+def _sum(
     node: Node,
     shares: str,
     layers: tuple[int, int],
@@ -89,7 +89,7 @@ def _summed(
         each = inner.Gather(shares, at, axis=1)
         chosen = inner.Reshape(inner.NonZero(each), [-1, 1])
         y = layer(inner, at, inner.GatherND(tokens, chosen), layers[0], biases[0])
-        y = layer(inner, at, _activated(node, inner, y, wide), layers[1], biases[1])
+        y = layer(inner, at, _activate(node, inner, y, wide), layers[1], biases[1])
         weighted = inner.Mul(y, inner.Unsqueeze(inner.GatherND(each, chosen), [1]))
         return [inner.ScatterND(sums[0], chosen, inner.Add(inner.GatherND(sums[0], chosen), weighted))]
 
@@ -112,7 +112,7 @@ def _shares(node: Node) -> str:
     build, wide = node.build, wider(node.elem_type())
     probabilities = build.Softmax(recast(build, node.input(1), node.elem_type(1), wide), axis=-1)
     best, places = _best(node, probabilities)
-    return _spread(node, probabilities, places, _normalized(node, best))
+    return _spread(node, probabilities, places, _normalize(node, best))
 
 
 def _shares_of_best(node: Node) -> str:
@@ -123,7 +123,7 @@ def _shares_of_best(node: Node) -> str:
     if not node.input(ROUTER_WEIGHTS):
         return _spread(node, logits, places, build.Softmax(best, axis=-1))
     told = _backward(build, recast(build, node.input(ROUTER_WEIGHTS), node.elem_type(), wide))
-    return _spread(node, logits, places, _normalized(node, build.GatherElements(told, places, axis=1)))
+    return _spread(node, logits, places, _normalize(node, build.GatherElements(told, places, axis=1)))
 
 
 def _best(node: Node, values: str) -> list[str]:
@@ -132,7 +132,7 @@ def _best(node: Node, values: str) -> list[str]:
     return list(node.build.emit("TopK", [_backward(node.build, values), [k]], {"axis": 1}, outputs=2))
 
 
-def _normalized(node: Node, best: str) -> str:
+def _normalize(node: Node, best: str) -> str:
     if node.attributes.get("normalize_routing_weights", 0) != 1:
         return best
     return str(node.build.Div(best, node.build.ReduceSum(best, [1], keepdims=1)))
@@ -156,7 +156,7 @@ def _backward(build: Builder, x: str) -> str:
     return str(build.Slice(x, [-1], [-(2**63)], [1], [-1]))
 
 
-def _dequantized(node: Node, inner: Builder, at: str, index: int) -> str:
+def _dequantize(node: Node, inner: Builder, at: str, index: int) -> str:
     """The weights of one expert, of integers in blocks of a row, or of rows."""
     bits, block = _bits(node, index == Q_WEIGHTS[1]), node.attributes.get("block_size", 0)
     held = inner.Gather(node.input(index), at, axis=0)
@@ -178,7 +178,7 @@ def _bits(node: Node, layer: int) -> int:
     return checked_bits(node, own if own in node.attributes else "expert_weight_bits")
 
 
-def _activated(node: Node, inner: Builder, x: str, wide: int) -> str:
+def _activate(node: Node, inner: Builder, x: str, wide: int) -> str:
     name = node.attributes.get("activation_type", "relu")
     if name == "gelu":  # which the kernel approximates
         return str(inner.Gelu(x, approximate="tanh"))

@@ -9,7 +9,7 @@ from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared.recipes import recast, wider
-from opshift.passes.operators.shared.shapes import regrouped
+from opshift.passes.operators.shared.shapes import regroup
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -74,12 +74,12 @@ def normalized_branches(node: Node) -> str:
         raise CannotConvert(
             node, f"X of {'unknown rank' if shape is None else f'rank {len(shape)}'} and {branches} branches"
         )
-    grouped = regrouped(node, x, len(shape) - 1, [branches, None]) if branches else x
+    grouped = regroup(node, x, len(shape) - 1, [branches, None]) if branches else x
     normal = build.RMSNormalization(grouped, build.constant([1.0], FLOAT), epsilon=node.attributes.get("epsilon", 1e-5))
     if node.input(1):
         scale = recast(build, node.input(1), node.elem_type(1), FLOAT)
         normal = build.Mul(normal, _scale_of_branches(node, scale, grouped))
-    result = regrouped(node, normal, len(shape) - 1, [None]) if branches else normal
+    result = regroup(node, normal, len(shape) - 1, [None]) if branches else normal
     return recast(build, result, FLOAT, elem_type)
 
 
@@ -107,9 +107,9 @@ def gated_normalization(node: Node) -> str:
     node.close(_RECIPROCAL)
     x, scale, gate = (recast(build, node.input(index), elem_type, FLOAT) for index in range(3))
     each, before = (node.scope.shape(node.input(1)) or [None])[0], node.rank() - 1
-    grouped = regrouped(node, x, before, [None, each if isinstance(each, int) else build.Shape(node.input(1))])
+    grouped = regroup(node, x, before, [None, each if isinstance(each, int) else build.Shape(node.input(1))])
     normal = build.RMSNormalization(grouped, scale, epsilon=node.attributes.get("epsilon", 1e-5))
-    back = regrouped(node, normal, before, [None])
+    back = regroup(node, normal, before, [None])
     opened = build.Sigmoid(gate)
     opened = opened if activation == "sigmoid" else build.Mul(gate, opened)
     return recast(build, build.Mul(back, opened), FLOAT, elem_type)

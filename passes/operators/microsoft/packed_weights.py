@@ -116,7 +116,7 @@ def _low(build: Builder, x: str, bits: int = 15) -> str:
     return str(build.BitwiseAnd(x, build.constant(bits, T.UINT8)))
 
 
-def _moved(build: Builder, x: str, *by: int) -> str:
+def _move(build: Builder, x: str, *by: int) -> str:
     """Bytes shifted to the right: by one number, or by each of several, which stand before the last axis."""
     count = build.constant(by[0] if len(by) == 1 else [[k] for k in by], T.UINT8)
     return str(build.BitShift(x, count, direction="RIGHT"))
@@ -124,7 +124,7 @@ def _moved(build: Builder, x: str, *by: int) -> str:
 
 def _nibbles(build: Builder, x: str, axis: int = -1) -> str:
     """The lower halves of bytes, and behind them the upper ones."""
-    return str(build.Concat(_low(build, x), _moved(build, x, 4), axis=axis))
+    return str(build.Concat(_low(build, x), _move(build, x, 4), axis=axis))
 
 
 def _signed(build: Builder, x: str) -> str:
@@ -174,7 +174,7 @@ def _in(build: Builder, x: str, *shape: int) -> str:
 
 def _iq4_xs(build: Builder, x: str) -> str:
     """Eight parts with scales of 6 bits: two of them in bytes 2 and 3, four in bytes 4 to 7."""
-    high = _low(build, _moved(build, _in(build, _part(build, x, 2, 4), 2, 1, 1), 0, 2, 4, 6), 3)
+    high = _low(build, _move(build, _in(build, _part(build, x, 2, 4), 2, 1, 1), 0, 2, 4, 6), 3)
     low = unpacked(build, _part(build, x, 4, 8), 4)
     six = build.Add(low, build.Mul(_in(build, high, 8), build.constant(16, T.UINT8)))
     scales = build.Mul(_HALF(build, _part(build, x, 0, 2)), _less(build, six, 32.0))
@@ -188,12 +188,12 @@ def _q5_k(build: Builder, x: str) -> str:
     sixteen = build.constant(16, T.UINT8)
 
     def six(of: str, rest: str) -> str:
-        beyond = build.Add(rest, build.Mul(_moved(build, of, 6), sixteen))
+        beyond = build.Add(rest, build.Mul(_move(build, of, 6), sixteen))
         return _float(build, build.Concat(_low(build, of, 63), beyond, axis=-1))
 
     scales = build.Mul(_HALF(build, _part(build, x, 0, 2)), six(first, _low(build, third)))
-    offsets = build.Mul(_HALF(build, _part(build, x, 2, 4)), six(second, _moved(build, third, 4)))
-    fifth = _low(build, _moved(build, _in(build, _part(build, x, 16, 48), 1, 32), *range(8)), 1)
+    offsets = build.Mul(_HALF(build, _part(build, x, 2, 4)), six(second, _move(build, third, 4)))
+    fifth = _low(build, _move(build, _in(build, _part(build, x, 16, 48), 1, 32), *range(8)), 1)
     four = _in(build, _nibbles(build, _in(build, _part(build, x, 48, 176), 4, 1, 32), -2), 8, 32)
     numbers = _float(build, build.Add(four, build.Mul(fifth, sixteen)))
     return str(build.Sub(build.Mul(_in(build, scales, 8, 1), numbers), _in(build, offsets, 8, 1)))
@@ -202,7 +202,7 @@ def _q5_k(build: Builder, x: str) -> str:
 def _q6_k(build: Builder, x: str) -> str:
     """Two halves of four parts of 32, of which each 16 have a scale of 8 bits."""
     four = _nibbles(build, _in(build, _part(build, x, 0, 128), 2, 2, 32), -2)
-    two = _low(build, _moved(build, _in(build, _part(build, x, 128, 192), 2, 1, 32), 0, 2, 4, 6), 3)
+    two = _low(build, _move(build, _in(build, _part(build, x, 128, 192), 2, 1, 32), 0, 2, 4, 6), 3)
     numbers = _less(build, build.Add(four, build.Mul(two, build.constant(16, T.UINT8))), 32.0)
     scales = build.Mul(_HALF(build, _part(build, x, 208, 210)), _signed(build, _part(build, x, 192, 208)))
     return str(build.Mul(_in(build, scales, 16, 1), _in(build, numbers, 16, 16)))

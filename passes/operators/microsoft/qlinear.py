@@ -96,13 +96,13 @@ def pooled(node: Node) -> str:
     x = channels_first(node.build, x, node.rank()) if last else x
     own = {name: node.attributes.get(name) for name in _POOLING}
     if own["ceil_mode"] and own["count_include_pad"] and node.attributes.get("auto_pad", "NOTSET") == "NOTSET":
-        x = _padded_to_windows(node, x, own, 1 if last else 2)
+        x = _pad_to_windows(node, x, own, 1 if last else 2)
     y = node.build.emit(node.op_type.removeprefix("QLinear"), [x], own)
     y = channels_last(node.build, y, node.rank()) if last else y
     return quantized(node, y, 3, node.elem_type(0))
 
 
-def _padded_to_windows(node: Node, x: str, own: dict[str, Any], first: int) -> str:
+def _pad_to_windows(node: Node, x: str, own: dict[str, Any], first: int) -> str:
     """The kernel divides by the size of a window, also of one that ends behind the padding: zeros up to there."""
     rank, kernel = node.rank() - 2, own["kernel_shape"]
     sizes = (node.scope.shape(node.input(0)) or [])[first : first + rank]

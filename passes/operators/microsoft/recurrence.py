@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.schemas import MICROSOFT
-from opshift.passes.operators.shared.recurrence import LENGTHS, R, X, scanned_over_time
+from opshift.passes.operators.shared.recurrence import LENGTHS, R, X, scan_over_time
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -14,7 +14,7 @@ _UNDIVIDED, _NARROW = 4, 256
 
 
 @says("Replaced by a Scan with DynamicQuantizeLinear, MatMulInteger and the LSTM gates in each step")
-def quantized_in_each_step(node: Node) -> list[str]:
+def quantize_in_each_step(node: Node) -> list[str]:
     batch = (node.scope.shape(node.input(X)) or [None] * 3)[1]
     size = node.attributes.get("hidden_size", (node.scope.shape(node.input(R)) or [None] * 3)[1])
     together = isinstance(batch, int) and batch <= _UNDIVIDED and isinstance(size, int) and size > _NARROW
@@ -27,7 +27,7 @@ def quantized_in_each_step(node: Node) -> list[str]:
             supported="one sequence",
             fix="--fix-shape",
         )
-    return scanned_over_time(node)
+    return scan_over_time(node)
 
 
-defined("DynamicQuantizeLSTM", quantized_in_each_step, opset=13, domain=MICROSOFT)
+defined("DynamicQuantizeLSTM", quantize_in_each_step, opset=13, domain=MICROSOFT)

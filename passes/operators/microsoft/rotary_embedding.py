@@ -7,7 +7,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.model.schemas import MICROSOFT
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.shapes import regrouped, share_along
+from opshift.passes.operators.shared.shapes import regroup, share_along
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
@@ -17,17 +17,17 @@ SECTIONED, INTERLEAVED = 0, 1  # layouts of MRotaryEmbedding
 
 
 @says("Replaced by RotaryEmbedding-23")
-def rotated(node: Node) -> str:
+def rotate(node: Node) -> str:
     build, positions = node.build, node.input(1)
     if node.rank(1) == 1:
         length = share_along(node, node.input(0), 1 if node.rank() == 3 else 2, 1)
         batch = build.Concat(build.Shape(node.input(0), end=1), [1], axis=0)
         positions = build.Expand(build.Add(positions, flat_indices.count(build, length)), batch)
-    return _turned(node, [node.input(2), node.input(3), positions])
+    return _turn(node, [node.input(2), node.input(3), positions])
 
 
 @says("Replaced by RotaryEmbedding-23 with angles gathered by three positions")
-def rotated_by_three_positions(node: Node) -> str:
+def rotate_by_three_positions(node: Node) -> str:
     build, sections, layout = node.build, node.attributes["mrope_section"], node.attributes.get("mrope_layout", 0)
     if len(sections) != 3 or layout not in (SECTIONED, INTERLEAVED):
         raise CannotConvert(
@@ -41,7 +41,7 @@ def rotated_by_three_positions(node: Node) -> str:
             build.Gather(node.input(index), build.Gather(node.input(1), axis, axis=0), axis=0) for axis in range(3)
         )
         caches.append(build.Where(chosen[1], width, build.Where(chosen[0], height, time)))
-    return _turned(node, caches)
+    return _turn(node, caches)
 
 
 def _coordinates(sections: list[int], layout: int) -> list[int]:
@@ -54,7 +54,7 @@ def _coordinates(sections: list[int], layout: int) -> list[int]:
     return turns
 
 
-def _turned(node: Node, angles: list[str]) -> str:
+def _turn(node: Node, angles: list[str]) -> str:
     if node.attributes.get("is_packed_batching", 0):
         raise CannotConvert(node, "is_packed_batching=1: sequences of several lengths are packed", supported="0")
     if (scale := node.attributes.get("scale", 1.0)) != 1.0:
@@ -74,9 +74,9 @@ def _turned(node: Node, angles: list[str]) -> str:
     if heads:
         return str(build.emit("RotaryEmbedding", [x, *angles], {**attributes, "num_heads": heads}))
     each = build.Mul(build.Shape(node.input(2), start=-1), 2)  # the caches turn all of a head
-    apart = regrouped(node, x, 2, [None, each])
+    apart = regroup(node, x, 2, [None, each])
     y = build.emit("RotaryEmbedding", [build.Transpose(apart, perm=[0, 2, 1, 3]), *angles], attributes)
-    return regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
+    return regroup(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
 
 
 @says("Replaced by RMSNormalization-23 in float32 and RotaryEmbedding-23")
@@ -101,7 +101,7 @@ def normalized_and_rotated(node: Node) -> list[str]:
     line = (
         build.Reshape(normal, [1, -1, heads * stride])
         if given.get("flatten_batch", 0)
-        else regrouped(node, normal, 2, [None])
+        else regroup(node, normal, 2, [None])
     )
     length, one = share_along(node, line, 1, 1), build.Equal(build.Size(node.input(2)), 1)
     counted = build.Mul(flat_indices.count(build, length), build.Cast(one, to=T.INT64))
@@ -116,7 +116,7 @@ def normalized_and_rotated(node: Node) -> list[str]:
 
 
 @says("Replaced by q * cos(emb) + q_rot * sin(emb), and the same for k")
-def rotated_by_computed_angles(node: Node) -> list[str]:
+def rotate_by_computed_angles(node: Node) -> list[str]:
     build, elem_type, angle = node.build, node.elem_type(1), node.elem_type(0)
     sine, cosine = (
         build.Unsqueeze(recast(build, wave, angle, elem_type), [1])
@@ -126,7 +126,7 @@ def rotated_by_computed_angles(node: Node) -> list[str]:
     return [str(build.Add(build.Mul(x, cosine), build.Mul(turned, sine))) for x, turned in pairs]
 
 
-defined("RotaryEmbedding", rotated, opset=23, domain=MICROSOFT)
-defined("MRotaryEmbedding", rotated_by_three_positions, opset=23, domain=MICROSOFT)
-defined("GemmaRotaryEmbedding", rotated_by_computed_angles, opset=13, domain=MICROSOFT)
+defined("RotaryEmbedding", rotate, opset=23, domain=MICROSOFT)
+defined("MRotaryEmbedding", rotate_by_three_positions, opset=23, domain=MICROSOFT)
+defined("GemmaRotaryEmbedding", rotate_by_computed_angles, opset=13, domain=MICROSOFT)
 defined("RMSNormRotary", normalized_and_rotated, opset=23, domain=MICROSOFT)

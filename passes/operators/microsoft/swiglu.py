@@ -18,7 +18,7 @@ END = 2**63 - 1
 def clamped_swiglu(node: Node) -> str:
     node.close("kernels of other devices round otherwise")
     gate, up = node.input(0), node.input(1)
-    return _activated(node, *((gate, up) if up else _halves(node, gate)))
+    return _activate(node, *((gate, up) if up else _halves(node, gate)))
 
 
 @says("Replaced by MatMul for router and experts, and SwiGLU")
@@ -29,14 +29,14 @@ def router_and_swiglu(node: Node) -> list[str]:
     build, columns = node.build, node.attributes["router_size"]
     product = build.MatMul(node.input(0), node.input(1))
     router, rest = (build.Slice(product, [a], [b], [-1]) for a, b in ((0, columns), (columns, END)))
-    return [router, _activated(node, *_halves(node, rest))]
+    return [router, _activate(node, *_halves(node, rest))]
 
 
 def _halves(node: Node, x: str) -> list[str]:
     return list(node.build.emit("Split", [x], {"axis": -1, "num_outputs": 2}, outputs=2))
 
 
-def _activated(node: Node, gate: str, up: str) -> str:
+def _activate(node: Node, gate: str, up: str) -> str:
     build, elem_type, given = node.build, node.elem_type(), node.attributes
     gate, up = (recast(build, x, elem_type, T.FLOAT) for x in (gate, up))
     alpha, beta, limit = (

@@ -107,14 +107,14 @@ def products_and_softmax(node: Node) -> list[str]:
         value = build.Concat(node.input(PAST_VALUE), value, axis=2)
     joined, split = _groups(node, query, key)
     scale, root = _scales(node, query, elem_type)
-    rows = _reshaped(build, _scaled(build, query, scale), joined)
+    rows = _reshape(build, _scaled(build, query, scale), joined)
     columns = _scaled(build, key if turned else build.Transpose(key, perm=[0, 1, 3, 2]), root)
-    scores = _reshaped(build, build.MatMul(rows, columns), split)
+    scores = _reshape(build, build.MatMul(rows, columns), split)
     capped = _capped(node, scores, elem_type)
     mask = masks.mask_of(node, elem_type)
     biased = mask.applied(build, capped, elem_type)
     shares = mask.zeroed(build, biased, _softmax(node, biased, elem_type), elem_type)
-    y = _reshaped(build, _product(node, _reshaped(build, shares, joined), value, elem_type), split)
+    y = _reshape(build, _product(node, _reshape(build, shares, joined), value, elem_type), split)
     y = _heads_together(node, y) if node.rank(QUERY) == 3 else y
     saved = (scores, capped, biased, shares)[mode]
     if len(node.outputs) > SCORES:  # of which inference claims that there are 0 keys if it cannot count them
@@ -201,7 +201,7 @@ def _groups(node: Node, query: str, key: str) -> tuple[Operand, Operand]:
     return build.Concat([0, groups], shared, [0], axis=0), build.Concat([0, heads], length, [0], axis=0)
 
 
-def _reshaped(build: Builder, name: str, shape: Operand) -> str:
+def _reshape(build: Builder, name: str, shape: Operand) -> str:
     return name if shape is None else str(build.Reshape(name, shape))
 
 

@@ -68,7 +68,7 @@ def gathered_and_added(node: Node) -> str:
     else:
         if elem_type in FLOATS:
             node.close("sums in another order")
-        y = _summed(build, x, axes, columns)
+        y = _sum(build, x, axes, columns)
     if elem_type in FLOATS:
         y = build.Add(y, build.constant(0, wide))  # runtimes begin at 0, which makes 0 of -0
     return str(y if wide == elem_type else build.Cast(y, to=elem_type))
@@ -118,7 +118,7 @@ def _spatial_rank(node: Node) -> int:
     raise CannotConvert(node, "the number of image axes is unknown", supported="an image_shape of known length")
 
 
-def _summed(build: Builder, x: str, axes: list[Axis], columns: Size) -> str:
+def _sum(build: Builder, x: str, axes: list[Axis], columns: Size) -> str:
     """Every pixel gathers one column for each element of the block, the zero where none falls on it."""
     rank, place, hit = len(axes), "", ""
     apart = flat_indices.strides(build, [axis.block for axis in axes] + [axis.steps for axis in axes])

@@ -26,7 +26,7 @@ EXACT = 2**24
 @says("Replaced ConvInteger by subtracting zero points and Conv on floats, exact below 2**24")
 def convolution_of_integers(node: Node) -> str:
     _check_vectors(node, (2, 3))
-    return _convolved(node, 0, 1, 2, 3)
+    return _convolve(node, 0, 1, 2, 3)
 
 
 @says("Replaced QLinearConv by an integer convolution that is scaled, rounded and clipped")
@@ -34,7 +34,7 @@ def convolution_of_quantized(node: Node) -> str:
     node.close("brought to the scale of y in float32")
     _check_vectors(node)
     build = node.build
-    total = _convolved(node, 0, 3, 2, 5)
+    total = _convolve(node, 0, 3, 2, 5)
     if node.input(8):
         total = build.Add(total, _channel_by_channel(node, 8, 1))
     scales = build.Mul(node.input(1), _channel_by_channel(node, 4, 1))
@@ -57,7 +57,7 @@ def _check_vectors(node: Node, indices: Sequence[int] = (1, 2, 4, 5, 6, 7)) -> N
             raise CannotConvert(node, why)
 
 
-def _convolved(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int) -> str:
+def _convolve(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int) -> str:
     """int32: x and w minus their zero points, convolved; halves of 4 bits apart where the sums are too large."""
     build = node.build
     image = _floats(node, x, node.input(x_zero_point))

@@ -37,7 +37,7 @@ def sampled_and_multiplied(node: Node) -> str:
     groups, parts = node.attributes.get("group", 1), node.attributes.get("offset_group", 1)
     offset = reshaped_behind(node, offset, 1, [parts, *kernel, rank, *result])
     axes = [_neighbours(node, offset, [*kernel, *result], axis, wide) for axis in range(rank)]
-    samples = _interpolated(node, x, axes, parts, wide)
+    samples = _interpolate(node, x, axes, parts, wide)
     if mask:
         samples = build.Mul(samples, reshaped_behind(node, mask, 1, [parts, *kernel, *result, 1]))
     samples = build.Transpose(samples, perm=[0, 1, 2 * rank + 2, *range(2, 2 * rank + 2)])
@@ -73,7 +73,7 @@ def _neighbours(node: Node, offset: str, dims: list[Size], axis: int, wide: int)
     ]
 
 
-def _interpolated(node: Node, x: str, axes: list[list[tuple[str, str, str]]], parts: int, wide: int) -> str:
+def _interpolate(node: Node, x: str, axes: list[list[tuple[str, str, str]]], parts: int, wide: int) -> str:
     """For each image, part of the channels, element of the kernel and of the result: the channels of the sample."""
     build = node.build
     batch, _, *sizes = flat_indices.sizes(node, node.input(0))

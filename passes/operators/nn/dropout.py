@@ -17,7 +17,7 @@ def drop_is_test(node: Node) -> Replacement:
     testing, ratio = node.attributes.pop("is_test", 0), node.attributes.get("ratio", 0.5)
     if testing or not ratio:
         return None
-    result, mask = dropped_at_random(node, node.build.constant(ratio, _width(node)))
+    result, mask = drop_at_random(node, node.build.constant(ratio, _width(node)))
     return [result, node.build.Cast(mask, to=node.elem_type())][: len(node.outputs)]
 
 
@@ -66,7 +66,7 @@ def ratio_to_attribute(node: Node) -> Replacement:
     ratio = node.scope.array(node.input(1)) if node.input(1) else None
     training = node.scope.array(node.input(2)) if node.input(2) else None
     if node.input(2) and (ratio is None or ratio.any()) and (training is None or training.any()):
-        return dropped_at_random(node, _ratio(node, always=training is not None))[: len(node.outputs)]
+        return drop_at_random(node, _ratio(node, always=training is not None))[: len(node.outputs)]
     data, build = node.input(0), node.build
     node.attributes.pop("seed", None)
     if ratio is not None:
@@ -86,7 +86,7 @@ def _ratio(node: Node, *, always: bool) -> str:
     return ratio if always else str(build.Mul(ratio, build.Cast(node.input(2), to=wide)))
 
 
-def dropped_at_random(node: Node, ratio: str) -> list[str]:
+def drop_at_random(node: Node, ratio: str) -> list[str]:
     """x / (1 - ratio) * mask, and the mask: where a number drawn from 0 to 1 is not below the ratio."""
     node.close("draws other random numbers from the same distribution")
     build, wide, elem_type, seed = node.build, _width(node), node.elem_type(), node.attributes.get("seed")

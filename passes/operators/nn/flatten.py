@@ -26,7 +26,7 @@ def axis_from_front(node: Node) -> Replacement:
         return None
     shape = node.scope.shape(node.input(0))
     if shape is None:
-        return _reshaped(node)
+        return _reshape(node)
     if axis < -len(shape):
         raise CannotConvert(node, f"axis {axis} is out of range for rank {len(shape)}")
     node.attributes["axis"] = axis + len(shape)
@@ -35,15 +35,15 @@ def axis_from_front(node: Node) -> Replacement:
 
 @says("Replaced Flatten of float8 by Reshape")
 def float8_flatten(node: Node) -> Replacement:
-    return _reshaped(node) if node.elem_type() in FLOAT8 else None
+    return _reshape(node) if node.elem_type() in FLOAT8 else None
 
 
 @says("Replaced Flatten of other types than floats by Reshape")
 def any_type_flatten(node: Node) -> Replacement:
-    return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else _reshaped(node)
+    return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else _reshape(node)
 
 
-def _reshaped(node: Node) -> str:
+def _reshape(node: Node) -> str:
     """Reshape to [product of the dimensions before axis, product of the rest]."""
     build, x, axis = node.build, node.input(0), node.attributes.get("axis", 1)
     shape = node.scope.shape(x)

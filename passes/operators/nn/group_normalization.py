@@ -21,7 +21,7 @@ def groups_of_channels(node: Node) -> str:
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     wide = wider(elem_type)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), wide)
-    grouped = _grouped(node, recast(build, x, elem_type, wide))
+    grouped = _group(node, recast(build, x, elem_type, wide))
     centered = build.Sub(grouped, build.ReduceMean(grouped, axes=[2]))
     variance = build.ReduceMean(build.Mul(centered, centered), axes=[2])
     normal = build.Div(centered, build.Sqrt(build.Add(variance, epsilon)))
@@ -56,7 +56,7 @@ def group_statistics(node: Node) -> str:
     build, x, elem_type = node.build, node.input(0), node.elem_type()
     stash = node.attributes.get("stash_type", T.FLOAT)
     epsilon = build.constant(node.attributes.get("epsilon", 1e-5), stash)
-    grouped = _grouped(node, recast(build, x, elem_type, stash))
+    grouped = _group(node, recast(build, x, elem_type, stash))
     centered = build.Sub(grouped, build.ReduceMean(grouped, [2]))
     variance = build.ReduceMean(build.Mul(centered, centered), [2])
     normal = recast(build, build.Div(centered, build.Sqrt(build.Add(variance, epsilon))), stash, elem_type)
@@ -69,7 +69,7 @@ def group_statistics(node: Node) -> str:
     return in_shape_of_data(node, build.Add(build.Mul(channels, scale), bias))
 
 
-def _grouped(node: Node, x: str) -> str:
+def _group(node: Node, x: str) -> str:
     """(batch, groups, elements of a group); what is not known to be filled is divided among the groups."""
     check_positive(node, "num_groups")
     build, groups = node.build, node.attributes["num_groups"]

@@ -11,7 +11,7 @@ from opshift.passes.rewrite.says import says
 
 
 @says("Replaced LpNormalization by x / norm, and 0 where the norm is 0")
-def divided_by_norm(node: Node) -> str:
+def divide_by_norm(node: Node) -> str:
     power, build, elem_type = node.attributes.get("p", 2), node.build, node.elem_type()
     if power not in (1, 2):
         raise CannotConvert(node, f"p={power}", supported="1 and 2")
@@ -23,4 +23,4 @@ def divided_by_norm(node: Node) -> str:
 
 
 changed("LpNormalization", 22, Pair(down=bfloat16_in_float))
-defined("LpNormalization", divided_by_norm, opset=13)
+defined("LpNormalization", divide_by_norm, opset=13)

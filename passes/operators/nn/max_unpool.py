@@ -20,7 +20,7 @@ def sorted_and_looked_up(node: Node) -> str:
     sizes = [dim for dim in dims if isinstance(dim, int)]
     if len(sizes) < len(dims):
         raise CannotConvert(node, "the size of the data is unknown", fix="--fix-shape")
-    shape = _unpooled(node, sizes)
+    shape = _unpool(node, sizes)
     given, made = prod(sizes), prod(shape)
     if not made:  # no TopK takes none
         return str(build.Expand(build.constant([0], node.elem_type()), shape))
@@ -40,7 +40,7 @@ def sorted_and_looked_up(node: Node) -> str:
     return str(build.Reshape(build.Gather(values, place), shape))
 
 
-def _unpooled(node: Node, sizes: list[int]) -> list[int]:
+def _unpool(node: Node, sizes: list[int]) -> list[int]:
     """The shape of the result."""
     read, kernel = node.attributes.get, node.attributes["kernel_shape"]
     rank = len(kernel)

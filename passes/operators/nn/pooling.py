@@ -153,7 +153,7 @@ def _undilated(node: Node, reduce: Reduce, filling: float = 0.0) -> Replacement:
     _pad_data(node, [w if w.dilated else replace(w, begin=0, end=0) for w in every], filling)
     x = node.input(0)
     for w in dilated:
-        x = reduce(node, _shifted(build, x, w.axis, w), w)
+        x = reduce(node, _shift(build, x, w.axis, w), w)
     rest = [replace(w, kernel=1, begin=0, end=0) if w.dilated else w for w in every]
     if all(w.kernel == w.stride == 1 for w in rest):
         return x
@@ -161,7 +161,7 @@ def _undilated(node: Node, reduce: Reduce, filling: float = 0.0) -> Replacement:
     return str(build.again(node.proto, [x], kernel_shape=[w.kernel for w in rest], pads=pads, auto_pad=None))
 
 
-def _shifted(build: Builder, x: str, axis: int, window: Window) -> list[str]:
+def _shift(build: Builder, x: str, axis: int, window: Window) -> list[str]:
     starts = [k * window.dilation for k in range(window.kernel)]
     bounds = [(start, start - starts[-1] or INT64_MAX) for start in starts]
     if build.opset < 10:
@@ -234,7 +234,7 @@ def _counts(node: Node, window: Window) -> str:
     padded = build.Sub(size, [window.begin + window.end])
     ones = build.Expand(build.constant(1, elem_type), build.Concat(padded, [1] * last, axis=0))
     pads = [window.begin, *[0] * last, window.end, *[0] * last]
-    return str(build.Sum(*_shifted(build, build.Pad(ones, pads), 0, window)))
+    return str(build.Sum(*_shift(build, build.Pad(ones, pads), 0, window)))
 
 
 @says("Padded the data itself, as count_include_pad did not exist")

@@ -15,7 +15,7 @@ SHORT = (T.FLOAT16, T.BFLOAT16)
 
 
 @says("Replaced RotaryEmbedding by (x1 * cos - x2 * sin, x1 * sin + x2 * cos)")
-def rotated(node: Node) -> str:
+def rotate(node: Node) -> str:
     node.close("sums and rounds in another order")
     build, elem_type, rank = node.build, node.elem_type(), node.rank()
     if rank not in (3, 4):
@@ -54,22 +54,22 @@ def _turning(node: Node, rank: int) -> int:
 
 def _halves(node: Node, x: str, cosine: str, sine: str) -> str:
     first, second = node.build.emit("Split", [x], {"axis": 3, "num_outputs": 2}, outputs=2)
-    return str(node.build.Concat(*_turned(node, first, second, cosine, sine), axis=3))
+    return str(node.build.Concat(*_turn(node, first, second, cosine, sine), axis=3))
 
 
 def _pairs(node: Node, x: str, cosine: str, sine: str) -> str:
     build = node.build
     pairs = reshaped_behind(node, x, 3, [share_along(node, x, 3, 2), 2])
     first, second = (build.Gather(pairs, k, axis=4) for k in range(2))
-    turned = _turned(node, first, second, cosine, sine)
+    turned = _turn(node, first, second, cosine, sine)
     joined = build.Concat(*(build.Unsqueeze(t, [4]) for t in turned), axis=4)
     return reshaped_behind(node, joined, 3, [share_along(node, x, 3, 1)])
 
 
-def _turned(node: Node, first: str, second: str, cosine: str, sine: str) -> tuple[str, str]:
+def _turn(node: Node, first: str, second: str, cosine: str, sine: str) -> tuple[str, str]:
     build = node.build
     real = build.Sub(build.Mul(cosine, first), build.Mul(sine, second))
     return real, build.Add(build.Mul(sine, first), build.Mul(cosine, second))
 
 
-changed("RotaryEmbedding", 23, Pair(down=rotated))
+changed("RotaryEmbedding", 23, Pair(down=rotate))

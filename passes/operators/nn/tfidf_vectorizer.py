@@ -19,13 +19,13 @@ MODES = ("TF", "IDF", "TFIDF")
 
 
 @says("Replaced TfIdfVectorizer by counting the windows of tokens that equal an n-gram")
-def counted_by_comparison(node: Node) -> str:
+def count_by_comparison(node: Node) -> str:
     build, rank, mode = node.build, node.rank(), node.attributes["mode"]
     if mode not in MODES:
         raise CannotConvert(node, f"mode={mode}", supported=f"{', '.join(MODES)}")
     if rank not in (1, 2):
         raise CannotConvert(node, f"the tokens have rank {rank}", supported="rank 1 or 2")
-    tokens, pool = _numbered(node)
+    tokens, pool = _number(node)
     coordinates = np.array(node.attributes["ngram_indexes"])
     if len(set(coordinates)) < len(coordinates):
         raise CannotConvert(
@@ -76,7 +76,7 @@ def _check_tables(node: Node, starts: list[int]) -> None:
         raise CannotConvert(node, "a coordinate in ngram_indexes is negative", supported="0 or more")
 
 
-def _numbered(node: Node) -> tuple[str, list[int]]:
+def _number(node: Node) -> tuple[str, list[int]]:
     """The tokens and the pool as int64; strings become their first places in the pool, others -1."""
     build, x = node.build, node.input(0)
     if "pool_strings" not in node.attributes:
@@ -103,4 +103,4 @@ def _counts(node: Node, tokens: str, grams: np.ndarray[Any, Any]) -> str:
     return total
 
 
-changed("TfIdfVectorizer", 9, Pair(down=counted_by_comparison))
+changed("TfIdfVectorizer", 9, Pair(down=count_by_comparison))

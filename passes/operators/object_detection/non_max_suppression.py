@@ -17,7 +17,7 @@ T = TensorProto
 
 
 @says("Replaced NonMaxSuppression by a Loop that picks the best box and drops those that overlap it")
-def picked_in_rounds(node: Node) -> str:
+def pick_in_rounds(node: Node) -> str:
     """Boxes are told by how many there are from each one on, so that the first of equals has the greatest number, and 0
     is a box behind the last one, which overlaps none and is picked by classes that have no other left.
     """
@@ -113,4 +113,4 @@ def _ends_of_centered(build: Builder, center: str, side: str) -> tuple[str, str]
 
 
 same("NonMaxSuppression", 11, "only the text changed")
-changed("NonMaxSuppression", 10, Pair(down=picked_in_rounds))
+changed("NonMaxSuppression", 10, Pair(down=pick_in_rounds))

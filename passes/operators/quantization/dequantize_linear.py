@@ -80,7 +80,7 @@ def blocks_dequantized(node: Node) -> Replacement:
 
 
 @says("Dequantized in float32, and cast to the type of the scale")
-def dequantized_in_float(node: Node) -> Replacement:
+def dequantize_in_float(node: Node) -> Replacement:
     if node.elem_type(X) in FLOAT8:
         all_constants_in_carrier_types(node)
         return _dequantize(node)
@@ -100,7 +100,7 @@ def dequantized_per_axis(node: Node) -> Replacement:
 
 
 @says("Replaced DequantizeLinear by (x - zero_point) * scale, with the difference in int32")
-def dequantized_by_arithmetic(node: Node) -> str:
+def dequantize_by_arithmetic(node: Node) -> str:
     scale_of_one_element(node)
     build, x, zero = node.build, node.input(X), node.input(ZERO)
     if zero:
@@ -123,9 +123,9 @@ def scaled_difference(node: Node) -> str:
     return recast(build, y, T.FLOAT, out)
 
 
-changed("DequantizeLinear", 10, Pair(down=dequantized_by_arithmetic))
+changed("DequantizeLinear", 10, Pair(down=dequantize_by_arithmetic))
 changed("DequantizeLinear", 13, Pair(up=scale_of_one_element, down=dequantized_per_axis))
-changed("DequantizeLinear", 19, Pair(down=dequantized_in_float))
+changed("DequantizeLinear", 19, Pair(down=dequantize_in_float))
 changed("DequantizeLinear", 21, Pair(down=blocks_dequantized))
 changed("DequantizeLinear", 23, Pair(down=output_type_of_the_scale))
 changed("DequantizeLinear", 24, Pair(down=scale_of_powers_of_two))

@@ -12,7 +12,7 @@ T = TensorProto
 
 
 @says("Replaced DynamicQuantizeLinear by ReduceMin, ReduceMax, arithmetic and QuantizeLinear")
-def quantized_in_steps(node: Node) -> list[str]:
+def quantize_in_steps(node: Node) -> list[str]:
     build, x = node.build, node.input(X)
     nought = build.constant(0.0, T.FLOAT)
     lowest = build.Min(build.ReduceMin(x, keepdims=0), nought)
@@ -24,5 +24,5 @@ def quantized_in_steps(node: Node) -> list[str]:
     return [build.QuantizeLinear(x, divisor, zero), scale, zero]
 
 
-changed("DynamicQuantizeLinear", 11, Pair(down=quantized_in_steps))
-defined("DynamicQuantizeLinear", quantized_in_steps, opset=13)
+changed("DynamicQuantizeLinear", 11, Pair(down=quantize_in_steps))
+defined("DynamicQuantizeLinear", quantize_in_steps, opset=13)

@@ -24,11 +24,11 @@ from opshift.passes.operators.shared.quantization import (
     held_as,
     in_blocks,
     scale_of_one_element,
-    spelled,
+    spell,
     spread,
     widened,
 )
-from opshift.passes.operators.shared.recipes import clipped, recast, rounded_to_even
+from opshift.passes.operators.shared.recipes import clipped, recast, round_to_even
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
@@ -63,7 +63,7 @@ def _output_type(node: Node) -> int:
         kind = node.elem_type(ZERO)
     older = schemas.schema("", node.op_type, node.build.opset)
     formal = older and older.output(0)
-    if kind and formal and spelled(kind) not in formal.types:
+    if kind and formal and spell(kind) not in formal.types:
         raise CannotConvert(
             node, f"the output is {element_name(kind)}", supported=", ".join(sorted(map(plain_type, formal.types)))
         )
@@ -76,7 +76,7 @@ def older_output_type(node: Node) -> None:
 
 
 @says("Cast x and scale to precision, or to the type of the scale")
-def divided_in_one_type(node: Node) -> None:
+def divide_in_one_type(node: Node) -> None:
     _output_type(node)
     precision = node.attributes.pop("precision", 0) or node.elem_type(SCALE)
     if precision not in (T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT32):
@@ -127,7 +127,7 @@ def _zeros(node: Node, elem_type: int) -> str:
 
 
 @says("Cast x and scale to float32, and dropped saturate")
-def quantized_from_float(node: Node) -> None:
+def quantize_from_float(node: Node) -> None:
     _output_type(node)
     elem_type = node.elem_type(SCALE)
     if elem_type != T.FLOAT:
@@ -152,13 +152,13 @@ def quantized_per_axis(node: Node) -> Replacement:
 
 
 @says("Replaced QuantizeLinear by Cast(Clip(Round(x / scale) + zero_point))")
-def quantized_by_arithmetic(node: Node) -> str:
+def quantize_by_arithmetic(node: Node) -> str:
     scale_of_one_element(node)
     build, x, zero = node.build, node.input(X), node.input(ZERO)
     if node.elem_type(X) == T.INT32:
         node.close("divided in float32")
         x = build.Cast(x, to=T.FLOAT)
-    value = rounded_to_even(build, build.Div(x, node.input(SCALE)), T.FLOAT)
+    value = round_to_even(build, build.Div(x, node.input(SCALE)), T.FLOAT)
     if zero:
         value = build.Add(value, build.Cast(zero, to=T.FLOAT))
     elem_type = node.elem_type(ZERO) if zero else T.UINT8
@@ -191,11 +191,11 @@ def _shifts(node: Node) -> bool:
     return bool(node.input(ZERO)) and (held is None or bool(held.astype("float32").any()))
 
 
-changed("QuantizeLinear", 10, Pair(down=quantized_by_arithmetic))
+changed("QuantizeLinear", 10, Pair(down=quantize_by_arithmetic))
 changed("QuantizeLinear", 13, Pair(up=scale_of_one_element, down=quantized_per_axis))
-changed("QuantizeLinear", 19, Pair(up=integers_as_float, down=quantized_from_float))
+changed("QuantizeLinear", 19, Pair(up=integers_as_float, down=quantize_from_float))
 changed("QuantizeLinear", 21, Pair(down=blocks_quantized))
-changed("QuantizeLinear", 23, Pair(down=divided_in_one_type))
+changed("QuantizeLinear", 23, Pair(down=divide_in_one_type))
 changed("QuantizeLinear", 24, Pair(down=constants_in_carrier_types))
 changed("QuantizeLinear", 25, Pair(down=older_output_type))
 changed("QuantizeLinear", 28, Pair(down=older_output_type))

@@ -10,7 +10,7 @@ from opshift.passes.model.messages import GraphProto, NodeProto, TensorProto, Ty
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import elem_type_of, tensor_type
 from opshift.passes.operators.shared.recipes import counted_from_front
-from opshift.passes.operators.shared.sequences import constructed
+from opshift.passes.operators.shared.sequences import construct
 from opshift.passes.operators.shared.shapes import size_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
@@ -25,7 +25,7 @@ def _held(node: Node) -> list[str]:
     name = node.input(0)
     found = node.scope.elements(name)
     if found is None:
-        found = constructed(node.scope, name)
+        found = construct(node.scope, name)
     if found is None:
         raise CannotConvert(
             node, f'the contents of sequence "{name}" are dynamic', supported="a sequence that the same graph builds"
@@ -105,25 +105,25 @@ def _value_type(node: Node, held: list[str]) -> TypeProto:
 # --- 11: what makes sequences -------------------------------------------------------------------------------
 
 
-def _dissolved(node: Node, elements: list[str]) -> str:
+def _dissolve(node: Node, elements: list[str]) -> str:
     node.scope.dissolve(node.outputs[0], elements)
     return ""
 
 
-def _released(node: Node, elements: list[str]) -> str:
+def _release(node: Node, elements: list[str]) -> str:
     """The same for elements made here, which go where nobody asks for them."""
     node.scope.context.released.update(elements)
-    return _dissolved(node, elements)
+    return _dissolve(node, elements)
 
 
 @says("Removed SequenceEmpty")
 def nothing_held(node: Node) -> str:
-    return _dissolved(node, [])
+    return _dissolve(node, [])
 
 
 @says("Removed SequenceConstruct; its inputs are used directly")
 def inputs_held(node: Node) -> str:
-    return _dissolved(node, node.inputs)
+    return _dissolve(node, node.inputs)
 
 
 @says("Removed SequenceInsert; its tensors are used directly")
@@ -131,12 +131,12 @@ def one_more_held(node: Node) -> str:
     held, more = _held(node), node.input(1)
     place = _place(node, 2, len(held), len(held))
     if isinstance(place, int):
-        return _dissolved(node, [*held[:place], more, *held[place:]])
+        return _dissolve(node, [*held[:place], more, *held[place:]])
     passed = _passed(node, place, len(held))
     elements = [_either(node, passed[0], more, held[0])]
     for (before, after), (behind, at) in zip(pairwise(held), pairwise(passed), strict=True):
         elements.append(_either(node, behind, before, _either(node, at, more, after)))
-    return _released(node, [*elements, _either(node, passed[-1], held[-1], more)])
+    return _release(node, [*elements, _either(node, passed[-1], held[-1], more)])
 
 
 @says("Removed SequenceErase; its tensors are used directly")
@@ -144,10 +144,10 @@ def one_less_held(node: Node) -> str:
     held = _held(node)
     place = _place(node, 1, len(held), len(held) - 1)
     if isinstance(place, int):
-        return _dissolved(node, held[:place] + held[place + 1 :])
+        return _dissolve(node, held[:place] + held[place + 1 :])
     passed = _passed(node, place, len(held) - 1)
     pairs = zip(passed, pairwise(held), strict=True)
-    return _released(node, [_either(node, behind, after, before) for behind, (before, after) in pairs])
+    return _release(node, [_either(node, behind, after, before) for behind, (before, after) in pairs])
 
 
 def _passed(node: Node, place: str, most: int) -> list[str]:
@@ -165,7 +165,7 @@ def parts_held(node: Node) -> str:
     parts = _slices(node, axis) if sizes is None else _split(node, axis, sizes)
     if not parts:
         raise CannotConvert(node, "there are no elements to split", supported="at least one")
-    return _released(node, parts)
+    return _release(node, parts)
 
 
 def _sizes(node: Node, axis: int) -> list[int] | None:
@@ -217,7 +217,7 @@ def number_held(node: Node) -> str:
 
 
 @says("Replaced ConcatFromSequence by Concat")
-def concatenated(node: Node) -> str:
+def concatenate(node: Node) -> str:
     build, held, axis = node.build, _held(node), node.attributes["axis"]
     stacked = node.attributes.get("new_axis", 0)
     if not held:
@@ -241,14 +241,14 @@ changed("SequenceErase", 11, Pair(down=one_less_held))
 changed("SplitToSequence", 11, Pair(down=parts_held))
 changed("SequenceAt", 11, Pair(down=tensor_at))
 changed("SequenceLength", 11, Pair(down=number_held))
-changed("ConcatFromSequence", 11, Pair(down=concatenated))
+changed("ConcatFromSequence", 11, Pair(down=concatenate))
 
 
 # --- 17: SequenceMap ----------------------------------------------------------------------------------------
 
 
 @says("Replaced SequenceMap by a Loop over the elements")
-def mapped_by_a_loop(node: Node) -> list[str]:
+def map_by_a_loop(node: Node) -> list[str]:
     build, fresh = node.build, node.scope.context.names.fresh
     body = next(graph for _, _, graph in subgraphs(node.proto))
     value_types = [
@@ -303,4 +303,4 @@ def _sequence_type(node: Node, name: str, element: TypeProto) -> TypeProto:
     return made
 
 
-changed("SequenceMap", 17, Pair(down=mapped_by_a_loop))
+changed("SequenceMap", 17, Pair(down=map_by_a_loop))

@@ -13,7 +13,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared import flat_indices
 from opshift.passes.operators.shared.flat_indices import Size
 from opshift.passes.operators.shared.recipes import recast
-from opshift.passes.operators.shared.shapes import regrouped, share_along
+from opshift.passes.operators.shared.shapes import regroup, share_along
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
 
@@ -136,7 +136,7 @@ def attended(
     query, key, value, *past = (recast(build, name, of, elem_type) for name in (*values, *past))
     scale = node.attributes.get("scale", 0.0)
     if apart:
-        query = build.Transpose(regrouped(node, query, 2, [heads, None]), perm=[0, 2, 1, 3])
+        query = build.Transpose(regroup(node, query, 2, [heads, None]), perm=[0, 2, 1, 3])
     if scale < 0:  # of which Attention takes the root
         query = build.Neg(query)
     attributes = {
@@ -150,7 +150,7 @@ def attended(
     made = build.emit("Attention", [query, key, value, mask, *past], attributes, outputs=asked)
     y, *rest = [recast(build, name, elem_type, of) for name in ([made] if isinstance(made, str) else made)[:outputs]]
     if apart:
-        y = regrouped(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
+        y = regroup(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
     return [y, *rest]
 
 

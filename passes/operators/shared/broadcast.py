@@ -47,13 +47,13 @@ def limited_broadcast(node: Node) -> None:
     if not covers(node, a, b) and covers(node, b, a) and node.op_type in SWAPPED:
         node.op_type, node.inputs, a, b = SWAPPED[node.op_type], node.inputs[::-1], b, a
     if not covers(node, a, b):
-        node.set_input(0, _tiled(node.build, node.input(0), a, node.input(1), b))
-        a = _joined(a, b)
+        node.set_input(0, _tile(node.build, node.input(0), a, node.input(1), b))
+        a = _join(a, b)
     if a == b and None not in a:
         return
     run = _run(a, b)
     if run is None:
-        node.set_input(1, _tiled(node.build, node.input(1), b, node.input(0), a))
+        node.set_input(1, _tile(node.build, node.input(1), b, node.input(0), a))
         return
     start, stop = run
     offset = len(a) - len(b)
@@ -84,19 +84,19 @@ def covers(node: Node, a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     return all(y == 1 or x != 1 for x, y in zip(reversed(a), reversed(b), strict=False))
 
 
-def _joined(a: Sequence[Dim], b: Sequence[Dim]) -> list[Dim]:
+def _join(a: Sequence[Dim], b: Sequence[Dim]) -> list[Dim]:
     rank = max(len(a), len(b))
-    pairs = zip(_padded(a, rank), _padded(b, rank), strict=True)
+    pairs = zip(_pad(a, rank), _pad(b, rank), strict=True)
     return [y if x == 1 else x for x, y in pairs]
 
 
-def _padded(dims: Sequence[Dim], rank: int) -> list[Dim]:
+def _pad(dims: Sequence[Dim], rank: int) -> list[Dim]:
     return [1] * (rank - len(dims)) + list(dims)
 
 
 def _run(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[int, int] | None:
     """Where in a the dimensions of b lie, but for ones around them; None if b has ones among them."""
-    wide = _padded(b, len(a))
+    wide = _pad(b, len(a))
     longer = [k for k, dim in enumerate(wide) if dim != 1]
     if not longer:
         return 0, 0
@@ -104,12 +104,12 @@ def _run(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[int, int] | None:
     return (start, stop) if all(wide[k] == a[k] for k in range(start, stop)) else None
 
 
-def _tiled(build: Builder, name: str, dims: Sequence[Dim], other: str, onto: Sequence[Dim]) -> str:
+def _tile(build: Builder, name: str, dims: Sequence[Dim], other: str, onto: Sequence[Dim]) -> str:
     """`name` repeated to the shape that broadcasting it against `other` gives."""
     rank = max(len(dims), len(onto))
     if rank > len(dims):
         name = build.Unsqueeze(name, axes=list(range(rank - len(dims))))
-    repeats = [y if x == 1 else 1 for x, y in zip(_padded(dims, rank), _padded(onto, rank), strict=True)]
+    repeats = [y if x == 1 else 1 for x, y in zip(_pad(dims, rank), _pad(onto, rank), strict=True)]
     known = [count for count in repeats if isinstance(count, int)]
     if all(count == 1 for count in repeats):
         return name

@@ -34,7 +34,7 @@ def transformed(
     half = inverse and onesided  # half a spectrum, of which the other half is the mirror image, back to real numbers
     size = size_of(node, x, axis)
     if length is None:
-        length = _doubled(node, size) if half else size
+        length = _double(node, size) if half else size
     if length == 0:
         if onesided and not half:
             raise CannotConvert(node, "a transform of length 0", supported="1 or more")
@@ -135,7 +135,7 @@ def _half(node: Node, length: int | str) -> int | str:
     return str(node.build.Add(node.build.Div(as_scalar(node, length), 2), 1))
 
 
-def _doubled(node: Node, size: int | str) -> int | str:
+def _double(node: Node, size: int | str) -> int | str:
     """How long a real signal of so many frequencies is, if its length is even: that of one frequency is empty."""
     if isinstance(size, int):
         return max(2 * (size - 1), 0)

@@ -44,16 +44,16 @@ def activated_convolution_of(node: Node, x: str) -> str:
     needed = OF_CONVOLUTIONS.get(attributes["activation"], ())
     given = list(attributes.get("activation_params", ())) if needed else []
     named = dict(zip(needed, given, strict=False)) if len(given) == len(needed) else {}
-    return activated(node, x, OF_CONVOLUTIONS, named)
+    return activate(node, x, OF_CONVOLUTIONS, named)
 
 
-def activated(node: Node, x: str, names: Mapping[str, Sequence[str]], given: Mapping[str, float]) -> str:
+def activate(node: Node, x: str, names: Mapping[str, Sequence[str]], given: Mapping[str, float]) -> str:
     """The activation that `node` names, one of `names`, of a value; `given` are its attributes."""
     build, name = node.build, node.attributes.get("activation", "")
     needed = names.get(name)
     if needed is None or given.keys() != set(needed):
         has = f" with {', '.join(given)}" if given else ""
-        raise CannotConvert(node, f"activation={name!r}{has}", supported=f"{_spelled(names)}")
+        raise CannotConvert(node, f"activation={name!r}{has}", supported=f"{_spell(names)}")
     if name == "Clip":
         elem_type = node.elem_type()
         return str(build.Clip(x, build.constant(given["min"], elem_type), build.constant(given["max"], elem_type)))
@@ -78,5 +78,5 @@ def parametric_softplus(node: Node, x: str, alpha: float, beta: float) -> str:
     )
 
 
-def _spelled(names: Mapping[str, Sequence[str]]) -> str:
+def _spell(names: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{name}({', '.join(of)})" if of else name for name, of in names.items())

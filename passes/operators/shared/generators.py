@@ -12,7 +12,7 @@ DRAWS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike
 
 
 @says("Cast bfloat16 to float32 before and back after")
-def made_in_float(node: Node) -> Replacement:
+def make_in_float(node: Node) -> Replacement:
     dtype = node.attributes.get("dtype")
     if node.inputs and node.elem_type() == T.BFLOAT16:
         node.set_input(0, node.build.Cast(node.input(0), to=T.FLOAT))

@@ -76,7 +76,7 @@ def _carried(node: Node, carriers: Mapping[int, int]) -> None:
     known = schemas.types_at(node.build.opset)
     for index, name in enumerate(node.inputs):
         elem_type = node.scope.elem_type(name) if name else 0
-        if elem_type not in carriers or spelled(elem_type) in known:
+        if elem_type not in carriers or spell(elem_type) in known:
             continue
         values = node.scope.array(name)
         if values is None:
@@ -86,7 +86,7 @@ def _carried(node: Node, carriers: Mapping[int, int]) -> None:
         node.set_input(index, node.build.constant(values.astype("float32"), carriers[elem_type]))
 
 
-def spelled(elem_type: int) -> str:
+def spell(elem_type: int) -> str:
     """An element type as schemas name it."""
     return next((text for text, value in ELEMENT_TYPES.items() if value == elem_type), str(elem_type))
 

@@ -175,7 +175,7 @@ _FLOAT8 = {
 }
 
 
-def rounded_to_even(build: Builder, x: str, elem_type: int) -> str:
+def round_to_even(build: Builder, x: str, elem_type: int) -> str:
     """x rounded to an integer, halves to even ones, also where there is no Round; -0.0 becomes 0.0 there."""
     if build.opset >= 11:
         return str(build.Round(x))
@@ -214,7 +214,7 @@ def with_sign(build: Builder, size: str, x: str, elem_type: int) -> str:
 def saturated(build: Builder, ratio: str, zero_point: str, elem_type: int) -> str:
     """A float32 ratio rounded, moved by a float32 zero point and cut off at the ends of int8 or uint8."""
     lowest, highest = (0.0, 255.0) if elem_type == TensorProto.UINT8 else (-128.0, 127.0)
-    moved = rounded_to_even(build, ratio, TensorProto.FLOAT)
+    moved = round_to_even(build, ratio, TensorProto.FLOAT)
     moved = build.Add(moved, zero_point) if zero_point else moved
     return str(build.Cast(clipped(build, moved, lowest, highest, TensorProto.FLOAT), to=elem_type))
 

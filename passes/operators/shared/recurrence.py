@@ -86,7 +86,7 @@ class Attention:
 
 
 @says("Replaced the recurrent operator by a Scan over time")
-def scanned_over_time(node: Node, attention: Callable[[int], Attention] | None = None) -> list[str]:
+def scan_over_time(node: Node, attention: Callable[[int], Attention] | None = None) -> list[str]:
     """`attention` is asked for what each direction attends to, by its number."""
     node.close("the recurrence is computed from its definition")
     directions = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
@@ -100,7 +100,7 @@ def scanned_over_time(node: Node, attention: Callable[[int], Attention] | None =
     ]
     joined = zip((1, 0, 0), zip(*results, strict=True), strict=False)  # Y has the time before the direction
     return [
-        _joined(node.build, values, axis) if output else ""
+        _join(node.build, values, axis) if output else ""
         for output, (axis, values) in zip(node.outputs, joined, strict=False)
     ]
 
@@ -113,7 +113,7 @@ def _is_quantized(node: Node) -> bool:
     return node.op_type.startswith(QUANTIZED)
 
 
-def _joined(build: Builder, values: Sequence[str], axis: int) -> str:
+def _join(build: Builder, values: Sequence[str], axis: int) -> str:
     apart = [build.Unsqueeze(value, [axis]) for value in values]
     return apart[0] if len(apart) == 1 else str(build.Concat(*apart, axis=axis))
 

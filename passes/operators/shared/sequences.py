@@ -17,7 +17,7 @@ T = TensorProto
 _LISTING = ("SequenceEmpty", "SequenceConstruct")
 
 
-def constructed(scope: Scope, name: str) -> list[str] | None:
+def construct(scope: Scope, name: str) -> list[str] | None:
     """The tensors of a sequence whose maker lists them; None for any other."""
     made = scope.producer(name)
     listed = made is not None and not default_domain(made.domain) and made.op_type in _LISTING
@@ -55,7 +55,7 @@ def scope_inside(node: Node, graph: GraphProto) -> Scope:
 
 def elements_of(node: Node, scope: Scope, name: str) -> list[str]:
     """What a sequence is made of where it comes from."""
-    found = constructed(scope, name)
+    found = construct(scope, name)
     if found is None:
         raise CannotConvert(
             node,

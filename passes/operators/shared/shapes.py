@@ -77,7 +77,7 @@ def reshaped_behind(node: Node, name: str, kept: int, sizes: Sequence[Size]) -> 
     return str(build.Reshape(name, shape, allowzero=1))
 
 
-def regrouped(node: Node, name: str, kept: int, sizes: Sequence[Size | None]) -> str:
+def regroup(node: Node, name: str, kept: int, sizes: Sequence[Size | None]) -> str:
     """A value with its first axes kept and new ones behind them.
 
     The size that is None takes what the others leave: beside an axis that may be 0, nothing tells what a -1 is.

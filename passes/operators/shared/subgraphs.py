@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-def carried_in_float(first_in: int | None, first_out: int) -> Step:
+def carry_in_float(first_in: int | None, first_out: int) -> Step:
     """The inputs from `first_in` on are the graph's own; its outputs from `first_out` on are the node's."""
 
     @says("Passed bfloat16 in and out of subgraphs as float32")

@@ -96,7 +96,7 @@ def cast_or_looked_up(node: Node) -> str:
     if source in (T.INT8, T.UINT8, T.INT16, T.UINT16) and _dtype(source).itemsize == _dtype(to).itemsize:
         return _looked_up(node, SIGNED.get(source, source), to)
     if to in FLOATS and SIGNED.get(source, source) == FLOATS[to].bits:
-        return _assembled(node, FLOATS[to], to)
+        return _assemble(node, FLOATS[to], to)
     name, why = number_name, ""
     if not {source, to} & BELOW_A_BYTE and source not in integers:
         why = ", whose NaN bits no older operator can read"
@@ -105,7 +105,7 @@ def cast_or_looked_up(node: Node) -> str:
     )
 
 
-def _assembled(node: Node, layout: FloatLayout, to: int) -> str:
+def _assemble(node: Node, layout: FloatLayout, to: int) -> str:
     """(1 if exponent, plus mantissa / 2**m) * 2**(exponent - bias), with its sign; no factor is subnormal"""
     import numpy as np
 

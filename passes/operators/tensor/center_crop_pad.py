@@ -22,7 +22,7 @@ def padded_and_cut(node: Node) -> str:
     if wanted is not None and len(wanted) != len(axes):
         raise CannotConvert(node, f"{len(wanted)} sizes for {len(axes)} axes", supported="one size an axis")
     if wanted is None or not all(isinstance(size, int) for size in given):
-        return _measured(node, axes, len(dims))
+        return _measure(node, axes, len(dims))
     pads, starts, ends = [0] * (2 * len(dims)), list[int](), list[int]()
     for axis, size, goal in zip(axes, given, wanted, strict=True):
         assert isinstance(size, int)
@@ -36,7 +36,7 @@ def padded_and_cut(node: Node) -> str:
     return str(build.Identity(x) if result == x else result)
 
 
-def _measured(node: Node, axes: list[int], rank: int) -> str:
+def _measure(node: Node, axes: list[int], rank: int) -> str:
     """The same from sizes that are known at run time."""
     build, wanted = node.build, node.input(1)
     if node.elem_type(1) != T.INT64:

@@ -35,7 +35,7 @@ def nonnegative_indices(node: Node) -> None:
 
 
 @says("Replaced GatherElements by Gather from the flattened data")
-def gathered_from_flat_data(node: Node) -> str:
+def gather_from_flat_data(node: Node) -> str:
     flat_indices.check_ranks(node)
     build, data, rank = node.build, node.input(0), node.rank()
     axis, dims = axis_within(node, rank), flat_indices.sizes(node, data)
@@ -52,7 +52,7 @@ def gathered_from_flat_data(node: Node) -> str:
 
 
 @says("Replaced GatherND by Reshape and Gather")
-def gathered_from_merged_axes(node: Node) -> str:
+def gather_from_merged_axes(node: Node) -> str:
     indexed, data, places = indexed_axes(node)
     return str(node.build.Gather(flat_indices.merged(node, node.input(0), data, indexed), places, axis=0))
 
@@ -76,7 +76,7 @@ def batch_coordinates(node: Node) -> None:
 
 changed("Gather", 11, Pair(down=nonnegative_indices))
 same(["Gather", "GatherElements"], 13, "only the text and bfloat16 changed")
-changed("GatherElements", 11, Pair(down=gathered_from_flat_data))
-changed("GatherND", 11, Pair(down=gathered_from_merged_axes))
+changed("GatherElements", 11, Pair(down=gather_from_flat_data))
+changed("GatherND", 11, Pair(down=gather_from_merged_axes))
 changed("GatherND", 12, Pair(down=batch_coordinates))
 same("GatherND", 13, "only the text and bfloat16 changed")

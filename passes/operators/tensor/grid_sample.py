@@ -85,10 +85,10 @@ def gathered_and_weighted(node: Node) -> str:
             place = index if isinstance(place, int) and place == 0 else build.Add(place, index)
         value = build.Gather(rows, place, axis=0)
         if padding == "zeros":
-            inside = _joined(build, "And", [tap[1] for tap in taps])
+            inside = _join(build, "And", [tap[1] for tap in taps])
             value = build.Where(build.Unsqueeze(inside, [-1]), value, zero)
         if mode != "nearest":
-            weight = _joined(build, "Mul", [tap[2] for tap in taps])
+            weight = _join(build, "Mul", [tap[2] for tap in taps])
             weight = build.Cast(weight, to=wide) if node.elem_type(1) != elem_type else weight
             value = build.Mul(value, build.Unsqueeze(weight, [-1]))
         total = build.Add(total, value) if total else value
@@ -96,7 +96,7 @@ def gathered_and_weighted(node: Node) -> str:
     return str(build.Cast(total, to=elem_type) if wide != elem_type else total)
 
 
-def _joined(build: Builder, op: str, parts: list[str]) -> str:
+def _join(build: Builder, op: str, parts: list[str]) -> str:
     result = parts[0]
     for part in parts[1:]:
         result = build.emit(op, [result, part])
@@ -110,9 +110,9 @@ def _taps(node: Node, axis: int, size: Size, mode: str, padding: str) -> list[tu
     if mode == "nearest":
         x = build.Round(x)
     if mode != "cubic" and padding == "border":  # a cubic's neighbours are brought inside one by one
-        x = point.clamped(x)
+        x = point.clamp(x)
     elif mode != "cubic" and padding == "reflection":
-        x = point.reflected(x)
+        x = point.reflect(x)
     if mode == "nearest":
         return [(point.index(x), point.inside(x) if padding == "zeros" else "", "")]
     low = build.Floor(x)
@@ -121,7 +121,7 @@ def _taps(node: Node, axis: int, size: Size, mode: str, padding: str) -> list[tu
     for offset, weight in weights:
         place = build.Add(low, point.number(offset)) if offset else low
         if padding == "reflection" and mode == "cubic":
-            index = point.index(point.reflected(place))
+            index = point.index(point.reflect(place))
         else:
             index = point.index(place)
         found.append((index, point.inside(place) if padding == "zeros" else "", weight))
@@ -178,18 +178,18 @@ class _Point:
             return str(build.Mul(build.Div(part, self.number(2)), self.last))
         return str(build.Div(build.Sub(build.Mul(part, self.size), self.number(1)), self.number(2)))
 
-    def clamped(self, x: str) -> str:
+    def clamp(self, x: str) -> str:
         return str(self.build.Clip(x, self.zero, self.last))
 
     def index(self, x: str) -> str:
         """The nearest pixel; what is no number becomes one far below 0 where it is cast."""
-        return str(self.build.Max(self.build.Cast(self.clamped(x), to=T.INT64), 0))
+        return str(self.build.Max(self.build.Cast(self.clamp(x), to=T.INT64), 0))
 
     def inside(self, x: str) -> str:
         build = self.build
         return str(build.And(build.Greater(x, self.number(-0.5)), build.Less(x, self.size)))
 
-    def reflected(self, x: str) -> str:
+    def reflect(self, x: str) -> str:
         """t = |x - low|;  low + t mod range, or high - t mod range if it was turned an odd number of times"""
         build = self.build
         low = self.number(0 if self.corners else -0.5)

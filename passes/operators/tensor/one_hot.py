@@ -69,7 +69,7 @@ def nonnegative_classes(node: Node) -> None:
 
 
 @says("Replaced OneHot by Where(index == position, on, off)")
-def compared_with_places(node: Node) -> str:
+def compare_with_places(node: Node) -> str:
     build, scope, axis = node.build, node.scope, node.attributes.get("axis", -1)
     size, values = _held_depth(node), scope.array(node.input(2))
     after = -axis - 1 if axis < 0 else node.rank() - axis
@@ -98,4 +98,4 @@ changed("OneHot", 9, Pair(down=gathered_off_and_on))
 # The text of 9 says that indices must not be negative, so that going up loses nothing.
 changed("OneHot", 11, Pair(down=nonnegative_classes))
 changed("OneHot", 28, Pair(down=carried(BFLOAT16, variable="T3")))
-defined("OneHot", compared_with_places, opset=16)
+defined("OneHot", compare_with_places, opset=16)

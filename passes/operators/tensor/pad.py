@@ -62,11 +62,11 @@ def _leads_to(pads: list[int], rank: int, shape: Sequence[object] | None, result
 def pads_to_paddings(node: Node) -> None:
     pads = node.attributes.pop("pads")
     if any(pad < 0 for pad in pads):
-        node.set_input(0, _cropped(node.build, node.input(0), pads))
+        node.set_input(0, _crop(node.build, node.input(0), pads))
     node.attributes["paddings"] = [max(pad, 0) for pad in pads]
 
 
-def _cropped(build: Builder, x: str, pads: list[int]) -> str:
+def _crop(build: Builder, x: str, pads: list[int]) -> str:
     half = len(pads) // 2
     axes = [axis for axis in range(half) if pads[axis] < 0 or pads[axis + half] < 0]
     starts = [max(-pads[axis], 0) for axis in axes]
@@ -152,9 +152,9 @@ def _filled_where_padded(node: Node, pads: list[int], elem_type: int) -> str:
 def _with_runtime_pads(node: Node, mode: str) -> str:
     """What is cropped is cut off; blocks of the value are joined to each axis, or its elements repeated."""
     build, rank, pads = node.build, node.rank(), node.input(1)
-    x, added = _cropped_at_runtime(build, node.input(0), pads, rank)
+    x, added = _crop_at_runtime(build, node.input(0), pads, rank)
     if mode != "constant":
-        return _gathered(node, x, added, rank, mode)
+        return _gather(node, x, added, rank, mode)
     fill = node.input(2) or build.constant(0, node.elem_type())
     for axis in range(rank):
         here = build.constant([k == axis for k in range(rank)], T.BOOL)
@@ -166,7 +166,7 @@ def _with_runtime_pads(node: Node, mode: str) -> str:
     return x
 
 
-def _cropped_at_runtime(build: Builder, x: str, pads: str, rank: int) -> tuple[str, str]:
+def _crop_at_runtime(build: Builder, x: str, pads: str, rank: int) -> tuple[str, str]:
     """The data without what negative pads take away, and the pads without the negative ones."""
     added = build.Where(build.Less(pads, 0), 0, pads)
     removed = build.Sub(added, pads)
@@ -206,7 +206,7 @@ def pads_of_all_axes(node: Node) -> None:
         node.scope.ints(node.input(1)),
     )
     if axes is None or shape is None:
-        full = _scattered_at_runtime(node)
+        full = _scatter_at_runtime(node)
     elif any(not -len(shape) <= axis < len(shape) for axis in axes):
         raise CannotConvert(node, f"axes={axes} are out of range for rank {len(shape)}")
     else:
@@ -225,7 +225,7 @@ def pads_of_all_axes(node: Node) -> None:
     node.inputs = [node.input(0), full, node.input(2)]
 
 
-def _scattered_at_runtime(node: Node) -> str:
+def _scatter_at_runtime(node: Node) -> str:
     build, dims = node.build, node.scope.rank(node.input(3))
     if dims not in (None, 1):
         raise CannotConvert(node, f"axes has rank {dims}", supported="a vector")
@@ -240,20 +240,20 @@ def _scattered_at_runtime(node: Node) -> str:
 
 
 @says("Replaced mode wrap by Gather")
-def wrapped_by_gather(node: Node) -> Replacement:
+def wrap_by_gather(node: Node) -> Replacement:
     if _mode(node) != "wrap":
         return None
     rank = node.rank()
     pads_of_all_axes(node)
     pads = node.scope.ints(node.input(1))
     if pads is None:
-        x, added = _cropped_at_runtime(node.build, node.input(0), node.input(1), rank)
-        return _gathered(node, x, added, rank, "wrap")
-    x = _cropped(node.build, node.input(0), pads) if min(pads, default=0) < 0 else node.input(0)
-    return _gathered(node, x, [max(pad, 0) for pad in pads], rank, "wrap")
+        x, added = _crop_at_runtime(node.build, node.input(0), node.input(1), rank)
+        return _gather(node, x, added, rank, "wrap")
+    x = _crop(node.build, node.input(0), pads) if min(pads, default=0) < 0 else node.input(0)
+    return _gather(node, x, [max(pad, 0) for pad in pads], rank, "wrap")
 
 
-def _gathered(node: Node, x: str, added: list[int] | str, rank: int, mode: str) -> str:
+def _gather(node: Node, x: str, added: list[int] | str, rank: int, mode: str) -> str:
     build = node.build
     for axis in range(rank):
         before, after = (
@@ -284,5 +284,5 @@ changed("Pad", 2, Pair(up=paddings_to_pads, down=pads_to_paddings))
 changed("Pad", 11, Pair(up=attributes_to_inputs, down=inputs_to_attributes))
 changed("Pad", 13, Pair(down=positions_instead_of_values))
 changed("Pad", 18, Pair(down=pads_of_all_axes))
-changed("Pad", 19, Pair(down=wrapped_by_gather))
+changed("Pad", 19, Pair(down=wrap_by_gather))
 changed("Pad", 21, Pair(down=carried(dict.fromkeys(FLOAT8, T.FLOAT16))))

@@ -22,9 +22,9 @@ from opshift.passes.operators.shared.sampling.gathered import (
     check_lengths,
     has_sizes,
     resized,
+    sample_by_scales,
     sampled,
     sampled_along,
-    sampled_by_scales,
     sampling_of,
 )
 from opshift.passes.operators.shared.sampling.matrices import multiplied_along_each_axis
@@ -55,7 +55,7 @@ def resize_to_upsample(node: Node) -> Replacement:
         return None
     dims = node.scope.shape(node.input(0)) or [None] * node.rank()
     if scales is None or any(s != 1 and not isinstance(n, int) for s, n in zip(scales, dims, strict=True)):
-        return sampled_by_scales(node)
+        return sample_by_scales(node)
     growing, shrinking = (Sampling(mode, "asymmetric", kind) for kind in ("floor", "ceil"))
     x = node.input(0)
     try:

@@ -99,7 +99,7 @@ def scatter_elements_to_scatter(node: Node) -> None:
 
 
 @says("Replaced ScatterND by Reshape and ScatterElements")
-def scattered_into_merged_axes(node: Node) -> str:
+def scatter_into_merged_axes(node: Node) -> str:
     build, data, updates = node.build, node.input(0), node.input(2)
     if 0 in (node.scope.shape(data) or []):
         return data
@@ -129,7 +129,7 @@ def _in_shape_of_data(node: Node, flat: str, dims: list[Size]) -> str:
 
 
 @says("Replaced ScatterElements by ScatterND")
-def scattered_by_coordinates(node: Node) -> str:
+def scatter_by_coordinates(node: Node) -> str:
     flat_indices.check_ranks(node)
     build, elem_type = node.build, node.elem_type(1)
     indices, rank = recast(build, node.input(1), elem_type, T.INT64), node.rank()
@@ -176,12 +176,12 @@ def combined_outside(*known: str) -> Step:
         elif floats and not once:
             node.close("combines updates of one element in order")
         kind = (OF_TRUTHS if node.elem_type() == T.BOOL else COMBINES)[reduction]
-        return _combined(node.build, node, node.inputs, kind) if once else _one_after_another(node, kind)
+        return _combine(node.build, node, node.inputs, kind) if once else _one_after_another(node, kind)
 
     return combine_before_scattering
 
 
-def _combined(build: Builder, node: Node, operands: list[str], kind: str) -> str:
+def _combine(build: Builder, node: Node, operands: list[str], kind: str) -> str:
     """scatter(data, indices, combine(gather(data, indices), updates))"""
     data, indices, updates = operands
     gather = {"ScatterElements": "GatherElements", "ScatterND": "GatherND"}[node.op_type]
@@ -227,7 +227,7 @@ def _one_after_another(node: Node, kind: str) -> str:
     def update(inner: Builder, at: str, into: str) -> str:
         one = [inner.Gather(value, inner.Reshape(at, [1]), axis=axis) for value in (indices, updates)]
         so_far = recast(inner, into, carried, kind_of_data)
-        return recast(inner, _combined(inner, node, [so_far, *one], kind), kind_of_data, carried)
+        return recast(inner, _combine(inner, node, [so_far, *one], kind), kind_of_data, carried)
 
     count, start = build.Gather(build.Shape(indices), axis), recast(build, data, kind_of_data, carried)
     return recast(build, build.repeat(count, start, update, carried), carried, kind_of_data)
@@ -280,8 +280,8 @@ def scattered_rows(node: Node) -> str:
 changed("Scatter", 9, Pair(down=gathered_from_data_and_updates))
 changed("Scatter", 11, Pair(up=scatter_to_scatter_elements))
 changed("ScatterElements", 11, Pair(down=scatter_elements_to_scatter))
-changed("ScatterND", 11, Pair(down=scattered_into_merged_axes))
+changed("ScatterND", 11, Pair(down=scatter_into_merged_axes))
 changed(["ScatterElements", "ScatterND"], 16, Pair(down=combined_outside()))
 changed(["ScatterElements", "ScatterND"], 18, Pair(down=combined_outside("none", "add", "mul")))
-defined("ScatterElements", scattered_by_coordinates, opset=18)
+defined("ScatterElements", scatter_by_coordinates, opset=18)
 changed("TensorScatter", 24, Pair(down=scattered_rows))

@@ -35,7 +35,7 @@ def bounds_to_attributes(node: Node) -> Replacement:
     starts, ends, axes, steps = (node.scope.ints(node.input(i)) if node.input(i) else [] for i in range(1, 5))
     if starts is None or ends is None or axes is None or steps is None or any(step != 1 for step in steps):
         _check_ends(node, ends or [], steps or [])
-        return _gathered(node)
+        return _gather(node)
     node.inputs = [node.input(0)]
     node.attributes["starts"], node.attributes["ends"] = starts, ends
     if axes:
@@ -80,7 +80,7 @@ def nonnegative_slice_axes(node: Node) -> None:
     node.set_input(3, counted_from_front(node, node.input(3), rank, elem_type))
 
 
-def _gathered(node: Node) -> str:
+def _gather(node: Node) -> str:
     value = node.input(0)
     for axis, start, end, step in _bounds(node):
         indices = _indices(node.build, start, end, step, size_along(node, axis))

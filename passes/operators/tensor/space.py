@@ -19,7 +19,7 @@ def channels_to_depth_first(node: Node) -> None:
         blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
         if isinstance(channels, int) and channels % blocks:
             raise CannotConvert(node, f"{channels} channels", supported="a multiple of blocksize * blocksize")
-        node.set_input(0, _turned(node, node.input(0), channels, [-1, blocks]))
+        node.set_input(0, _turn(node, node.input(0), channels, [-1, blocks]))
 
 
 @says("Replaced mode CRD by reordering the channels of DCR")
@@ -28,7 +28,7 @@ def channels_from_depth_first(node: Node) -> Replacement:
         return None
     blocks, channels = node.attributes["blocksize"] ** 2, size_along(node, 1)
     channels = channels * blocks if isinstance(channels, int) else node.build.Mul(channels, blocks)
-    return _turned(node, node.build.again(node.proto, node.inputs), channels, [blocks, -1])
+    return _turn(node, node.build.again(node.proto, node.inputs), channels, [blocks, -1])
 
 
 def _drop_mode(node: Node) -> bool:
@@ -39,7 +39,7 @@ def _drop_mode(node: Node) -> bool:
     return bool(mode == "CRD")
 
 
-def _turned(node: Node, x: str, channels: int | str, rows: list[int]) -> str:
+def _turn(node: Node, x: str, channels: int | str, rows: list[int]) -> str:
     """x with its channels, seen as a matrix of this shape, transposed."""
     build = node.build
     if isinstance(channels, int):

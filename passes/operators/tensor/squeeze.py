@@ -88,7 +88,7 @@ def _shape_without(node: Node, axes: str) -> str:
     """The sizes of the axes that are not listed."""
     build = node.build
     shape = build.Shape(node.input(0))
-    listed, _ = _listed(node, build.Reshape(axes, [-1]), build.Shape(shape))
+    listed, _ = _list(node, build.Reshape(axes, [-1]), build.Shape(shape))
     return str(build.Compress(shape, build.Equal(listed, 0), axis=0))
 
 
@@ -96,7 +96,7 @@ def _shape_with(node: Node, axes: str) -> str:
     """1 for an axis that is listed; for the k-th of the others, the k-th size of the input."""
     build = node.build
     shape, axes = build.Shape(node.input(0)), build.Reshape(axes, [-1])
-    listed, places = _listed(node, axes, build.Add(build.Shape(shape), build.Shape(axes)))
+    listed, places = _list(node, axes, build.Add(build.Shape(shape), build.Shape(axes)))
     kept = build.Sub(1, listed)
     later = build.Less(build.Reshape(places, [-1, 1]), places)
     before = build.Mul(build.Cast(build.Not(later), to=T.INT64), build.Reshape(kept, [1, -1]))
@@ -104,7 +104,7 @@ def _shape_with(node: Node, axes: str) -> str:
     return str(build.Gather(build.Concat([1], shape, axis=0), k))
 
 
-def _listed(node: Node, axes: str, rank: str) -> tuple[str, str]:
+def _list(node: Node, axes: str, rank: str) -> tuple[str, str]:
     """For each axis, 1 if it is in the list, else 0; and the axes."""
     build = node.build
     axes = build.Reshape(counted_from_front(node, axes, rank, T.INT64), [-1, 1])

@@ -59,14 +59,14 @@ def _copied(node: Node, value: str, count: int, axis: int) -> str:
         return str(build.Tile(value, build.constant(count, elem_type), build.constant(axis, elem_type)))
     if count == 0:
         return str(build.Slice(value, axes=[axis], starts=[0], ends=[0]))
-    return _joined(build, value, count, axis)
+    return _join(build, value, count, axis)
 
 
-def _joined(build: Builder, value: str, count: int, axis: int) -> str:
+def _join(build: Builder, value: str, count: int, axis: int) -> str:
     """So many copies in a row; of more than `JOINED_AT_ONCE`, a half is made and doubled."""
     if count <= JOINED_AT_ONCE:
         return str(build.Concat(*[value] * count, axis=axis))
-    half = _joined(build, value, count // 2, axis)
+    half = _join(build, value, count // 2, axis)
     return str(build.Concat(half, half, *[value] * (count % 2), axis=axis))
 
 

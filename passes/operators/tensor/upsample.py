@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opshift.passes.errors import CannotConvert
 from opshift.passes.model.messages import TensorProto
-from opshift.passes.operators.shared.sampling.gathered import sampled_by_scales
+from opshift.passes.operators.shared.sampling.gathered import sample_by_scales
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
@@ -39,7 +39,7 @@ def scales_to_input(node: Node) -> None:
 def scales_to_attribute(node: Node) -> Replacement:
     scales = node.scope.array(node.input(1))
     if scales is None:
-        return sampled_by_scales(node)
+        return sample_by_scales(node)
     if scales.ndim != 1:
         raise CannotConvert(node, f"scales of shape {list(scales.shape)}", supported="a vector")
     dims = node.scope.shape(node.input(0))

@@ -16,13 +16,13 @@ T = TensorProto
 
 
 @says("Replaced Where by arithmetic for integers, by Gather for other types")
-def chosen_by_arithmetic_or_place(node: Node) -> str:
+def choose_by_arithmetic_or_place(node: Node) -> str:
     elem_type = node.elem_type(1)
     if elem_type == T.BOOL:
         return _chosen_bools(node)
     if elem_type in MULTIPLIED:
-        return _multiplied(node, elem_type, MULTIPLIED[elem_type])
-    return _gathered(node)
+        return _multiply(node, elem_type, MULTIPLIED[elem_type])
+    return _gather(node)
 
 
 def _chosen_bools(node: Node) -> str:
@@ -30,7 +30,7 @@ def _chosen_bools(node: Node) -> str:
     return str(build.Or(build.And(chosen, x), build.And(build.Not(chosen), y)))
 
 
-def _multiplied(node: Node, elem_type: int, carrier: int) -> str:
+def _multiply(node: Node, elem_type: int, carrier: int) -> str:
     """c * x + (1 - c) * y, which no integer overflows"""
     build, (chosen, x, y) = node.build, node.inputs
     if carrier != elem_type:
@@ -40,7 +40,7 @@ def _multiplied(node: Node, elem_type: int, carrier: int) -> str:
     return result if carrier == elem_type else str(build.Cast(result, to=elem_type))
 
 
-def _gathered(node: Node) -> str:
+def _gather(node: Node) -> str:
     """gather(concat(y, x), place in y + c * (place in x - place in y)), all of them flattened"""
     import numpy as np
 
@@ -133,5 +133,5 @@ def _gathered_alike(node: Node) -> str:
     return str(build.Gather(both, flat_indices.plus(build, place, base), axis=0))
 
 
-changed("Where", 9, Pair(down=chosen_by_arithmetic_or_place))
+changed("Where", 9, Pair(down=choose_by_arithmetic_or_place))
 changed("Where", 16, Pair(down=carried(BFLOAT16)))

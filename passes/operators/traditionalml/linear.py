@@ -19,7 +19,7 @@ OPSET = 18
 
 
 @says("Replaced by MatMul with the coefficients, and ArgMax for the label")
-def classified(node: Node) -> list[str]:
+def classify(node: Node) -> list[str]:
     build, labels = node.build, class_labels(node, "classlabels_ints", "classlabels_strings")
     transform, classes = checked_transform(node), len(labels.values)
     coefficients = node.attributes.get("coefficients", [])
@@ -40,7 +40,7 @@ def classified(node: Node) -> list[str]:
 
 
 @says("Replaced by MatMul with the coefficients and Add of the intercepts")
-def regressed(node: Node) -> str:
+def regress(node: Node) -> str:
     targets, coefficients = node.attributes.get("targets", 1), node.attributes.get("coefficients", [])
     transform = checked_transform(node)
     scores = _product(node, _rows_of(node, len(coefficients), (targets,)), coefficients)
@@ -72,5 +72,5 @@ def _product(node: Node, rows: int, coefficients: list[float]) -> str:
     return str(node.build.Gemm(rows_as(node, T.FLOAT), node.build.constant(weights, T.FLOAT), bias))
 
 
-defined("LinearClassifier", classified, opset=OPSET, domain=ML)
-defined("LinearRegressor", regressed, opset=OPSET, domain=ML)
+defined("LinearClassifier", classify, opset=OPSET, domain=ML)
+defined("LinearRegressor", regress, opset=OPSET, domain=ML)

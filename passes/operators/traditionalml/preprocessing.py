@@ -51,7 +51,7 @@ def scaled(node: Node) -> str:
 
 
 @says("Replaced Imputer by Where")
-def imputed(node: Node) -> str:
+def impute(node: Node) -> str:
     build, elem_type, x = node.build, node.elem_type(), node.input(0)
     whole = elem_type in (T.INT64, T.INT32)
     values = node.attributes.get("imputed_value_int64s" if whole else "imputed_value_floats", [])
@@ -64,7 +64,7 @@ def imputed(node: Node) -> str:
 
 
 @says("Replaced Binarizer by Greater and Cast")
-def binarized(node: Node) -> str:
+def binarize(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     threshold = node.attributes.get("threshold", 0.0)
     wide = elem_type if elem_type in (T.FLOAT, T.DOUBLE) else T.DOUBLE
@@ -73,7 +73,7 @@ def binarized(node: Node) -> str:
 
 
 @says("Replaced OneHotEncoder by Equal with all categories")
-def compared_with_categories(node: Node) -> str:
+def compare_with_categories(node: Node) -> str:
     build, elem_type, x = node.build, node.elem_type(), node.input(0)
     strings, numbers = node.attributes.get("cats_strings", []), node.attributes.get("cats_int64s", [])
     categories, held = (strings, T.STRING) if elem_type == T.STRING else (numbers, T.INT64)
@@ -89,7 +89,7 @@ def compared_with_categories(node: Node) -> str:
 
 
 @says("Replaced ArrayFeatureExtractor by Gather")
-def extracted(node: Node) -> str:
+def extract(node: Node) -> str:
     build, x = node.build, node.input(0)
     if node.rank() == 1:
         x = build.Reshape(x, [1, -1])
@@ -109,11 +109,11 @@ def joined(node: Node) -> str:
             x = build.Reshape(x, [1, -1])
         elif rank > 2:
             x, held = build.Flatten(x, axis=1), None
-        parts.append(x if held == size else _resized(node, x, held, size))
+        parts.append(x if held == size else _resize(node, x, held, size))
     return str(build.Concat(*parts, axis=1)) if len(parts) > 1 else parts[0]
 
 
-def _resized(node: Node, x: str, held: int | None, size: int) -> str:
+def _resize(node: Node, x: str, held: int | None, size: int) -> str:
     build = node.build
     if held is None or held < size:
         x = build.Pad(x, [0, 0, 0, size if held is None else size - held])
@@ -126,8 +126,8 @@ def _single(values: list[float]) -> object:
 
 defined("Normalizer", normalized, opset=OPSET, domain=ML)
 defined("Scaler", scaled, opset=OPSET, domain=ML)
-defined("Imputer", imputed, opset=OPSET, domain=ML)
-defined("Binarizer", binarized, opset=OPSET, domain=ML)
-defined("OneHotEncoder", compared_with_categories, opset=STRINGS, domain=ML)
-defined("ArrayFeatureExtractor", extracted, opset=OPSET, domain=ML)
+defined("Imputer", impute, opset=OPSET, domain=ML)
+defined("Binarizer", binarize, opset=OPSET, domain=ML)
+defined("OneHotEncoder", compare_with_categories, opset=STRINGS, domain=ML)
+defined("ArrayFeatureExtractor", extract, opset=OPSET, domain=ML)
 defined("FeatureVectorizer", joined, opset=OPSET, domain=ML)

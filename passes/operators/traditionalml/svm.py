@@ -27,13 +27,13 @@ DIFFERENCES = 4096  # elements of a row by which RBF subtracts each support vect
 
 
 @says("Replaced by kernels of rows and support vectors, and votes of each pair of classes")
-def classified(node: Node) -> list[str]:
+def classify(node: Node) -> list[str]:
     build, labels = node.build, class_labels(node, "classlabels_ints", "classlabels_strings")
     transform, sizes = checked_transform(node), node.attributes.get("vectors_per_class", [])
     classes = len(labels.values)
     node.close("sums in another order")
     if not sizes:
-        return _classified_by_planes(node, labels, transform)
+        return _classify_by_planes(node, labels, transform)
     if len(sizes) != classes or min(sizes) < 0:
         raise fault(f"vectors_per_class has {len(sizes)} entries for {classes} classes", node.proto)
     pairs = list(combinations(range(classes), 2))
@@ -53,7 +53,7 @@ def classified(node: Node) -> list[str]:
 
 
 @says("Replaced by kernels of rows and support vectors, times the coefficients, plus rho")
-def regressed(node: Node) -> str:
+def regress(node: Node) -> str:
     build, coefficients = node.build, node.attributes.get("coefficients", [])
     node.close("sums in another order")
     checked_transform(node)  # of which the kernel makes nothing
@@ -73,7 +73,7 @@ def regressed(node: Node) -> str:
     return str(build.Where(build.Greater(scores, build.constant(0.0, T.FLOAT)), one, other))
 
 
-def _classified_by_planes(node: Node, labels: Labels, transform: str) -> list[str]:
+def _classify_by_planes(node: Node, labels: Labels, transform: str) -> list[str]:
     """Without support vectors: a product with the coefficients of each class, all with the first rho."""
     build, coefficients = node.build, node.attributes.get("coefficients", [])
     classes, rho = len(labels.values), node.attributes.get("rho", [])
@@ -179,10 +179,10 @@ def _probabilities(node: Node, scores: str, pairs: list[tuple[int, int]], classe
         before = build.Slice(others, [0], [i], [1]) if i else None
         behind = build.Slice(others, [i], [classes], [1]) if i < classes - 1 else None
         rows.append(str(build.Concat(*filter(None, (before, own, behind)), axis=1)))
-    return _coupled(build, rows, classes)
+    return _couple(build, rows, classes)
 
 
-def _coupled(build: Builder, rows: list[str], classes: int) -> str:
+def _couple(build: Builder, rows: list[str], classes: int) -> str:
     """Minimize p Q p, where `rows` are those of Q, class after class until Q p is p Q p within 0.005 / classes."""
     whole = build.Concat(*(build.Unsqueeze(row, [1]) for row in rows), axis=1)
     one, enough = build.constant(1.0, T.FLOAT), build.constant(0.005 / classes, T.FLOAT)
@@ -212,5 +212,5 @@ def _coupled(build: Builder, rows: list[str], classes: int) -> str:
     return build.loop(max(ROUNDS, classes), [(start, value_type)], body, ends=True)[0]
 
 
-defined("SVMClassifier", classified, opset=OPSET, domain=ML)
-defined("SVMRegressor", regressed, opset=OPSET, domain=ML)
+defined("SVMClassifier", classify, opset=OPSET, domain=ML)
+defined("SVMRegressor", regress, opset=OPSET, domain=ML)

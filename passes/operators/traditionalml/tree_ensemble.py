@@ -20,14 +20,14 @@ from opshift.passes.operators.shared.classical.post_transforms import checked_tr
 from opshift.passes.operators.shared.classical.sums import Totals
 from opshift.passes.operators.shared.classical.trees import (
     OPSET,
-    classified,
-    classified_by_choices,
-    classified_by_tables,
-    evaluated_by_choices,
-    evaluated_by_tables,
+    classify,
+    classify_by_choices,
+    classify_by_tables,
+    evaluate_by_choices,
+    evaluate_by_tables,
     numbered_transform,
-    regressed_by_choices,
-    regressed_by_tables,
+    regress_by_choices,
+    regress_by_tables,
 )
 from opshift.passes.rewrite.node import Node
 from opshift.passes.rewrite.registry import Pair, changed, defined
@@ -108,7 +108,7 @@ def classifier_to_ensemble(node: Node) -> list[str]:
 
     found = Totals(targets, build.typed(str(values), wide, [None, len(targets)]), voted)
     positive = all(weight >= 0 for tree in trees for votes in tree.votes.values() for _, weight in votes)
-    return classified(node, labels, transform, found, wide, positive=positive)
+    return classify(node, labels, transform, found, wide, positive=positive)
 
 
 @says("Reshaped a vector of features to one row")
@@ -320,7 +320,7 @@ def ensemble_to_regressor(node: Node) -> str:
                 node,
                 f"the output is double; supported: float and float16, or opset {OPSET} of the default domain",
             )
-        return evaluated_by_tables(node)
+        return evaluate_by_tables(node)
     count = given.get("n_targets", 0)
     if not count:
         raise CannotConvert(node, "attribute n_targets is missing")
@@ -425,9 +425,9 @@ changed("TreeEnsembleClassifier", 5, Pair(up=classifier_to_ensemble), domain=ML)
 changed("TreeEnsembleRegressor", 5, Pair(up=regressor_to_ensemble), domain=ML)
 changed("TreeEnsemble", 5, Pair(down=ensemble_to_regressor), domain=ML)
 DEFINITIONS = {
-    "TreeEnsembleClassifier": (classified_by_tables, classified_by_choices),
-    "TreeEnsembleRegressor": (regressed_by_tables, regressed_by_choices),
-    "TreeEnsemble": (evaluated_by_tables, evaluated_by_choices),
+    "TreeEnsembleClassifier": (classify_by_tables, classify_by_choices),
+    "TreeEnsembleRegressor": (regress_by_tables, regress_by_choices),
+    "TreeEnsemble": (evaluate_by_tables, evaluate_by_choices),
 }
 for _op, (_tables, _choices) in DEFINITIONS.items():
     defined(_op, _tables, opset=OPSET, domain=ML, needs="GatherElements", otherwise=_choices)

@@ -33,7 +33,7 @@ class _Update:
     def scaled(self, name: str, value: str, default: float) -> str:
         return str(self.build.Mul(self.attribute(name, default), value))
 
-    def mixed(self, name: str, default: float, before: str, now: str) -> str:
+    def mix(self, name: str, default: float, before: str, now: str) -> str:
         """The attribute times what was, plus the rest of 1 times what is now."""
         build, share = self.build, self.attribute(name, default)
         return str(build.Add(build.Mul(share, before), build.Mul(build.Sub(self.number(1.0), share), now)))
@@ -74,8 +74,8 @@ def adam(node: Node) -> list[str]:
     results: list[tuple[str, ...]] = []
     for one in _updates(node, 2):
         build = one.build
-        mean = one.mixed("alpha", 0.9, one.states[0], one.gradient)
-        squares = one.mixed("beta", 0.999, one.states[1], build.Mul(one.gradient, one.gradient))
+        mean = one.mix("alpha", 0.9, one.states[0], one.gradient)
+        squares = one.mix("beta", 0.999, one.states[1], build.Mul(one.gradient, one.gradient))
         root = build.Add(build.Sqrt(squares), one.attribute("epsilon", 1e-6))
         decays = [build.Pow(one.attribute(name, d), one.count) for name, d in (("alpha", 0.9), ("beta", 0.999))]
         first, second = (build.Sub(one.number(1.0), decay) for decay in decays)

@@ -23,7 +23,7 @@ def take_the_rank_that_is_needed(call: Call) -> Outcome:
         return None
     decided = space.decided.get(condition)
     if decided is None:
-        decided = _decided(call)
+        decided = _decide(call)
     if decided is None:
         return None
     space.decided[condition] = decided
@@ -33,7 +33,7 @@ def take_the_rank_that_is_needed(call: Call) -> Outcome:
     return EDITED
 
 
-def _decided(call: Call) -> bool | None:
+def _decide(call: Call) -> bool | None:
     """Whether the condition holds, or does not; None where both may be."""
     graphs = {attribute: graph for attribute, _, graph in subgraphs(call.proto)}
     for place, name in enumerate(call.outputs):

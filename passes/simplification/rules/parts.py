@@ -108,7 +108,7 @@ def split_at_once(call: Call) -> Outcome:
 def _split_in_place(call: Call, first: NodeProto, chain: Sequence[tuple[int, NodeProto]], axis: int) -> Outcome:
     """Let the first of several Slices be a Split that makes what all of them make."""
     space, value = call.space, call.input(0)
-    told = _told(call, [length for length, _ in chain])
+    told = _describe(call, [length for length, _ in chain])
     if told is None:
         return None
     names = [node.output[0] for _, node in chain]
@@ -134,7 +134,7 @@ def _split_in_place(call: Call, first: NodeProto, chain: Sequence[tuple[int, Nod
     return EDITED
 
 
-def _told(call: Call, sizes: list[int]) -> tuple[list[str], list[tuple[str, int | list[int]]]] | None:
+def _describe(call: Call, sizes: list[int]) -> tuple[list[str], list[tuple[str, int | list[int]]]] | None:
     """The further inputs and the attributes by which a Split is told its sizes; None where they come too late."""
     if call.opset < _SIZES_ARE_INPUTS:
         return [], [("split", sizes)]
@@ -171,7 +171,7 @@ def take_part(call: Call) -> Outcome:
     if cut is None or not at:
         return None
     if not cut.input(1) and not cut.attribute("keepdims", 1):
-        return _taken(call, cut, at[0])
+        return _take(call, cut, at[0])
     found = _sizes(cut)
     if found is None or not -len(found[1]) <= at[0] < len(found[1]):
         return None
@@ -182,7 +182,7 @@ def take_part(call: Call) -> Outcome:
     return call.space.emitted[(*key, at[0] % len(sizes))]
 
 
-def _taken(call: Call, cut: Call, at: int) -> Outcome:
+def _take(call: Call, cut: Call, at: int) -> Outcome:
     """One place along an axis, without the axis."""
     call.proto.op_type = "Gather"
     call.set("axis", int(cut.attribute("axis", 0)))

@@ -37,12 +37,12 @@ def trees_of(node: NodeProto) -> Trees | None:
         return None
     held = {attribute.name: attribute_value(attribute) for attribute in node.attribute if not attribute.ref_attr_name}
     try:
-        return _listed(held) if node.op_type in LISTED else _apart(held)
+        return _list(held) if node.op_type in LISTED else _apart(held)
     except (ValueError, IndexError, KeyError, TypeError):
         return None
 
 
-def _listed(held: dict[str, Any]) -> Trees:
+def _list(held: dict[str, Any]) -> Trees:
     trees, ids = np.asarray(held["nodes_treeids"], np.int64), np.asarray(held["nodes_nodeids"], np.int64)
     inner = np.array([mode != "LEAF" for mode in held["nodes_modes"]], bool)
     features = np.asarray(held["nodes_featureids"], np.int64)

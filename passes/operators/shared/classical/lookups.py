@@ -36,7 +36,7 @@ def looked_up(
     elif key_kind == T.STRING or len(keys) <= COMPARED:
         places = _compared(node, x, keys, key_kind)
     else:
-        places = _searched(node, x, keys, key_kind)
+        places = _search(node, x, keys, key_kind)
     if len(numbers) < len(keys):
         nan = next(place for place, key in enumerate(keys) if key != key)
         places = build.Where(build.IsNaN(x), build.constant(nan, T.INT64), places)
@@ -51,7 +51,7 @@ def _compared(node: Node, x: str, keys: Sequence[Any], elem_type: int) -> str:
     return str(build.Cast(build.Add(away, build.constant(float(count), T.FLOAT)), to=T.INT64))
 
 
-def _searched(node: Node, x: str, keys: Sequence[Any], elem_type: int) -> str:
+def _search(node: Node, x: str, keys: Sequence[Any], elem_type: int) -> str:
     """The last of the sorted keys that is not larger, found by halves, if it is equal."""
     build, count = node.build, len(keys)
     dtypes: dict[int, Any] = {T.INT64: np.int64, T.FLOAT: np.float32, T.DOUBLE: np.float64}

@@ -10,7 +10,7 @@ from opshift.passes.model.messages import TensorProto
 from opshift.passes.operators.shared.classical.choices import Choices, is_faster
 from opshift.passes.operators.shared.classical.comparisons import compared
 from opshift.passes.operators.shared.classical.forest import Array, Forest
-from opshift.passes.operators.shared.classical.tables import Tables, arranged
+from opshift.passes.operators.shared.classical.tables import Tables, arrange
 from opshift.passes.operators.shared.classical.traversal import Rows, leaves_reached, look_up
 from opshift.passes.rewrite.builder import Builder
 
@@ -71,16 +71,16 @@ def totals(
     targets = np.unique(forest.vote_targets)
     if not len(targets):
         return Totals([], "", lambda asked, told=False: False)
-    votes = _merged(forest, targets, aggregate)
+    votes = _merge(forest, targets, aggregate)
     nodes = compared(forest)
     order = np.arange(len(forest.roots))
-    tables = arranged(forest.roots, nodes, order)
+    tables = arrange(forest.roots, nodes, order)
     owners = _targets_of_trees(tables, votes)
     if owners is not None:
         together = _order_of_trees(owners)
         if (np.diff(together) < 0).any():
             order, owners = together, owners[together]
-            tables = arranged(forest.roots, nodes, order)
+            tables = arrange(forest.roots, nodes, order)
     if not elements and is_faster(len(nodes.left), len(forest.roots), tables.depth):
         roots = forest.roots[order]
         walk = _Reached(build, tables, "", Choices(build, rows, elem_type, width, roots, nodes))
@@ -138,7 +138,7 @@ def _voted(walk: _Reached, votes: _Votes, targets: Array, asked: list[int], told
     return str(build.Greater(found, build.constant(0.0, T.FLOAT)))
 
 
-def _merged(forest: Forest, targets: Array, aggregate: str) -> _Votes:
+def _merge(forest: Forest, targets: Array, aggregate: str) -> _Votes:
     """Several votes of a leaf for one target as one."""
     places = np.searchsorted(targets, forest.vote_targets)
     keys, at = np.unique(forest.vote_leaves * len(targets) + places, return_inverse=True)
@@ -178,16 +178,16 @@ def _by_tree(walk: _Reached, votes: _Votes, owners: Array, aggregate: str, wide:
     sizes = np.bincount(owners, minlength=votes.count)
     if (sizes == sizes[0]).all():
         if votes.count == 1:
-            return _reduced(build, aggregate, build.Reshape(cast, [-1, walk.count]), 1, keepdims=1)
+            return _reduce(build, aggregate, build.Reshape(cast, [-1, walk.count]), 1, keepdims=1)
         # the last axis is not the one to add along: OpenVINO 2026.4 then adds base values in the wrong places
-        return _reduced(build, aggregate, build.Reshape(cast, [-1, int(sizes[0]), votes.count]), 1)
+        return _reduce(build, aggregate, build.Reshape(cast, [-1, int(sizes[0]), votes.count]), 1)
     cast = build.Reshape(cast, [-1, walk.count])
     if aggregate in (SUM, AVERAGE) and np.isfinite(weights).all():
         chosen = owners[:, None] == np.arange(votes.count)
         return str(build.MatMul(cast, build.constant(chosen.astype(weights.dtype), wide)))
     ends = np.cumsum(sizes).tolist()
     parts = [build.Slice(cast, [end - size], [end], [1]) for end, size in zip(ends, sizes.tolist(), strict=True)]
-    return str(build.Concat(*(_reduced(build, aggregate, part, 1, keepdims=1) for part in parts), axis=1))
+    return str(build.Concat(*(_reduce(build, aggregate, part, 1, keepdims=1) for part in parts), axis=1))
 
 
 def _by_leaf(walk: _Reached, votes: _Votes, aggregate: str, wide: int, most: int) -> str:
@@ -198,14 +198,14 @@ def _by_leaf(walk: _Reached, votes: _Votes, aggregate: str, wide: int, most: int
     per_leaf = int(np.bincount(votes.leaves).max())
     large = count * votes.count * 4 > max(most, 4096)
     if aggregate in (SUM, AVERAGE) and large and 3 * per_leaf < votes.count:
-        return _scattered(walk, votes, leaf, count, per_leaf, wide)
+        return _scatter(walk, votes, leaf, count, per_leaf, wide)
     weights = np.full((count, votes.count), NOTHING.get(aggregate, 0.0), votes.weights.dtype)
     weights[votes.leaves, votes.targets] = votes.weights
     cast = build.Gather(build.constant(weights, wide), leaf, axis=0)
-    return _reduced(build, aggregate, build.Reshape(cast, [-1, walk.count, votes.count]), 1)
+    return _reduce(build, aggregate, build.Reshape(cast, [-1, walk.count, votes.count]), 1)
 
 
-def _scattered(walk: _Reached, votes: _Votes, leaf: str, count: int, per_leaf: int, wide: int) -> str:
+def _scatter(walk: _Reached, votes: _Votes, leaf: str, count: int, per_leaf: int, wide: int) -> str:
     """The first vote of each leaf, the second, and so on, each added where it belongs."""
     build = walk.build
     order = np.argsort(votes.leaves, kind="stable")
@@ -224,6 +224,6 @@ def _scattered(walk: _Reached, votes: _Votes, leaf: str, count: int, per_leaf: i
     return str(sums)
 
 
-def _reduced(build: Builder, aggregate: str, x: str, axis: int, keepdims: int = 0) -> str:
+def _reduce(build: Builder, aggregate: str, x: str, axis: int, keepdims: int = 0) -> str:
     op = {MIN: build.ReduceMin, MAX: build.ReduceMax}.get(aggregate, build.ReduceSum)
     return str(op(x, [axis], keepdims=keepdims))

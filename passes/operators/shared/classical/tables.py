@@ -29,7 +29,7 @@ class Tables:
     """How many comparisons lead to the lowest leaf."""
 
 
-def arranged(roots: Array, compared: Comparisons, order: Sequence[int] | Array) -> Tables:
+def arrange(roots: Array, compared: Comparisons, order: Sequence[int] | Array) -> Tables:
     """The trees that begin at `roots[order]`.
 
     A node that several others of a tree lead to stands there once: the others lead to it through a slot of its own.

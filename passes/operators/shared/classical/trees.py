@@ -28,16 +28,16 @@ NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
 
 @says("Replaced the classifier by Gather from tables of its nodes, level by level, and ArgMax of the votes")
-def classified_by_tables(node: Node) -> list[str]:
-    return _classified(node, elements=True)
+def classify_by_tables(node: Node) -> list[str]:
+    return _classify(node, elements=True)
 
 
 @says("Replaced the classifier by comparing all nodes, Where among the leaves, and ArgMax of the votes")
-def classified_by_choices(node: Node) -> list[str]:
-    return _classified(node, elements=False)
+def classify_by_choices(node: Node) -> list[str]:
+    return _classify(node, elements=False)
 
 
-def _classified(node: Node, *, elements: bool) -> list[str]:
+def _classify(node: Node, *, elements: bool) -> list[str]:
     labels = class_labels(node, "classlabels_int64s", "classlabels_strings")
     transform = checked_transform(node)
     elem_type = _compares_in(node)
@@ -54,12 +54,10 @@ def _classified(node: Node, *, elements: bool) -> list[str]:
         node.proto.ByteSize(),
         elements=elements,
     )
-    return classified(node, labels, transform, found, elem_type, positive=bool((forest.vote_weights >= 0).all()))
+    return classify(node, labels, transform, found, elem_type, positive=bool((forest.vote_weights >= 0).all()))
 
 
-def classified(
-    node: Node, labels: Labels, transform: str, found: Totals, elem_type: int, *, positive: bool
-) -> list[str]:
+def classify(node: Node, labels: Labels, transform: str, found: Totals, elem_type: int, *, positive: bool) -> list[str]:
     """The labels and the scores of added votes; `positive` tells that all weights are at least 0."""
     base = list(parameter(node, "base_values"))
     if len(labels.values) == 1:
@@ -79,16 +77,16 @@ def classified(
 
 
 @says("Replaced the regressor by Gather from tables of its nodes, level by level, and the sum of the leaves")
-def regressed_by_tables(node: Node) -> str:
-    return _regressed(node, elements=True)
+def regress_by_tables(node: Node) -> str:
+    return _regress(node, elements=True)
 
 
 @says("Replaced the regressor by comparing all nodes, Where among the leaves, and their sum")
-def regressed_by_choices(node: Node) -> str:
-    return _regressed(node, elements=False)
+def regress_by_choices(node: Node) -> str:
+    return _regress(node, elements=False)
 
 
-def _regressed(node: Node, *, elements: bool) -> str:
+def _regress(node: Node, *, elements: bool) -> str:
     count = _count(node)
     elem_type = _compares_in(node)
     aggregate = node.attributes.get("aggregate_function", SUM)
@@ -115,16 +113,16 @@ def _regressed(node: Node, *, elements: bool) -> str:
 
 
 @says("Replaced the trees by Gather from tables of their nodes, level by level, and the sum of the leaves")
-def evaluated_by_tables(node: Node) -> str:
-    return _evaluated(node, elements=True)
+def evaluate_by_tables(node: Node) -> str:
+    return _evaluate(node, elements=True)
 
 
 @says("Replaced the trees by comparing all nodes, Where among the leaves, and their sum")
-def evaluated_by_choices(node: Node) -> str:
-    return _evaluated(node, elements=False)
+def evaluate_by_choices(node: Node) -> str:
+    return _evaluate(node, elements=False)
 
 
-def _evaluated(node: Node, *, elements: bool) -> str:
+def _evaluate(node: Node, *, elements: bool) -> str:
     count, elem_type = _count(node), node.elem_type()
     aggregate, transform = node.attributes.get("aggregate_function", 1), numbered_transform(node, count)
     if not 0 <= aggregate < len(AGGREGATES):

@@ -155,9 +155,9 @@ def sampled(node: Node) -> str:
         note_aligned(node, axes, how)
         x = sampled_along(node, x, axes, how)
         if how.coordinates == "tf_crop_and_resize":
-            x = _extrapolated(node, x, axes)
+            x = _extrapolate(node, x, axes)
     except Unknown:
-        return sampled_at_runtime(node, how)
+        return sample_at_runtime(node, how)
     except Undecided as why:
         raise CannotConvert(node, f"{why}", supported="sizes that do not depend on rounding") from None
     return str(node.build.Identity(x)) if x == node.input(X) else x
@@ -169,13 +169,13 @@ def sampled_along(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
             x = node.build.Gather(x, [0] * along.result, axis=along.axis)
         return x
     if how.mode != "nearest":
-        return _weighted(node, x, axes, how) if axes else x
+        return _weight(node, x, axes, how) if axes else x
     for along in axes:
         x = node.build.Gather(x, places.nearest(along, how), axis=along.axis)
     return x
 
 
-def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
+def _weight(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
     rank, wide = node.rank(), _wide(node, how)
     node.close(f"{how.mode} interpolation is spelled out as weighted sums")
     value = _cast(node, x, wide)
@@ -184,13 +184,13 @@ def _weighted(node: Node, x: str, axes: list[Axis], how: Sampling) -> str:
         if indices.shape[1] > MOST_TAPS:
             weights = weights.reshape(*weights.shape, *_column(along.axis, rank)[1:])
             rows = node.build.constant(indices, T.INT64), node.build.constant(weights, wide)
-            value = _reduced(node.build, value, *rows, along.axis)
+            value = _reduce(node.build, value, *rows, along.axis)
             continue
         parts = [
             (indices[:, k].tolist(), node.build.constant(weights[:, k].reshape(_column(along.axis, rank)), wide))
             for k in range(indices.shape[1])
         ]
-        value = _summed(node.build, value, parts, along.axis)
+        value = _sum(node.build, value, parts, along.axis)
     return _cast_back(node, value, wide)
 
 
@@ -224,7 +224,7 @@ def _column(axis: int, rank: int) -> list[int]:
     return [-1] + [1] * (rank - 1 - axis)
 
 
-def _summed(build: Builder, x: str, parts: Sequence[tuple[Operand, str]], axis: int) -> str:
+def _sum(build: Builder, x: str, parts: Sequence[tuple[Operand, str]], axis: int) -> str:
     total = ""
     for indices, weights in parts:
         part = build.Mul(build.Gather(x, indices, axis=axis), weights)
@@ -232,7 +232,7 @@ def _summed(build: Builder, x: str, parts: Sequence[tuple[Operand, str]], axis: 
     return total
 
 
-def _extrapolated(node: Node, x: str, axes: list[Axis]) -> str:
+def _extrapolate(node: Node, x: str, axes: list[Axis]) -> str:
     """What lies beyond the data gets a value of its own."""
     rank = node.rank()
     beyond = np.zeros([1] * rank, dtype=bool)
@@ -241,10 +241,10 @@ def _extrapolated(node: Node, x: str, axes: list[Axis]) -> str:
             beyond = beyond | mask.reshape(_column(along.axis, rank))
     if not beyond.any():
         return x
-    return _filled(node, node.build.constant(beyond, T.BOOL), x)
+    return _fill(node, node.build.constant(beyond, T.BOOL), x)
 
 
-def _filled(node: Node, where: str, x: str) -> str:
+def _fill(node: Node, where: str, x: str) -> str:
     fill = node.build.constant(node.attributes.get("extrapolation_value", 0.0), node.elem_type())
     return str(node.build.Where(where, fill, x))
 
@@ -252,7 +252,7 @@ def _filled(node: Node, where: str, x: str) -> str:
 # --- the same for what only the running model knows ---------------------------------------------------------
 
 
-def sampled_at_runtime(node: Node, how: Sampling) -> str:
+def sample_at_runtime(node: Node, how: Sampling) -> str:
     """The same, of which elements each is a sum being computed at run time."""
     build, rank, x, beyond = node.build, node.rank(), node.input(X), ""
     wide = 0 if how.mode == "nearest" else _wide(node, how)
@@ -271,21 +271,21 @@ def sampled_at_runtime(node: Node, how: Sampling) -> str:
             value = build.Gather(value, places_at_runtime.nearest(position, along, how), axis=along.axis)
             continue
         if how.antialias:
-            indices, weights = places_at_runtime.smoothed(position, along, how)
+            indices, weights = places_at_runtime.smooth(position, along, how)
             aside = list(range(2, rank + 1 - along.axis))
             rows = build.Unsqueeze(weights.name, aside) if aside else weights.name
-            value = _reduced(build, value, indices, rows, along.axis)
+            value = _reduce(build, value, indices, rows, along.axis)
             continue
         parts = [
             (indices, build.Reshape(weights.name, column))
             for indices, weights in places_at_runtime.taps(position, along, how)
         ]
-        value = _summed(build, value, parts, along.axis)
+        value = _sum(build, value, parts, along.axis)
     value = _cast_back(node, value, wide) if wide else value
-    return _filled(node, beyond, value) if beyond else value
+    return _fill(node, beyond, value) if beyond else value
 
 
-def _reduced(build: Builder, x: str, indices: str, weights: str, axis: int) -> str:
+def _reduce(build: Builder, x: str, indices: str, weights: str, axis: int) -> str:
     """x along an axis as sums over rows of as many elements as there are taps."""
     return str(build.ReduceSum(build.Mul(build.Gather(x, indices, axis=axis), weights), [axis + 1], keepdims=0))
 
@@ -343,10 +343,10 @@ def _common_scale_at_runtime(node: Node, sizes: str, results: str, elem_type: in
     )
 
 
-def sampled_by_scales(node: Node) -> str:
+def sample_by_scales(node: Node) -> str:
     """Elements placed from the first corner, by scales known only at run time."""
     node.inputs = [node.input(0), "", node.input(1)]  # as Resize has had them from 11 on
     how = Sampling(node.attributes.get("mode", "nearest"), "asymmetric", FLOOR_WHERE_IT_GROWS)
     if how.mode not in ("nearest", "linear"):
         raise CannotConvert(node, f"mode={how.mode}", supported="nearest, linear")
-    return sampled_at_runtime(node, how)
+    return sample_at_runtime(node, how)

@@ -52,7 +52,7 @@ def multiplied_along_each_axis(node: Node) -> str:
     wide = T.FLOAT if elem_type == T.FLOAT16 else elem_type
     x = recast(node.build, node.input(0), elem_type, wide)
     for axis, matrix in matrices:
-        x = _multiplied(node, x, matrix, axis, wide)
+        x = _multiply(node, x, matrix, axis, wide)
     return recast(node.build, x, wide, elem_type)
 
 
@@ -64,7 +64,7 @@ def _matrix(along: Axis, how: Sampling, elem_type: int) -> np.ndarray[tuple[int,
     return matrix
 
 
-def _multiplied(
+def _multiply(
     node: Node, x: str, matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]], axis: int, elem_type: int
 ) -> str:
     build, rank = node.build, node.rank()

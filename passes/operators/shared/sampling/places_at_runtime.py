@@ -161,7 +161,7 @@ def _far(d: Value, a: float) -> Value:
     return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
 
 
-def smoothed(x: Value, along: RuntimeAxis, how: Sampling) -> tuple[str, Value]:
+def smooth(x: Value, along: RuntimeAxis, how: Sampling) -> tuple[str, Value]:
     """The same for antialias, where the scale tells how many taps there are: one row for each element of the result."""
     build, squeezed = x.build, along.scale.at_most(1.0)
     first = (x.number(-1.0 if how.mode == "linear" else -2.0) / squeezed).apply("Floor") + 1.0

@@ -45,10 +45,10 @@ def pooled_samples(node: Node, offset: float = 0.0) -> str:
     bins: list[Size] = [high, y.ratio, wide, x.ratio]
     if flat_indices.filled([channels]):
         total = build.Reshape(total, flat_indices.vector(build, [-1, *bins, channels]))
-        total = build.Transpose(_reduced(node, mode, total, y, x, [2, 4]), perm=[0, 3, 1, 2])
+        total = build.Transpose(_reduce(node, mode, total, y, x, [2, 4]), perm=[0, 3, 1, 2])
     else:  # a 0 stands where it is copied
         total = build.Reshape(build.Transpose(total, perm=[0, 3, 1, 2]), flat_indices.vector(build, [0, 0, *bins]))
-        total = _reduced(node, mode, total, y, x, [3, 5])
+        total = _reduce(node, mode, total, y, x, [3, 5])
     return str(build.Cast(total, to=elem_type) if data_type != elem_type else total)
 
 
@@ -56,7 +56,7 @@ def _lowest(elem_type: int) -> float:
     return -3.4028234663852886e38 if elem_type == T.FLOAT else -1.7976931348623157e308
 
 
-def _reduced(node: Node, mode: str, total: str, y: _Samples, x: _Samples, axes: list[int]) -> str:
+def _reduce(node: Node, mode: str, total: str, y: _Samples, x: _Samples, axes: list[int]) -> str:
     """One value for each bin, whose samples lie along two axes; a region without samples yields 0."""
     build, elem_type = node.build, y.elem_type
     result = (build.ReduceMax if mode == "max" else build.ReduceMean)(total, axes=axes, keepdims=0)

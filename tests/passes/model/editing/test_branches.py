@@ -30,7 +30,7 @@ def test_a_condition_takes_a_branch():
 def test_what_a_branch_yields_has_the_names_of_outside(fresh):
     node = onnx.NodeProto(op_type="If", output=["a", "b", "d"])
     held = INNER.SerializeToString()
-    made = branches.spliced(node, INNER, fresh)
+    made = branches.splice(node, INNER, fresh)
     u, w = ("u_new", "w_new") if fresh else ("u", "w")
     assert calls(made) == [
         f"{w} = Constant()", f"{u} = Add(x, {w})", f"a = Relu({u})", "b = Identity(x)", "d = Identity(a)"
@@ -38,7 +38,7 @@ def test_what_a_branch_yields_has_the_names_of_outside(fresh):
     assert list(made[0].attribute[0].t.float_data) == [1.0, 2.0]
     assert INNER.SerializeToString() == held
     with pytest.raises(ValueError, match="zip"):
-        branches.spliced(onnx.NodeProto(output=["a"]), INNER)
+        branches.splice(onnx.NodeProto(output=["a"]), INNER)
 
 
 def test_what_a_graph_is_given_stands_for_its_inputs():
