@@ -46,7 +46,8 @@ class Trust:
         value_type, node = scope.source.declared_type(name), scope.source.producer(name)
         if value_type is None or not self._asked or (scope.path, name) in self._taken:
             return
-        what = f"{name!r} is {plain_type(type_text(value_type) or '')}{spell_shape(value_type) if has_shape(value_type) else ''}"
+        shape = spell_shape(value_type) if has_shape(value_type) else ""
+        what = f"{name!r} is {plain_type(type_text(value_type) or '')}{shape}"
         op, domain = ("value", "") if node is None else (node.op_type, default_domain(node.domain))
         since = schemas.since(domain, op, scope.opset) or 0
         called = name if node is None else node.name or name

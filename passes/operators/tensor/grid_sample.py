@@ -120,10 +120,7 @@ def _taps(node: Node, axis: int, size: Size, mode: str, padding: str) -> list[tu
     weights = _linear(point, fraction) if mode == "linear" else _cubic(point, fraction)
     for offset, weight in weights:
         place = build.Add(low, point.number(offset)) if offset else low
-        if padding == "reflection" and mode == "cubic":
-            index = point.index(point.reflect(place))
-        else:
-            index = point.index(place)
+        index = point.index(point.reflect(place)) if padding == "reflection" and mode == "cubic" else point.index(place)
         found.append((index, point.inside(place) if padding == "zeros" else "", weight))
     return found
 
