@@ -49,6 +49,8 @@ class Undoing:
         self._constants = {keys[id(value)]: held for value, held in _constants(before)}
         self._own = {keys[id(value)] for value in before.values() if value.elem_type in changed}
         """The values that had one of the new types before."""
+        self._own_reads = {each for each, elem_type in _operands(before, keys) if elem_type in changed}
+        """The operands of nodes that had one of the new types before: Equal of int32 makes no value that tells it."""
 
     def changed_constant(self) -> str:
         """The first constant that is not its source, each number rounded once; empty where all are."""
@@ -74,6 +76,12 @@ class Undoing:
         for value in self._problem.values():
             if self._keys[id(value)] in self._own:
                 self._problem.stay(value.variable, "it has this type in the source")
+        for place in self._problem.places:
+            for index, reads in enumerate(place.reads):
+                first = _first_output(place, index, self._keys)
+                for at, variable in enumerate(reads):
+                    if (first, at) in self._own_reads:
+                        self._problem.stay(variable, "it has this type in the source")
         main = self._problem.main
         for output, variable in zip(self._copy.graph.output, main.output_reads, strict=True):
             made = main.find(output.name)
@@ -96,6 +104,23 @@ def _reads(value: Value) -> Iterator[int]:
     """The variables of what reads a value."""
     for place, index, at in value.readers:
         yield place.reads[index][at] if index >= 0 else place.output_reads[at]
+
+
+def _first_output(place: Place, index: int, keys: Mapping[int, Key]) -> Key | None:
+    """The key of the first output of a node, which tells the node of the source that it was."""
+    name = next(filter(None, place.outputs[index]), "")
+    return keys[id(place.values[name])] if name in place.values else None
+
+
+def _operands(problem: Problem, keys: Mapping[int, Key]) -> Iterator[tuple[tuple[Key, int], int]]:
+    """The element type of each operand of each node, by the node's first output and the operand's position."""
+    for place in problem.places:
+        for index, names in enumerate(place.inputs):
+            first = _first_output(place, index, keys)
+            for at, name in enumerate(names):
+                value = place.find(name) if name and first else None
+                if first and value is not None:
+                    yield (first, at), value.elem_type
 
 
 def _constants(problem: Problem) -> Iterator[tuple[Value, TensorProto]]:

@@ -152,3 +152,29 @@ def test_constants_that_may_have_either_type_are_put_back(here: Path):
     line = ["convert", "in.onnx", "out.onnx", "--target", "tensorrt-8.6", "--types", "target", "--fix-shape", "N=3"]
     assert main(line) == 0
     assert {tensor.data_type for tensor in onnx.load("out.onnx").graph.initializer} == {T.INT32}
+
+
+COMPARED = "{0} = Reshape(x, shape) {1} = Equal({0}, classes) {2} = Slice(f, starts, ends) {3} = Cast<to=1>({1})"
+BRANCHED = (
+    """
+    y, p = If(c) <
+        then_branch = g () => (float[2, 4, 3] w, float[d] r) { """
+    + COMPARED.format("e", "h", "r", "w")
+    + """ },
+        else_branch = k () => (float[2, 4, 3] v, float[d] q) { """
+    + COMPARED.format("o", "m", "q", "v")
+    + """ }
+    >
+"""
+)
+
+
+@pytest.mark.parametrize("body", [COMPARED.format("e", "h", "p", "y"), BRANCHED], ids=["main", "branch"])
+def test_comparisons_that_read_int32_already_keep_reading_it(here: Path, body: str):
+    """Jax exports a table of bytes as Equal of int32: no output tells what type it reads."""
+    given = "int64[3] shape = {-1, 4, 1}, int32[3] classes = {0, 1, 2}, int64[1] starts = {1}, int64[1] ends = {5}"
+    inputs, outputs = "int32[2, 4] x, float[8] f, bool c", "float[2, 4, 3] y, float[d] p"
+    onnx.save(model(body, 17, inputs=inputs, outputs=outputs, constants=given), "in.onnx")
+    assert main(["convert", "in.onnx", "out.onnx", "--types", "int64=int32"]) == 0
+    starts = [each for each in onnx.load("out.onnx").graph.initializer if each.name == "starts"]
+    assert [each.data_type for each in starts] == [T.INT32]
