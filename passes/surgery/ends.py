@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from opshift.passes.changes import Change
@@ -147,8 +147,8 @@ def rename_values(model: ModelProto, names: dict[str, str]) -> None:
     rename(graph.node, names)
 
 
-def rename_sizes(model: ModelProto, names: dict[str, str]) -> None:
-    """Give symbolic dimensions other names, wherever they are declared."""
+def rename_sizes(model: ModelProto, names: Mapping[str, str | int]) -> None:
+    """Give symbolic dimensions other names, or a number, wherever they are declared."""
     if not names:
         return
     for body in bodies(model):
@@ -156,8 +156,11 @@ def rename_sizes(model: ModelProto, names: dict[str, str]) -> None:
         stated += [*body.input, *body.output] if isinstance(body, GraphProto) else []
         for value in stated:
             for dim in dims(value.type):
-                if dim.dim_param in names:
-                    dim.dim_param = names[dim.dim_param]
+                size = names.get(dim.dim_param) if dim.dim_param else None
+                if isinstance(size, int):
+                    dim.dim_value = size
+                elif size is not None:
+                    dim.dim_param = size
 
 
 def dims(value_type: TypeProto) -> Iterator[TensorShapeProto.Dimension]:

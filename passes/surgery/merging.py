@@ -172,19 +172,27 @@ def _rename_nodes(one: ModelProto, other: ModelProto) -> None:
 
 
 def _join_sizes(one: ModelProto, other: ModelProto, passed: set[str]) -> None:
-    """Let sizes of connected values have the first model's names, and others of the same name another one."""
+    """Let connected values have one size: the number where either declares one, else the first model's name.
+
+    A batch of any size that meets one of 2 is 2 wherever it is declared. Sizes that only share a name get another one.
+    """
     yielded = {value.name: value.type for value in (*one.graph.input, *one.graph.output)}
-    names: dict[str, str] = {}
+    names: dict[str, str | int] = {}
+    numbers: dict[str, str | int] = {}
     for value in other.graph.input:
         if value.name in passed:
             for mine, its in zip(dims(value.type), dims(yielded[value.name]), strict=False):
-                if mine.dim_param and its.dim_param:
-                    names.setdefault(mine.dim_param, its.dim_param)
+                if mine.dim_param and (its.dim_param or its.dim_value):
+                    names.setdefault(mine.dim_param, its.dim_param or its.dim_value)
+                elif mine.dim_value and its.dim_param:
+                    numbers.setdefault(its.dim_param, mine.dim_value)
+    names = {name: numbers.get(size, size) if isinstance(size, str) else size for name, size in names.items()}
     taken = set(_sizes(one))
     fresh = _Fresh(taken | set(_sizes(other)))
     for name in sorted(taken.intersection(_sizes(other)) - names.keys()):
         names[name] = fresh.name(name)
     rename_sizes(other, names)
+    rename_sizes(one, numbers)
 
 
 def _sizes(model: ModelProto) -> Iterable[str]:

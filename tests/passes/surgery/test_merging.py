@@ -104,6 +104,17 @@ def test_sizes_of_what_is_connected_are_one_and_others_are_not():
     assert dims_of(made.graph.output[0].type) == ["N", 3]
 
 
+def test_a_size_that_meets_a_number_is_that_number_wherever_it_is_declared():
+    made = joined(first(), second(inputs="float[2,3] x"), ("y", "x")).model
+    assert dims_of(made.graph.input[0].type) == [2, 3]
+    fixed = model("y = Identity(x)", 17, inputs="float[2,3] x", outputs="float[2,3] y")
+    made = joined(fixed, second("y = Add(x, z)", "float[M,3] x, float[M,3] z"), ("y", "x")).model
+    assert dims_of(made.graph.input[1].type) == dims_of(made.graph.output[0].type) == [2, 3]
+    both = second("y = Add(x, z)", "float[M,3] x, float[2,3] z")
+    made = joined(first(outputs="float[N,3] y, float[N,3] a"), both, ("y", "x"), ("a", "z")).model
+    assert dims_of(made.graph.input[0].type) == dims_of(made.graph.output[0].type) == [2, 3]
+
+
 def test_graphs_in_nodes_have_names_of_their_own():
     then = "then_branch = t () => (float[M,3] a) { w2 = Abs(x) a = Mul(w2, w) }"
     other = "else_branch = e () => (float[M,3] b) { b = Neg(x) }"
