@@ -159,6 +159,15 @@ class Goal:
         if self._reaches:
             from opshift.passes.stages.reach import Reach
 
+            if self.backend is not None:
+                from opshift.passes.stages.respell import Respell
+
+                respell = Respell(self.backend)
+                stages += [respell] if respell.is_needed else []
+            if self.backend is not None and self.backend.multiplies_floats_alone:
+                from opshift.passes.stages.dequantize import Dequantize
+
+                stages.append(Dequantize())
             reach = Reach(
                 self.targets,
                 self.ir_version,
@@ -193,6 +202,10 @@ class Goal:
             stages.append(Follow(self.fixed))
         if self.types is not None and self.types.narrows:
             stages += retyped
+        if self.backend is not None and any(limit.copied for limit in self.backend.limits):
+            from opshift.passes.stages.copy_outputs import CopyOutputs
+
+            stages.append(CopyOutputs(self.backend))
         if self.annotate:
             from opshift.passes.stages.annotate import Annotate
 

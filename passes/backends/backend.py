@@ -26,6 +26,7 @@ class Limit:
         types: the types that its inputs may have, such as `tensor(float)`; empty for all.
         ranks: the ranks that its first input may have; empty for all.
         numbers: whether every input size must be fixed.
+        copied: the ranks of results that an Identity has to copy where they are outputs of the model.
         why: what the source says.
         source: where it is written, or how it was measured, if that is another place than for all else.
     """
@@ -41,6 +42,7 @@ class Limit:
     types: frozenset[str] = frozenset()
     ranks: tuple[int, ...] = ()
     numbers: bool = False
+    copied: tuple[int, ...] = ()
     why: str = ""
     source: str = ""
 
@@ -144,6 +146,13 @@ class Backend:
             return (domain, op) in self.measured or (domain, op) in (self.supports or ())
         version, missing = schemas.since(domain, op, opset) or 1, self.lacks.get((domain, op))
         return version >= self.oldest.get((domain, op), 1) and (missing is None or version < missing)
+
+    @property
+    def multiplies_floats_alone(self) -> bool:
+        """Whether it lacks products of integers: MatMulInteger, and MatMul of int32, which failed when measured."""
+        held = self.measured.get(("", "MatMul"))
+        failed = held is not None and any("tensor(int32)" in types.failed for types in held.types.values())
+        return failed and not self.has("", "MatMulInteger", self.opset or schemas.latest())
 
     def missing(self, domain: str, opset: int) -> set[Op]:
         """List the operators of a domain that ONNX has at `opset` and the backend lacks."""

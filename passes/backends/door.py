@@ -12,7 +12,8 @@ from opshift.passes.backends.fit import (
 from opshift.passes.backends.knowledge import BELIEVED, READ, UNKNOWN, KnownCalls, find_known_calls
 from opshift.passes.backends.measurements import read as read_measured
 from opshift.passes.backends.measurements import spell_call
-from opshift.passes.backends.obstacles import obstacles, open_dimensions
+from opshift.passes.backends.obstacles import find_copied_outputs, obstacles, open_dimensions
+from opshift.passes.backends.respelling import find_respelled, respell
 from opshift.passes.backends.target_files import find, loads, newest, parse, read, targets, text_of, write
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "convert_to_opset",
     "find",
     "find_classical_operators",
+    "find_copied_outputs",
     "find_foreign_operators",
     "find_known_calls",
+    "find_respelled",
     "find_vendor_operators",
     "loads",
     "ml_opset",
@@ -39,6 +42,7 @@ __all__ = [
     "parse",
     "read",
     "read_measured",
+    "respell",
     "spell_call",
     "targets",
     "text_of",

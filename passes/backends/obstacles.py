@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opshift.passes.analysis.scope import Context, Scope
+from opshift.passes.analysis.scope import Context, Scope, open_main_graph
 from opshift.passes.backends import measurements
 from opshift.passes.backends.backend import Backend, Limit
 from opshift.passes.errors import Refusal
@@ -42,6 +42,22 @@ def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
         if value.name not in held and open_dims:
             why = f"dimension {', '.join(open_dims)} is dynamic; supported: fixed sizes; try --fix-shape"
             found.append(Refusal(value.name, "input", "", 0, False, why))
+    return found
+
+
+def find_copied_outputs(model: ModelProto, backend: Backend, folder: str | None = None) -> dict[str, NodeProto]:
+    """Find outputs of the model that an Identity has to copy, and the nodes that make them."""
+    limits = [limit for limit in backend.limits if limit.copied]
+    if not any(limit.ops & {(node.domain, node.op_type) for node in model.graph.node} for limit in limits):
+        return {}
+    scope = open_main_graph(model, folder)
+    found = dict[str, NodeProto]()
+    for name in dict.fromkeys(value.name for value in model.graph.output):
+        node, dims = scope.producer(name), scope.shape(name)
+        if node is not None and dims is not None and any(
+            (node.domain, node.op_type) in limit.ops and len(dims) in limit.copied for limit in limits
+        ):  # fmt: skip
+            found[name] = node
     return found
 
 
@@ -175,7 +191,7 @@ class _ObstacleSearch:
         """Say how a node exceeds a limit; empty if it does not."""
         if schema is None:
             return ""
-        if limit.attribute and (why := _untaken(limit, node, schema)):
+        if limit.attribute and (why := find_refused_value(limit, node, schema)):
             return why
         if why := _find_shape_limit(limit, node, scope):
             return why
@@ -206,7 +222,8 @@ def _find_shape_limit(limit: Limit, node: NodeProto, scope: Scope) -> str:
     return ""
 
 
-def _untaken(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
+def find_refused_value(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
+    """Say which value of an attribute a limit refuses; empty if it takes it."""
     declared = schema.attributes.get(limit.attribute)
     if declared is None:
         return ""

@@ -36,8 +36,8 @@ _FACTS = ("static_shapes", "functions", "folds_sizes", "folded")
 _VERSION = {"opset", "ir", "ml", "date", "source", "types", "lacks_types", "casts", "measured", *_FACTS, *_LISTS}
 _TOLD = {"measured": ["# Ranks of the first input, whether sizes were symbols, and the types that ran, or did not."]}
 _LIMIT = {
-    "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "why",
-    "source", "first", "last",
+    "ops", "before", "attribute", "takes", "refuses", "constant", "unused", "types", "ranks", "symbolic", "copied",
+    "why", "source", "first", "last",
 }  # fmt: skip
 
 
@@ -234,6 +234,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
         _types(row.get("types", ())),
         tuple(row.get("ranks", ())),
         not row.get("symbolic", True),
+        tuple(row.get("copied", ())),
         row.get("why", ""),
         row.get("source", ""),
     )

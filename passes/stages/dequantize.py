@@ -8,15 +8,22 @@ from opshift.passes.model.messages import ModelProto
 from opshift.passes.records import dataclass
 from opshift.passes.stages.stage import Facts
 
+_INTEGER_PRODUCTS = {"ConvInteger", "MatMulInteger"}
+
 
 @dataclass(frozen=True)
 class Dequantize:
-    """Replace scaled integer products by float ones. `Reach` has replaced the QLinear operators before."""
+    """Replace scaled integer products by float ones.
+
+    `Reach` has replaced the QLinear operators before. For a backend that multiplies only floats, the stage comes first.
+    """
 
     optional = False
     settles = ""
     name = "dequantize"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        if facts.survey is not None and {op for _, op in facts.survey.calls}.isdisjoint(_INTEGER_PRODUCTS):
+            return Result(model, (), ())
         found = fold(model, ops=[SCALED], folder=facts.folder)
         return found if found.changes else Result(model, (), ())

@@ -76,6 +76,8 @@ class Readable:
         allowance.made += last.attempt.allowance.made
         if self.reader.folded and last.result.model is not None:
             _separate(last.result.model, _shared(model))
+            if last.result.changes:
+                _name_nodes(last.result.model)
         return last.result
 
     def _unread(self, result: Result, model: ModelProto, folder: str | None) -> frozenset[Op]:
@@ -101,3 +103,12 @@ def _separate(model: ModelProto, before: set[str]) -> None:
         inner = {name: names.fresh(name) for name in joined}
         rename(model.graph.node, inner)
         model.graph.node.extend(NodeProto(op_type="Identity", input=[inner[name]], output=[name]) for name in joined)
+
+
+def _name_nodes(model: ModelProto) -> None:
+    """Name nodes after their outputs: onnx2torch calls one without a name Concat_43, though another may have it."""
+    taken = {node.name for node in model.graph.node}
+    for node in model.graph.node:
+        if not node.name and node.output and node.output[0] not in taken:
+            node.name = node.output[0]
+            taken.add(node.name)

@@ -1,0 +1,149 @@
+"""Write a call in another form where a backend refuses an attribute's value: SAME as pads, reflections as Gather."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from opshift.passes.analysis.scope import Scope, open_main_graph
+from opshift.passes.backends.backend import Backend, Limit
+from opshift.passes.backends.obstacles import find_refused_value
+from opshift.passes.changes import Change, Result
+from opshift.passes.model import schemas, tensors
+from opshift.passes.model.attributes import attribute_value, make_attribute
+from opshift.passes.model.editing.names import Names
+from opshift.passes.model.messages import ModelProto, NodeProto, copy_model
+
+Fresh = Callable[[str], str]
+Respell = Callable[[NodeProto, Scope, Fresh], list[NodeProto]]
+"""What a call becomes; none where sizes do not tell."""
+
+
+def find_respelled(backend: Backend) -> list[Limit]:
+    """Find limits of which a call can be written in another form."""
+    return [
+        each
+        for each in backend.limits
+        if each.attribute in _FORMS and {op for _, op in each.ops} & _FORMS[each.attribute][1]
+    ]
+
+
+def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> Result:
+    """Write calls of the main graph anew where a limit of the backend refuses an attribute's value, if sizes allow it.
+
+    Other calls stay, and are for the conversion to replace or to refuse.
+    """
+    limits = find_respelled(backend)
+    called = {(node.domain, node.op_type) for node in source.graph.node}
+    if not any(limit.ops & called for limit in limits):
+        return Result(source, (), ())
+    scope, fresh = open_main_graph(source, folder), Names(source).fresh
+    nodes, changes = list[NodeProto](), list[Change]()
+    for node in source.graph.node:
+        version = schemas.since("", node.op_type, scope.opset) or 1
+        parts, how = list[NodeProto](), ""
+        for limit in limits:
+            how, ops, form = _FORMS[limit.attribute]
+            if not node.domain and node.op_type in ops and not parts and _is_refused(limit, node, version):
+                parts = form(node, scope, fresh)
+        nodes += parts or [node]
+        if parts:
+            changes.append(Change(node.name or node.output[0], node.op_type, "", version, version, how))
+    if not changes:
+        return Result(source, (), ())
+    model = copy_model(source)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return Result(model, tuple(changes), ())
+
+
+def _is_refused(limit: Limit, node: NodeProto, version: int) -> bool:
+    schema = schemas.schema("", node.op_type, version)
+    return (
+        limit.holds("", node.op_type, version) and schema is not None and bool(find_refused_value(limit, node, schema))
+    )
+
+
+def _spell_pads(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """Pads in place of `auto_pad`: SAME pads so that each output has ceil(size / stride) elements."""
+    given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    auto, dims = given.get("auto_pad", "NOTSET"), scope.shape(node.input[0])
+    weights = scope.shape(node.input[1]) if "Conv" in node.op_type else None
+    kernel = given.get("kernel_shape") or (weights or [])[2:]
+    if dims is None or not kernel or len(dims) != len(kernel) + 2 or not all(isinstance(size, int) for size in kernel):
+        return []
+    count = len(kernel)
+    strides, dilations = given.get("strides") or [1] * count, given.get("dilations") or [1] * count
+    if auto == "VALID":
+        pads = [0] * 2 * count
+        if given.get("ceil_mode"):  # runtimes disagree
+            return []
+    elif auto in ("SAME_UPPER", "SAME_LOWER"):
+        if any(step != 1 and size > 1 for step, size in zip(dilations, kernel, strict=True)):
+            return []  # runtimes disagree
+        begins, ends = list[int](), list[int]()
+        for size, window, stride in zip(dims[2:], kernel, strides, strict=True):
+            if not isinstance(size, int) and stride != 1:
+                return []
+            known = size if isinstance(size, int) else 1
+            total = max(0, (-(-known // stride) - 1) * stride + window - known)
+            less, more = total // 2, total - total // 2
+            begins.append(less if auto == "SAME_UPPER" else more)
+            ends.append(more if auto == "SAME_UPPER" else less)
+        pads = begins + ends
+    else:
+        return []
+    spelled = NodeProto()
+    spelled.CopyFrom(node)
+    del spelled.attribute[:]
+    left_out = ("auto_pad", "pads", "ceil_mode")  # with SAME, rounding up changes nothing
+    spelled.attribute.extend(attribute for attribute in node.attribute if attribute.name not in left_out)
+    spelled.attribute.append(make_attribute("pads", pads))
+    return [spelled]
+
+
+def _spell_gathers(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """A Gather along each axis that is padded with elements of the data."""
+    given = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
+    inputs = [*node.input, *[""] * 4]
+    mode, dims = given.get("mode", "constant"), scope.shape(inputs[0])
+    pads = given.get("pads") or (scope.ints(inputs[1]) if inputs[1] else None)
+    axes = scope.ints(inputs[3]) if inputs[3] else list(range(len(dims or [])))
+    if mode not in ("reflect", "edge", "wrap") or dims is None or pads is None or axes is None:
+        return []
+    if len(pads) != 2 * len(axes):
+        return []
+    made, value = list[NodeProto](), inputs[0]
+    for place, axis in enumerate(axes):
+        begin, end, size = pads[place], pads[place + len(axes)], dims[axis]
+        if begin or end:
+            if not isinstance(size, int) or size < 1 or (mode == "reflect" and max(begin, end) >= size):
+                return []
+            index, padded = fresh(f"{node.output[0]}/index"), fresh(f"{node.output[0]}/axis_{axis % len(dims)}")
+            tensor = tensors.int64s([_find_source(at, size, mode) for at in range(-begin, size + end)])
+            made.append(NodeProto(op_type="Constant", output=[index], attribute=[make_attribute("value", tensor)]))
+            made.append(NodeProto(op_type="Gather", input=[value, index], output=[padded]))
+            made[-1].attribute.append(make_attribute("axis", axis % len(dims)))
+            value = padded
+    if made:
+        made[-1].output[0], made[-1].name = node.output[0], node.name
+    return made
+
+
+def _find_source(at: int, size: int, mode: str) -> int:
+    """The element of an axis that stands at a place before, in or behind it."""
+    if mode == "wrap":
+        return at % size
+    if mode == "edge":
+        return min(max(at, 0), size - 1)
+    return size - 1 - abs(size - 1 - at % (2 * size - 2)) if size > 1 else 0
+
+
+_FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
+    "auto_pad": (
+        "Computed pads from sizes in place of auto_pad",
+        frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"}),
+        _spell_pads,
+    ),
+    "mode": ("Replaced Pad by Gather with known indices", frozenset({"Pad"}), _spell_gathers),
+}
+"""By attribute: the sentence, the operators, and how a call is written."""

@@ -1,0 +1,122 @@
+"""Calls that a backend refuses for an attribute's value are written in another form, with the same results."""
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+import pytest
+from opshift.passes.backends.backend import Backend, Limit
+from opshift.passes.backends.respelling import respell
+from opshift.passes.backends.target_files import find
+from opshift.passes.goals import Goal
+
+OPS = frozenset(("", op) for op in ("Conv", "MaxPool", "AveragePool", "LpPool", "Pad"))
+REFUSES_ALL = Backend(
+    "picky-1",
+    limits=(
+        Limit(OPS, attribute="auto_pad", takes=("NOTSET",)),
+        Limit(OPS, attribute="mode", takes=("constant",)),
+    ),
+)
+
+
+def parse(body, x="float[1,2,7,6]", y="float[?,?,?,?]", opset=18):
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> g ({x} x) => ({y} y) {{ {body} }}')
+    onnx.checker.check_model(model)
+    return model
+
+
+def run(model):
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(0)
+    feeds = {
+        held.name: random.standard_normal([d if isinstance(d, int) else 5 for d in held.shape]).astype(np.float32)
+        for held in session.get_inputs()
+    }
+    return session.run(None, feeds)[0]
+
+
+W = "c = Constant <value_floats = [1.0, -2.0, 3.0, 0.5, -1.5, 2.5, 0.25, 4.0, 1.25, -3.0, 2.0, 0.75]> () "
+W += "s = Constant <value_ints = [1, 2, 3, 2]> () w = Reshape(c, s) "
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        W + 'y = Conv <auto_pad = "SAME_UPPER", strides = [2, 2]> (x, w)',
+        W + 'y = Conv <auto_pad = "SAME_LOWER", strides = [3, 1], kernel_shape = [3, 2]> (x, w)',
+        W + 'y = Conv <auto_pad = "VALID", strides = [2, 2]> (x, w)',
+        'y = MaxPool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1> (x)',
+        'y = MaxPool <auto_pad = "SAME_LOWER", kernel_shape = [1, 4], strides = [3, 3]> (x)',
+        'y = AveragePool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 2], count_include_pad = 1> (x)',
+        'y = AveragePool <auto_pad = "SAME_LOWER", kernel_shape = [4, 2], strides = [2, 1]> (x)',
+        'y = LpPool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 2]> (x)',
+        'p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 5]> () y = Pad <mode = "reflect"> (x, p)',
+        'p = Constant <value_ints = [1, 0, 9, 1, 0, 0, 0, 8]> () y = Pad <mode = "edge"> (x, p)',
+        "p = Constant <value_ints = [2, 1, 1, 5]> () a = Constant <value_ints = [-1, 2]> () "
+        'y = Pad <mode = "reflect"> (x, p, , a)',
+    ],
+)
+def test_agrees(body):
+    model = parse(body)
+    result = respell(model, REFUSES_ALL)
+    assert len(result.changes) == 1
+    onnx.checker.check_model(result.model, full_check=True)
+    assert not any(a.name in ("auto_pad", "mode") for node in result.model.graph.node for a in node.attribute)
+    np.testing.assert_array_equal(run(result.model), run(model))
+
+
+def test_wrap_agrees_with_numpy():
+    body = 'p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 14]> () y = Pad <mode = "wrap"> (x, p)'
+    found = run(respell(parse(body, opset=19), REFUSES_ALL).model)
+    x = np.random.default_rng(0).standard_normal([1, 2, 7, 6]).astype(np.float32)
+    np.testing.assert_array_equal(found, np.pad(x, [(0, 0), (0, 0), (3, 0), (1, 14)], mode="wrap"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'y = MaxPool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 2]> (x)',
+        'y = MaxPool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], dilations = [2, 2]> (x)',
+        W + 'y = Conv <auto_pad = "SAME_UPPER", dilations = [2, 1]> (x, w)',
+        'y = MaxPool <auto_pad = "VALID", kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1> (x)',
+        'p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 5]> () y = Pad <mode = "reflect"> (x, p)',
+        "p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 5]> () y = Pad (x, p)",
+    ],
+)
+def test_what_sizes_do_not_tell_stays(body):
+    model = parse(body, x="float[1,2,h,w]")
+    result = respell(model, REFUSES_ALL)
+    assert result.model is model
+    assert not result.changes
+
+
+def test_an_output_of_a_1d_convolution_is_copied_for_mnn():
+    body = (
+        "c = Constant <value_floats = [1.0, 2.0, 3.0]> () s = Constant <value_ints = [1, 1, 3]> () w = Reshape(c, s) "
+    )
+    convolution = parse(body + "y = Conv(x, w)", x="float[1,1,9]", y="float[1,1,7]")
+    made = Goal(backend=find("mnn")).run(convolution).model
+    assert [node.op_type for node in made.graph.node][-2:] == ["Conv", "Identity"]
+    assert made.graph.output[0].name == "y"
+    np.testing.assert_array_equal(run(made), run(convolution))
+    assert all(node.name for node in made.graph.node)  # onnx2torch confuses nodes without names
+    image = parse("y = MaxPool <kernel_shape = [1, 1]> (x)", y="float[1,2,7,6]")
+    assert "Identity" not in [node.op_type for node in Goal(backend=find("mnn")).run(image).model.graph.node]
+
+
+def test_products_of_integers_are_products_of_floats_for_mnn():
+    body = """
+        c = Constant <value_ints = [3, 200, 7, 90, 1, 250, 30, 8]> () u = Cast <to = 2> (c)
+        s = Constant <value_ints = [4, 2]> () w = Reshape(u, s)
+        zero = Constant <value_int = 128> () z = Cast <to = 2> (zero) k = Constant <value_float = 0.02> ()
+        q, scale, point = DynamicQuantizeLinear(x) p = MatMulInteger(q, w, point, z) f = Cast <to = 1> (p)
+        both = Mul(scale, k) y = Mul(f, both)
+    """
+    source = parse(body, x="float[3,4]", y="float[3,2]")
+    result = Goal(backend=find("mnn")).run(source)
+    types = onnx.shape_inference.infer_shapes(result.model)
+    kinds = {held.name: held.type.tensor_type.elem_type for held in types.graph.value_info}
+    inputs = {name for node in result.model.graph.node if node.op_type in ("MatMul", "Gemm") for name in node.input[:1]}
+    assert inputs
+    assert {kinds[name] for name in inputs} == {onnx.TensorProto.FLOAT}
+    np.testing.assert_allclose(run(result.model), run(source), rtol=1e-5, atol=1e-5)
