@@ -66,6 +66,7 @@ class Closeness:
         is_same: whether they are the same, bit for bit.
         is_other: whether they are other values altogether: most elements are far apart.
         part: of the elements that is wrong.
+        place: which of several values it is.
     """
 
     why: str = ""
@@ -74,6 +75,7 @@ class Closeness:
     is_same: bool = True
     is_other: bool = False
     part: float = 0.0
+    place: int = 0
 
     @property
     def share(self) -> float:
@@ -84,7 +86,8 @@ class Closeness:
         """Return the wrong one of two, or the one closer to its bound."""
         worst = self if self.why or (self.share >= other.share and not other.why) else other
         is_same, is_other = self.is_same and other.is_same, self.is_other or other.is_other
-        return Closeness(worst.why, worst.difference, worst.allowed, is_same, is_other, max(self.part, other.part))
+        part = max(self.part, other.part)
+        return Closeness(worst.why, worst.difference, worst.allowed, is_same, is_other, part, worst.place)
 
 
 SAME = Closeness()

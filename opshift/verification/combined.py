@@ -232,7 +232,7 @@ def _add_first_difference(
     blamed = tuple(dict.fromkeys(n for one in failures for n in (*one.nodes, *one.made, *one.region.outputs)))
     found = replace(
         found,
-        tensor=failure.region.outputs[0],
+        tensor=failure.tensor,
         why=f"{failure.why}, on {failure.label}" if failure.label else failure.why,
         node=failure.made[-1] if failure.made else "",
         op=failure.op,

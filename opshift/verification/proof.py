@@ -73,6 +73,7 @@ class Failure:
         values: what both were given, by name.
         is_other: whether the two are other values altogether, on values of the models' own run.
         is_taken: whether it lies elsewhere than in a branch that no input was seen to take.
+        tensor: the first of the region's outputs that differs.
     """
 
     region: Region
@@ -85,6 +86,7 @@ class Failure:
     values: Mapping[str, Any] = field(default_factory=dict)
     is_other: bool = False
     is_taken: bool = True
+    tensor: str = ""
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ class Prover:
                 for one in prover.prove()
             ]
             for one in prover.failures:
-                outer = self._failure(region, one.label, _inside(pair.label, one.why), {})
+                outer = self._failure(region, one.label, Closeness(_inside(pair.label, one.why)), {})
                 outer = replace(outer, is_taken=one.is_taken)
                 (self.failures if is_run and one.label == CAPTURED else doubts).append(outer)
             self.remarks += prover.remarks
@@ -302,8 +304,7 @@ class Prover:
         if found is not None:
             kind.captured = True
             if found.why:
-                failure = self._failure(pair.region, CAPTURED, found.why, values)
-                kind.failures.append(replace(failure, is_other=found.is_other))
+                kind.failures.append(self._failure(pair.region, CAPTURED, found, values))
 
     # --- drawn values ---------------------------------------------------------------------------------------
 
@@ -318,13 +319,13 @@ class Prover:
             return
         small = _crop(base)
         failure = self._first_difference(kind.pair, kind, small, seconds)
-        if not kind.runs and small is not base:
+        if small is not base and (failure is not None or not kind.runs):  # a size may be written into either form
             failure = self._first_difference(kind.pair, kind, base, seconds)
         for other in _of_other_sizes(base) if not kind.runs else ():
             failure = self._first_difference(kind.pair, kind, other, seconds)
             if kind.runs:
                 break
-        if failure is not None and kind.base is None and failure[1].startswith("shape"):
+        if failure is not None and kind.base is None and failure[1].why.startswith("shape"):
             kind.why, kind.runs = "the sizes of its inputs are unknown", 0
             return
         if failure is None:
@@ -353,7 +354,7 @@ class Prover:
 
     def _first_difference(
         self, pair: Pair, kind: _Kind, base: dict[str, Any], seconds: float, least: int = _LEAST
-    ) -> tuple[str, str, Feeds] | None:
+    ) -> tuple[str, Closeness, Feeds] | None:
         """Find the first drawn values on which the sides differ; returns their label, what differs, and the values."""
         until, done = process_time() + seconds, 0
         for drawn in self._draws(pair, kind, base):
@@ -370,7 +371,7 @@ class Prover:
                     self.remarks.append(f'"{kind.pair.region.outputs[0]}": {drawn.remark}')
                 done += 1
                 if found.why:
-                    return drawn.label, found.why, drawn.feeds
+                    return drawn.label, found, drawn.feeds
         return None
 
     def _draws(self, pair: Pair, kind: _Kind, base: dict[str, Any]) -> Iterator[Draw]:
@@ -479,18 +480,20 @@ class Prover:
         above = {*reached, *(made for index in inside for made in pieces.nodes[index].output)} - {name}
         return above.isdisjoint(ends)
 
-    def _failure(self, region: Region, label: str, why: str, values: Feeds) -> Failure:
+    def _failure(self, region: Region, label: str, found: Closeness, values: Feeds) -> Failure:
         before, after = self._bodies
         last = after.pieces.nodes[region.after[-1]].op_type if region.after else ""
         return Failure(
             region,
             label,
-            why,
+            found.why,
             names_of(before, region.before),
             names_of(after, region.after),
             last,
             self._changed_weights(region),
             {name: values[f"~x{k}"] for k, name in enumerate(region.inputs) if f"~x{k}" in values},
+            found.is_other and label == CAPTURED,
+            tensor=region.outputs[found.place],
         )
 
     def _changed_weights(self, region: Region) -> tuple[str, ...]:
@@ -516,6 +519,8 @@ class Prover:
     def _compare_on(
         self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str
     ) -> Closeness | None:
+        if _has_undefined_scale(pair, values):
+            return None
         weights = [self._weights(pair, which) for which in range(2)]
         feeds = [{**values, **held} for held in weights]
         try:
@@ -563,7 +568,7 @@ class Prover:
             if one.why and label == CAPTURED:
                 moved = self._run_moved(pair, kind, feeds[0]) if moved is None else moved
                 one = judge(replace(runs, moved=tuple(run[place] for run in moved)), grade)
-            found = found.worse(one)
+            found = found.worse(replace(one, place=place))
         if found.why and len(kind.engines) > 1:
             return self._compare_in_one_engine(pair, kind, feeds, expected, actual, found)
         kind.closeness = kind.closeness.worse(replace(found, why=""))
@@ -874,6 +879,22 @@ def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
                 if is_float(value) and value.size:
                     found.append(float(np.abs(value.astype(np.float64)).max()))
     return max(found, default=0.0)
+
+
+def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:
+    """Whether DynamicQuantizeLinear is given zeros alone, or numbers whose range is no number.
+
+    Of zeros, onnxruntime makes a scale of 1, onnx.reference one of 1 / 255, and the text one of 0: the product is 0.
+    """
+    import numpy as np
+
+    for part in (pair.before, pair.after):
+        for node in part.model.graph.node:
+            value = values.get(node.input[0]) if node.op_type == "DynamicQuantizeLinear" else None
+            with np.errstate(all="ignore"):
+                if value is not None and not 0 < value.max(initial=0) - value.min(initial=0) < math.inf:
+                    return True
+    return False
 
 
 def _magnitude(values: Mapping[str, Any]) -> float:

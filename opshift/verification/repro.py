@@ -38,7 +38,7 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
     Raises:
         CannotWrite: the folder cannot be written.
     """
-    place, tensor = Path(folder), failure.region.outputs[0]
+    place, tensor = Path(folder), failure.tensor
     try:
         types = {name: type_of(value) for name, value in failure.values.items()}
         sides = [_cut_out(side, tensor, types) for side in (before, after)]

@@ -411,6 +411,10 @@ _LAYERS, _BIASES = _layers(1.0)
 QUANTIZED = [
     Row("a step that nobody would choose", EQUAL, "y = QuantizeLinear(x, s, z)", "d = Div(x, s) r = Round(d) c = Cast<to = 1>(z) a = Add(r, c) b = Clip(a, lo, hi) y = Cast<to = 5>(b)",
         inputs="float[16] x, float s, int16 z", outputs="int16[16] y", constants="float lo = {-32768}, float hi = {32767}", opset=21),
+    Row("a range that is measured, written out", EQUAL, "q, s, z = DynamicQuantizeLinear(x) c = Cast<to = 1>(q) y = Mul(c, s)",
+        """lo = ReduceMin<keepdims = 0>(x) l = Min(lo, n) hi = ReduceMax<keepdims = 0>(x) h = Max(hi, n) r = Sub(h, l) s = Div(r, k)
+        p = Greater(s, n) f = Not(p) o = Cast<to = 1>(f) d = Add(s, o) m = Sub(n, l) z = QuantizeLinear(m, d) q = QuantizeLinear(x, d, z)
+        c = Cast<to = 1>(q) y = Mul(c, s)""", constants="float n = {0}, float k = {255}", grade="exact"),
     Row("sums in the middle of a step", EQUAL, _added(), _fused(), **_BYTES),
     Row("an addend that is nothing beside rounding", EQUAL, _added(_SHIFTED.format(1e-6)), _fused(), **_BYTES),
     Row("an addend of a fifth of a step", DIFFERENT, _added(_SHIFTED.format(0.2)), _fused(), **_BYTES),
@@ -497,6 +501,8 @@ PLACES = [
     Row("more of the largest than there are", DIFFERENT, "s = Shape(x) i = Constant<value_ints = [1]>() n = Gather(s, i) m = Min(n, k) v, y = TopK(x, m)", "v, y = TopK(x, k)",
         inputs="float[N,M] x", outputs="int64[N,K] y", tensors={"k": np.array([3])}),
     Row("places that are attributes", EQUAL, "y = Slice<starts = [0], ends = [4], axes = [1]>(x)", "y = Slice(x, s, e, a)", outputs="float[N,4] y", tensors={"s": np.array([0]), "e": np.array([4]), "a": np.array([1])}, opset=9, opset_after=13),
+    Row("a size that is written in", EQUAL, "r = Slice(x, s, e, a, t) y = Neg(r)", "r = Gather<axis = 3>(x, i) y = Neg(r)", inputs="float[1,1,512,512] x", outputs="float[1,1,512,256] y", grade="exact",
+        tensors={"s": np.array([0]), "e": np.array([512]), "a": np.array([3]), "t": np.array([2]), "i": np.arange(0, 512, 2)}),
     Row("places counted from the end", DIFFERENT, "y = Gather(table, x)", "n = Abs(x) y = Gather(table, n)", inputs="int64[N] x", outputs="float[N,8] y", tensors={"table": _TABLE}),
     Row("an outer tap of a convolution", DIFFERENT, "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", tensors={"k": _KERNEL}, others={"k": _TAP}, **_IMAGE),
     Row("an outer tap deep down", DIFFERENT, "p = MaxPool<kernel_shape = [8, 8], strides = [8, 8]>(x) y = Conv<pads = [1, 1, 1, 1]>(p, k)", "p = MaxPool<kernel_shape = [8, 8], strides = [8, 8]>(x) y = Conv<pads = [1, 1, 1, 1]>(p, k)", tensors={"k": _KERNEL}, others={"k": _TAP}, **_IMAGE),

@@ -136,6 +136,15 @@ def test_a_constant_that_differs_is_shown_without_inputs(tmp_path, monkeypatch, 
     assert cli.main(command[1:]) == 4
 
 
+def test_the_output_that_differs_is_shown(tmp_path):
+    io = {"inputs": "float[6] x", "outputs": "float[3] y", "constants": "int64[1] o = {0}, int64[1] t = {2}, int64[1] h = {3}, int64[1] f = {5}"}  # fmt: skip
+    one = model("a, b = Split(x) y = Add(a, b)", 17, **io)
+    other = model("a = Slice(x, o, h) b = Slice(x, t, f) y = Add(a, b)", 17, **io)
+    assert opshift.verify(one, other, repro=tmp_path / "r").tensor == "b"
+    outputs = [read(tmp_path / "r" / f"outputs-{name}")[0] for name in ("before", "after")]
+    assert not np.array_equal(*outputs)
+
+
 def test_nothing_is_written_where_nothing_differs(tmp_path):
     found = opshift.verify(chain(3), chain(3), repro=tmp_path / "r")
     assert (found.status, found.node, found.repro) == ("equal", "", "")
