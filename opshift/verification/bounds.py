@@ -398,7 +398,11 @@ def is_float(value: Any) -> TypeGuard[Array]:
 def is_all_nan(values: Iterable[Any]) -> bool:
     """Whether there are floats, and all of them are NaN."""
     floats = [value for value in values if is_float(value) and value.size]
-    return bool(floats) and all(bool(np.isnan(value.astype(np.complex128)).all()) for value in floats)
+    return bool(floats) and all(_is_nan(value.reshape(-1)[:1]) and _is_nan(value) for value in floats)
+
+
+def _is_nan(value: Array) -> bool:
+    return bool(np.isnan(value if value.dtype.kind in "fc" else value.astype(np.float32)).all())
 
 
 def move_by_rounding(value: Any, seed: int) -> Any:

@@ -65,7 +65,7 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Whether two values are equal bit for bit; all NaN count as one."""
+    """Whether two values are equal bit for bit."""
     import numpy as np
 
     if isinstance(a, list) and isinstance(b, list):
@@ -76,7 +76,9 @@ def identical(a: Any, b: Any) -> bool:
         return False
     if a.dtype.kind in "OSU":
         return bool(a.tolist() == b.tolist())
-    return bool(a.tobytes() == b.tobytes())
+    whole = f"u{a.itemsize}" if a.itemsize in (1, 2, 4, 8) else "u1"
+    one, other = (np.ascontiguousarray(value).reshape(-1).view(whole) for value in (a, b))
+    return bool(np.array_equal(one, other))
 
 
 def _sequences(expected: Any, actual: Any, grade: str) -> Difference:

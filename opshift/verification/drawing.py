@@ -90,7 +90,8 @@ def draw(
         return rng.permutation(value.reshape(-1)).reshape(value.shape)
 
     def normal(value: Array) -> Array:
-        return rng.normal(size=value.shape) * _magnitude(value)
+        drawn: Array = rng.standard_normal(value.shape, np.float64 if value.dtype == np.float64 else np.float32)
+        return drawn * _magnitude(value)
 
     def in_range(value: Array) -> Array:
         low, high = (int(end) for end in (value.min(), value.max()))

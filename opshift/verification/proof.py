@@ -40,7 +40,7 @@ Feeds = Mapping[str, Any]
 CAPTURED = "captured values"
 _LEAST = 9
 """Sets of drawn values that each kind is run on, whatever time it takes."""
-_BATCH = 1 << 28
+_BATCH = 1 << 29
 """Bytes of captured values that are held at a time."""
 _CAPTURED = 2
 """Runs of the first model whose values are captured; they differ in every dynamic size."""
@@ -274,7 +274,7 @@ class Prover:
         body = self._bodies[0]
         wanted = {name for pair, _ in pairs for name in pair.region.inputs if name not in run}
         session, known = _open_capture(self._shown, sorted(name for name in wanted if name in body.pieces.makers))
-        start, count = 0, 32
+        start, count = 0, 64
         while start < len(pairs):
             batch = pairs[start : start + count]
             names = sorted({n for pair, _ in batch for n in pair.region.inputs if n not in run and n in known})
@@ -289,7 +289,7 @@ class Prover:
                     yield pair, kind, {f"~x{k}": values[name] for k, name in enumerate(pair.region.inputs)}
             start += len(batch)
             size = sum(getattr(values[name], "nbytes", 0) for name in names if name in values)
-            count = max(1, min(4096, _BATCH * len(batch) // (2 * size + 1)))
+            count = max(1, min(4096, _BATCH * len(batch) // (size + 1)))
 
     def _run_place(self, pair: Pair, kind: _Kind, values: dict[str, Any], number: int) -> None:
         """Run both sides on captured values, unless enough like places were run."""
@@ -433,7 +433,7 @@ class Prover:
             shape = (
                 shape if value_type.tensor_type.HasField("shape") else [2, 3]
             )  # other ranks are tried where it fails
-            if math.prod(shape) > _BATCH // 8:
+            if math.prod(shape) > _BATCH // 16:
                 return None
             dtype = helper.tensor_dtype_to_np_dtype(value_type.tensor_type.elem_type or TensorProto.FLOAT)
             if dtype.kind == "O":

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 from opshift.files.writing import scratch
@@ -25,6 +26,7 @@ from opshift.verification.side import Side
 
 _LONGEST = 60  # seconds of a search: a copy of a process may wait for a thread that it does not have
 _ENDS = 8  # of processes, after which nothing more is tried
+_LEISURE = 1.0  # seconds for the first two sets of a search, in which there is a third one
 _ATTEMPTS = 24  # at one set of inputs
 _WITHOUT = 6  # sets that are tried where outputs hold no numbers
 
@@ -161,7 +163,10 @@ def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
     turns = 1 + max(map(len, problem.meanings.compared.values()), default=0)
     plan, bases, fits = _plan(side, problem), dict[int, Choice](), list[Choice]()
     count = wanted.runs or (3 if problem.open_dims() else 2)
+    until = process_time() + _LEISURE
     for number in range(count):
+        if number > 1 and not wanted.runs and len(fits) > 1 and process_time() > until:
+            break
         turn, fed = number % turns, None
         start = Choice(turn=turn, seed=wanted.seed + number)
         starts = [replace(start, sizes=sizes) for sizes in plan.sizes(number)]

@@ -37,6 +37,7 @@ _NAMED = (
     (r"num|count|box|class|point", "count"),
 )
 _NO_IMAGE = frozenset([TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL, TensorProto.STRING])
+_LINE = {HEIGHT: 32, WIDTH: 320}  # of text, for models that read one
 _GROWTHS = 5  # how often sizes are made larger until windows are filled
 _ROOM = 1 << 20  # elements of an input that is made larger
 Places = Mapping[str, list[tuple[str, int]]]
@@ -118,6 +119,8 @@ class Plan:
         if number:  # a window may not fit into less
             larger = {dim: size + max(self._steps[dim], 8) * (number % 2) for dim, size in filled.items()}
             yield {dim: usual[dim] if self.roles[dim] == BATCH else size for dim, size in larger.items()}
+        elif HEIGHT in self.roles.values():
+            yield {dim: _LINE.get(role, usual[dim]) for dim, role in self.roles.items()}
 
     def _usual(self, number: int) -> dict[str, int]:
         """Take two sizes in turn, and more samples in each run."""
