@@ -10,7 +10,7 @@ from opshift.passes.operators.shared.carriers import SMALL_INTEGERS
 from opshift.passes.operators.shared.recipes import carried
 from opshift.passes.rewrite.builder import Builder
 from opshift.passes.rewrite.node import Node
-from opshift.passes.rewrite.registry import Pair, Replacement, changed
+from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 T = TensorProto
@@ -105,6 +105,13 @@ def ordered_or_equal(node: Node) -> str:
     return str(build.Or(strict, build.Equal(*operands)))
 
 
+@says("Replaced Less by Greater with its inputs exchanged")
+def greater_of_exchanged(node: Node) -> str:
+    """MNN 3.6 computes Less of eight floats or more wrongly, and Greater rightly."""
+    a, b = node.inputs
+    return str(node.build.Greater(b, a))
+
+
 ORDER = ["Greater", "Less"]
 OR_EQUAL = ["GreaterOrEqual", "LessOrEqual"]
 
@@ -114,3 +121,4 @@ changed("Equal", 11, Pair(down=equal_numbers))
 changed("Equal", 19, Pair(down=equal_strings))
 changed(OR_EQUAL, 12, Pair(down=ordered_or_equal))
 changed(OR_EQUAL, 16, Pair(down=carried({T.BFLOAT16: T.FLOAT})))
+defined("Less", greater_of_exchanged, opset=9)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from opshift.passes.backends import fit
+from opshift.passes.backends.target_files import find
 from opshift.passes.conversion import convert
 
 from tests.support import check, check_down, check_unchanged, evaluate, model, show
@@ -163,3 +165,21 @@ def test_or_equal_is_asked_separately(op, kind):
         f"y = {op}OrEqual(a, b)", 12, f"t1 = {op}(a, b)\nt2 = Equal(a, b)\ny = Or(t1, t2)", 11,
         inputs=f"{kind}[12] a, {kind}[12] b", outputs="bool[12] y",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [9, 17])
+@pytest.mark.parametrize("kind", ["float", "double", "int32"])
+def test_less_is_greater_with_its_inputs_exchanged(kind, opset):
+    """For a backend that computes Less wrongly, such as MNN: the same for NaN, infinities, -0.0 and scalars."""
+    numbers = [0, -0.0, 1, -1, np.nan, np.inf, -np.inf] if kind != "int32" else [0, 1, -1, 2**31 - 1, -(2**31)]
+    dtype = np.dtype("float32" if kind == "float" else "float64" if kind == "double" else kind)
+    a, b = np.meshgrid(np.array(numbers, dtype), np.array(numbers, dtype))
+    of = model("y = Less(a, b)", opset, inputs=f"{kind}[N,M] a, {kind}[N,M] b", outputs="bool[N,M] y")
+    after = convert.attempt(of, {"": opset}, ops=[("", "Less")]).model
+    assert [node.op_type for node in after.graph.node] == ["Greater"]
+    np.testing.assert_array_equal(evaluate(after, {"a": a, "b": b})[0], np.less(a, b))
+
+
+def test_mnn_gets_no_less_of_floats():
+    after = fit.convert_for_backend(model("y = Less(a, b)", 17, **pair("float")), find("mnn-3.6")).model
+    assert [node.op_type for node in after.graph.node] == ["Greater"]
