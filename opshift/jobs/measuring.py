@@ -22,6 +22,7 @@ from opshift.verification import isolation
 from opshift.verification.engines import EngineError, OnnxRuntime
 from opshift.verification.feeding import inputs as feeding
 from opshift.verification.feeding.asked import Asked
+from opshift.verification.feeding.meanings import meanings
 from opshift.verification.side import Side
 
 T = TensorProto
@@ -171,6 +172,7 @@ def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
     types = replace(types, seen=looked.seen)
     others = replace(quietly, seed=wanted.seed + _OTHER_INPUTS)
     runs = looked.runs if wanted.sets else _runs(side, others, len(looked.runs)) or looked.runs
+    runs = [*runs, *_run_masked(side, runs[:1])]
     return _Settling(side, types, runs, looked.steps).settle()
 
 
@@ -591,6 +593,26 @@ def _runs(side: Side, wanted: Asked, most: int | None = None) -> list[Run]:
         session = side.open()
         return [(fed.given, fed.outputs) for fed in islice(feeding.running(side, session.run, wanted), most)]
     return []
+
+
+def _run_masked(side: Side, runs: Sequence[Run]) -> list[Run]:
+    """Run the model with a first row that its mask leaves out wholly.
+
+    Drawn masks leave out nothing, or the second half of a row. Only where nothing is left does softmax show whether the
+    number that took the place of -1e9 is large enough.
+    """
+    types = {value.name: value.type for value in side.model.graph.input}
+    masks = [name for name, meaning in meanings(side.model, types).of.items() if meaning == "mask"]
+    found: list[Run] = []
+    for given, _ in runs:
+        masked = {name: given[name].copy() for name in masks if getattr(given.get(name), "ndim", 0)}
+        for value in masked.values():
+            value[:1] = 0
+        if masked:
+            with suppress(EngineError):
+                fed = {**given, **masked}
+                found.append((fed, list(side.open().run(fed))))
+    return found
 
 
 def _cast_inputs(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dict[str, Any]:

@@ -127,3 +127,17 @@ def test_options_from_the_shell(source, tmp_path, capsys):
     }
     assert main([*command[:3], "--opset", "18", "--keep", "op:Relu"]) == 2
     assert "needs --types" in capsys.readouterr().err
+
+
+def test_a_row_that_is_masked_everywhere_is_run(monkeypatch):
+    """A mask of -20 leaves out what a row of others holds, but is no -1e9 where nothing else is left."""
+    weights = np.random.default_rng(5).standard_normal((5, 8)).astype(np.float32)
+    body = "f = Cast<to=1>(mask) i = Sub(one, f) b = Mul(i, low) a = Add(s, b) p = Softmax(a) y = MatMul(p, w)"
+    constants = "float one = {1}, float low = {-1000000000}"
+    source = model(body, 17, inputs="float[2,5] s, int64[2,5] mask", outputs="float[2,8] y", constants=constants)
+    source.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    right, _ = narrowed(source)
+    assert right.types.replaced == {"low": 24576.0}
+    monkeypatch.setattr("opshift.passes.types.masks.replacement", lambda *_: 20.0)
+    wrong, _ = narrowed(source)
+    assert wrong.types.replaced == {}
