@@ -81,7 +81,9 @@ def define(
     def register(function: Function) -> Function:
         for other in registered:
             if (other.domain, other.op) == (domain, op) and (taken := set(types) & set(other.types)):
-                raise ValueError(f"{op} is defined twice for element types {sorted(taken)}")
+                raise ValueError(
+                    f"a second definition of {op} names element types that the first one has: {sorted(taken)}"
+                )
         registered.append(Definition(function, domain, op, types, carried_inputs, grade, choices or {}))
         return function
 

@@ -115,7 +115,10 @@ class Goal:
 
     def __post_init__(self) -> None:
         if self.portable and self.reader is not None and self.reader.vendors:
-            raise ValueError(f"give --target or --portable, not both: {self.reader.name} has its own operators")
+            raise ValueError(
+                "give --target or --portable, not both: --portable stops at ONNX's operators, and "
+                f"{self.reader.name} has operators of its own"
+            )
 
     @property
     def reader(self) -> Backend | None:
@@ -451,7 +454,7 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
     """Add to a goal that maps become tensors; raises `ValueError` for any other wish."""
     for option, asked in (("zipmap", zipmap), ("map", maps)):
         if asked not in (None, "tensor"):
-            raise ValueError(f"--{option} must be tensor, or left out, not {asked}")
+            raise ValueError(f"--{option} must be tensor or left out, not {asked}")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
 
 
@@ -559,4 +562,7 @@ def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
             why = f"came with opset {first}, and the model is at {opset}; convert it first (--opset {first})"
             raise ValueError(f"{op} {why}")
         if wanted.backend is not None and not wanted.backend.has(domain, op, opset):
-            raise ValueError(f"{wanted.backend.name} does not support {op}")
+            raise ValueError(
+                f"{wanted.backend.name} does not support {op}, which this change writes; leave out the "
+                "target or the change"
+            )

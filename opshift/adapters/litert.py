@@ -43,7 +43,10 @@ class Session:
             if detail is not None:
                 array = np.ascontiguousarray(feeds[name], detail["dtype"])
                 if list(detail["shape"]) != list(array.shape):
-                    raise ValueError(f"onnx2tf made {list(detail['shape'])} of input {name}")
+                    raise ValueError(
+                        f"onnx2tf gave input {name} the shape {list(detail['shape'])}, and the test feeds "
+                        f"{list(array.shape)}"
+                    )
                 self._interpreter.set_tensor(detail["index"], array)
         self._interpreter.invoke()
         details = self._interpreter.get_output_details()

@@ -43,7 +43,7 @@ class Session:
     def _held(self, value):
         kind = np.dtype(_GIVEN.get(str(value.dtype), value.dtype))
         if kind.kind == "i" and value.size and abs(value.astype(np.int64)).max() >= 1 << 31:
-            raise ValueError("MNN holds int64 as int32, which is too narrow for an input")
+            raise ValueError("MNN stores int64 inputs as int32, and this input has values beyond int32")
         if str(kind) not in _KINDS:
             raise TypeError(f"MNN has no {value.dtype}")
         return np.ascontiguousarray(value.reshape(-1), kind)

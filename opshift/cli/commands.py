@@ -107,7 +107,10 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
         found, of_target = resolving.resolve_target(target)
         for domain, opset in found.items():
             if targets.setdefault(domain, opset) != opset:
-                raise ValueError(f"--opset names {targets[domain]} and {opset} for domain {domain or 'ai.onnx'!r}")
+                raise ValueError(
+                    f"--opset names two opsets for domain {domain or 'ai.onnx'!r}: {targets[domain]} and "
+                    f"{opset}; give one"
+                )
         ir = of_target or ir
         backend = resolving.find_backend(target) or backend
     return Goal(
@@ -159,9 +162,9 @@ def _preparation(options: argparse.Namespace) -> Preparation | None:
         from opshift.passes.inputs.matching import CONNECT, pairs
 
         if options.in_place or options.out_dir is not None:
-            raise ValueError("merge writes one model: give its path after the two models")
+            raise ValueError("merge writes one model: give the path of the output after the paths of the two models")
         if os.path.exists(options.output) and os.path.samefile(options.output, options.other):
-            raise ValueError("the output is one of the models: give another path")
+            raise ValueError("the output is one of the two models: give another path")
         return Merging(options.other, pairs(options.connect, CONNECT))
     return None
 
@@ -178,7 +181,7 @@ def _read_deny_list(path: Path) -> list[str]:
     if path.suffix == ".toml":
         held = loads(text, str(path)).get("ops")
         if not isinstance(held, list):
-            raise ValueError(f"{path} has no list `ops`")
+            raise ValueError(f'{path} has no list `ops`; write ops = ["Gelu", "Sub"]')
         return [str(name) for name in held]
     return [name for line in text.splitlines() if (name := line.partition("#")[0].strip())]
 

@@ -30,7 +30,7 @@ def check(options: argparse.Namespace) -> None:
     packs = options.external_data == "all" or (options.external_data is None and options.command in _PACKING)
     for name in ("shard", "dedupe"):
         if getattr(options, name) and not packs:
-            raise ValueError(f"--{name} is of no effect without --external-data all")
+            raise ValueError(f"--{name} has no effect without --external-data all")
     if options.no_verify and not getattr(options, "try_", None):
         for name in _RUN:
             if getattr(options, name) is not None:

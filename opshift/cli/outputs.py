@@ -35,7 +35,7 @@ def output(options: argparse.Namespace, label: str) -> Path:
     beside = model.parent / f"{model.stem}.{label}{suffix}"
     found = follow_link(Path(options.output) if options.output else beside)
     if options.output and found.suffix.lower() in _OTHERS:
-        raise ValueError(f"{found}: opshift writes ONNX; give a file name that ends in .onnx")
+        raise ValueError(f"{found} is no ONNX file name, and opshift writes ONNX; give a name that ends in .onnx")
     with writing(found):
         _look_for_folder(options.output or str(beside))
         _look_for_folder(str(found))

@@ -36,9 +36,9 @@ def stand_for_pipes(options: argparse.Namespace) -> Iterator[None]:
         yield
         return
     if sum(getattr(options, name) in _STANDARD for name in given) > 1:
-        raise ValueError("only one model can be read from standard input")
+        raise ValueError("only one model can be read from standard input (-); give a file for the other")
     if given and getattr(options, "in_place", False):
-        raise ValueError("--in-place needs a file, not a pipe")
+        raise ValueError("--in-place needs a model in a file, but this one comes from a pipe; give an output")
     output = sys.stdout
     with scratch() as folder:
         shown = {name: getattr(options, name) for name in given}
@@ -50,7 +50,7 @@ def stand_for_pipes(options: argparse.Namespace) -> Iterator[None]:
             options.output = os.path.join(folder, "output.onnx")
             names[options.output] = "standard output"
         elif given and hasattr(options, "in_place") and not options.output and options.out_dir is None:
-            raise ValueError("give an output for a model that is read from a pipe")
+            raise ValueError("the model comes from a pipe: give an output file, or - for standard output")
         try:
             with redirect_stdout(_Words(sys.stderr if to_standard else output, names)):
                 yield
@@ -93,7 +93,10 @@ def _spell_path(path: str) -> str:
 
 def _embed(options: argparse.Namespace) -> None:
     if options.external_data not in (None, "none"):
-        raise ValueError(f"--external-data {options.external_data} needs an output file, not a pipe")
+        raise ValueError(
+            f"--external-data {options.external_data} writes files beside the model, so it needs an "
+            "output file, not a pipe"
+        )
     options.external_data = "none"
 
 

@@ -130,7 +130,7 @@ class Completion(argparse.Action):
         try:
             import shtab
         except ImportError:
-            raise ValueError("completion needs shtab: pip install opshift[completion]") from None
+            raise ValueError("shell completion needs the package shtab: pip install opshift[completion]") from None
         for each in _all(parser):
             for action in each._actions:
                 if action.metavar in _FILES or action.dest in _MODELS:

@@ -72,7 +72,9 @@ def check_policy(policy: str | None, threshold: int) -> None:
         likely = hint(policy, POLICIES) or f"; supported: {', '.join(POLICIES)}"
         raise ValueError(f"unknown external_data {policy!r}{likely}")
     if not isinstance(threshold, int) or threshold < 0:
-        raise ValueError(f"threshold must be 0 or more, not {threshold!r}")
+        raise ValueError(
+            f"threshold must be 0 or more, not {threshold!r} (the size in bytes from which tensors become external)"
+        )
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -241,8 +243,8 @@ def _keep(model: ModelProto, folder: Path, target: Path) -> None:
         kept = tensor_data.location_of(tensor_data.path(folder, location), target)
         if kept.startswith(os.pardir) or os.path.isabs(kept):
             raise InvalidModel(
-                f"external data {location!r} cannot be kept: they lie outside the output's folder; "
-                "--external-data copy or all writes them there"
+                f"external data {location!r} lies outside the output's folder, so the output cannot refer to "
+                "it; copy it there with --external-data copy or all"
             )
         for entry in tensor.external_data:
             if entry.key == "location":
@@ -396,7 +398,9 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
         end - start for text in filter(_is_text, tensors(model)) for start, end in tensor_data.place(text).fields
     )
     if texts > MOST:
-        raise InvalidModel(f"{texts} bytes of strings, which cannot be external; protobuf holds at most 2 GB")
+        raise InvalidModel(
+            f"string tensors cannot be external, and this model has {texts} bytes of them; protobuf holds at most 2 GB"
+        )
     if aside is not None and _count_bytes(model) > MOST:
         own, model = model, ModelProto()
         model.CopyFrom(own)
@@ -405,7 +409,10 @@ def runnable(model: ModelProto, folder: str, *, embedded: bool = False, aside: A
                 aside[tensor.name] = held
                 tensor_data.refer(tensor, "aside", None)
         if _count_bytes(model) > MOST:
-            raise InvalidModel("the data in nodes and subgraphs exceeds the 2 GB that protobuf reads")
+            raise InvalidModel(
+                "the tensors in nodes and subgraphs have more than 2 GB together, which protobuf cannot "
+                "read; only initializers of the main graph can be external"
+            )
     made = ModelProto()
     made.CopyFrom(model)
     for tensor in list(tensors(made)):

@@ -111,7 +111,7 @@ def parse(data: bytes, name: str = "the model") -> ModelProto:
     """The model in some bytes; raises `InvalidModel` for anything else."""
     model = ModelProto()
     if len(data) > MOST:
-        raise InvalidModel(f"{name}: more than 2 GB without its large tensors, which is more than protobuf reads")
+        raise InvalidModel(f"{name}: the model has more than 2 GB without its large tensors, and protobuf reads at most 2 GB")
     try:
         model.ParseFromString(data)
     except Exception as error:  # protobuf's DecodeError, whose class depends on its implementation
@@ -145,7 +145,9 @@ def serialize(model: ModelProto) -> bytes:
         return model.SerializeToString()
     except Exception as error:  # protobuf's EncodeError, whose class depends on its implementation
         if model.ByteSize() > MOST:
-            raise InvalidModel("the model has more than 2 GB even without its large tensors") from None
+            raise InvalidModel(
+                "the model has more than 2 GB without its large tensors, and protobuf writes at most 2 GB"
+            ) from None
         raise InvalidModel(f"protobuf cannot write the model: {' '.join(str(error).split())}") from None
 
 
@@ -306,7 +308,8 @@ class Draft:
         self.size = skeletons.length_of(pieces)
         if self._policy == "none" and self.size > MOST:
             raise ValueError(
-                f"with its data the model has {self.size} bytes; protobuf reads at most 2 GB; try --external-data all"
+                f"the model has {self.size} bytes with its tensors, and protobuf reads at most 2 GB; try "
+                "--external-data all"
             )
         self._fill(self._path, pieces)
 

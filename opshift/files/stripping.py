@@ -224,7 +224,10 @@ def fill(model: ModelProto, folder: Path) -> tuple[ModelProto, int]:
             file.writelines(_draw(tensor))
             end = file.tell()
             if end - start != tensor_data.nbytes(tensor):
-                raise InvalidModel(f"tensor {tensor.name!r}: the description of its weights does not fit its shape")
+                raise InvalidModel(
+                    f"tensor {tensor.name!r} of the stripped model has a description of its values that does not "
+                    "fit its shape"
+                )
             tensor_data.refer(tensor, name, (start, end))
     for tensor in taken if sum(map(tensor_data.nbytes, taken)) < _WHOLE else ():
         tensor_data.embed(tensor)
@@ -251,7 +254,10 @@ def _draw(tensor: TensorProto) -> Iterator[bytes]:
             size = min(_AT_ONCE, count - start)
             yield _as_bytes(_numbers(kind, rest, start, size), tensor.data_type)
     except (ValueError, IndexError, KeyError) as error:
-        raise InvalidModel(f"tensor {tensor.name!r}: nobody can read {note!r} ({error})") from None
+        raise InvalidModel(
+            f"tensor {tensor.name!r} of the stripped model has a description of its values that opshift "
+            f"cannot read: {note!r} ({error})"
+        ) from None
 
 
 def _numbers(kind: str, rest: list[str], start: int, size: int) -> Array:

@@ -126,7 +126,7 @@ def _at(url: str) -> tuple[AbstractFileSystem, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise ValueError(f"{url}: URLs need fsspec: pip install opshift[batch]") from None
+        raise ValueError(f"{url} is a URL, and reading URLs needs fsspec: pip install opshift[batch]") from None
     try:
         filesystem, path = url_to_fs(url)
     except (ImportError, ValueError) as error:  # of the package behind a protocol; there is none
@@ -150,7 +150,7 @@ def expand_paths(paths: Sequence[str], *, folders: bool = True) -> list[str]:
         several = matching(path) if is_url(path) else _local(local(path), folders=folders)
         if not several:
             raise ValueError(
-                f"{path}: {'no model is in it' if os.path.isdir(path) else 'nothing there has such a name'}"
+                f"{path}: {'the folder holds no model' if os.path.isdir(path) else 'no file has this name'}"
             )
         found += several
     return found

@@ -182,7 +182,7 @@ def convert_files(
     external.check_policy(external_data, threshold)
     given = read_options(inputs, input_shape, val_range, runs, seed, engine=engine, rtol=rtol, atol=atol)
     if (shard is not None or dedupe) and external_data != "all":
-        raise ValueError('shard and dedupe are of no effect without external_data="all"')
+        raise ValueError('shard and dedupe have no effect without external_data="all"')
     packing = external.Packing(threshold, None if shard is None else external.size_of(shard), dedupe=dedupe)
     manner = Manner(external_data, packing, verify, wanted=given)
     with heard(progress):
@@ -214,7 +214,10 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         head = name.rpartition(".")[0]
         while head:
             if head in taken:
-                raise ValueError(f"the external data of {taken[head]} could overwrite {source}; use another folder")
+                raise ValueError(
+                    f"the external data of {taken[head]} could overwrite {source}, which has a name like it; use "
+                    "another folder"
+                )
             head = head.rpartition(".")[0]
     inputs = {_identity(source): source for source in sources}
     manner = replace(manner, together=True)
@@ -224,7 +227,10 @@ def arrange(paths: Sequence[str], out_dir: str, goal: Goal, manner: Manner) -> l
         if (read := inputs.get(_identity(job.output))) is not None:
             raise ValueError(f"the output {job.output} is the input {read}; give another folder")
         if (first := written.setdefault(_identity(job.output), job)) is not job:
-            raise ValueError(f"{first.output} and {job.output} are the same file; give another folder")
+            raise ValueError(
+                f"{first.output} and {job.output} are the same file under two names, and each would get a "
+                "model; give another folder"
+            )
         if not urls.is_url(job.output) and os.path.exists(job.output) and not os.path.isfile(job.output):
             raise ValueError(f"{job.output} is not a regular file; give another folder")
     return jobs

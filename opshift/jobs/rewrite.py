@@ -165,7 +165,7 @@ def _check_inputs(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manne
     """
     if goal.rebatch is not None:
         if manner.trying is not None:
-            raise ValueError("--try and --rebatch cannot be combined; use --rebatch first, then --try")
+            raise ValueError("--try and --rebatch cannot be combined; run --rebatch first, then --try on its output")
         return manner, resolved(goal.fixed, source).values
     if manner.verify or manner.trying is not None:
         manner = replace(manner, wanted=at(manner.wanted, goal.fixed, source))

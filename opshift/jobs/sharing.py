@@ -85,7 +85,9 @@ def fill_file(path: str, output: Path) -> Shared:
     with scratch() as folder:
         made, count = stripping.fill(model, Path(folder))
         if not count:
-            raise InvalidModel(f"{path}: it is not a stripped model")
+            raise InvalidModel(
+                f"{path} is not a stripped model: no tensor has a description of its values (opshift strip writes them)"
+            )
         progress.tell("write")
         policy = external.PACK if external.locations(made) else "none"
         with model_file.Draft(made, output, folder, policy) as draft:

@@ -54,13 +54,13 @@ def find(backend: str, python: str | None = None, file: str | None = None) -> In
     """
     if file is not None:
         if not os.path.isfile(file):
-            raise ValueError(f"--adapter {file}: there is no such file")
+            raise ValueError(f"the adapter {file} does not exist; give --adapter the path of a Python file")
         adapter = adapters.Adapter(file=os.path.abspath(file), seconds=300, within=0.01)
     else:
         adapter = adapters.KNOWN[check_name(backend)]
     if adapter.session:
         if python is not None:
-            raise ValueError(f"{backend} runs in the interpreter of opshift; give no --python")
+            raise ValueError(f"{backend} runs in opshift's own Python, so --python has no effect; leave it out")
         return Installed(backend, release(backend), adapter)
     if adapter.file == os.path.basename(adapter.file):
         adapter = replace(adapter, file=str(Path(files.__file__).with_name(adapter.file)))

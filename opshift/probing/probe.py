@@ -73,7 +73,10 @@ def probe(
     reference = Worker(_REFERENCE)
     try:
         if not worker.run(tasks.simple(7, 3)).agrees:
-            raise ValueError(f"{backend} does not even run a model of one Relu: {worker.run(tasks.simple(7, 3)).why}")
+            raise ValueError(
+                f"{backend} fails on a model of a single Relu, so nothing can be measured: "
+                f"{worker.run(tasks.simple(7, 3)).why}"
+            )
         seen = measure(worker, set(ops), progress, Oracle(runtime, reference), keep, quick=quick)
         for case in chain(layers(), calls(models) if models is not None else ()):
             if not ops or case.op[1] in ops:

@@ -72,7 +72,10 @@ def backend_of(goal: Goal, python: str | None = None, adapter: str | None = None
         raise ValueError("--try needs --target")
     stem = goal.backend.name.rpartition("-")[0]
     if adapter is None and stem not in adapters.KNOWN:
-        raise ValueError(f"{goal.backend.name} cannot be tried; {', '.join(adapters.KNOWN)} can be")
+        raise ValueError(
+            f"opshift cannot run models in {goal.backend.name}, so --try does not work; "
+            f"it can run {', '.join(adapters.KNOWN)}"
+        )
     return installed.find(stem, python, adapter)
 
 

@@ -18,12 +18,12 @@ from opshift.trying.tried import Learnt, Tried
 def check(path: Path) -> None:
     """Raise `ValueError` where nothing could be kept at a path: before a search is what says so."""
     if not path.absolute().parent.is_dir():
-        raise ValueError(f"--learn {path}: the folder does not exist")
+        raise ValueError(f"--learn {path}: the folder of this file does not exist; create it first")
     if path.exists():
         try:
             backends.read(path)
         except IsADirectoryError:
-            raise ValueError(f"--learn {path}: not a target file") from None
+            raise ValueError(f"--learn {path}: this file exists and is not a target file; give a new name") from None
 
 
 def learn(path: Path, target: Backend, tried: Tried, *, file: str = "") -> bool:

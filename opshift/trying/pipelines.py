@@ -101,13 +101,13 @@ def try_in(
     from opshift.trying import attempt
 
     if tries < 1 or not seconds > 0:
-        raise ValueError("tries must be 1 or more, seconds more than 0")
+        raise ValueError("tries must be 1 or more, and seconds more than 0")
     goal = goals.inlining(as_names(ops), None, target, None, NOTHING)
     goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
     if run is not None and not callable(run):
-        raise ValueError(f"run must be a function of a model's bytes and its inputs by name, not {run!r}")
+        raise ValueError(f"run must be a function that takes the bytes of a model and its inputs by name, not {run!r}")
     if run is None and goal.backend is None:
-        raise ValueError("give a backend, or a function that runs a model")
+        raise ValueError("try_model needs a backend by name, or a function that runs a model")
     backend = None if run is None else Given(run)
     found = attempt.backend_of(goal, python, adapter) if backend is None else backend.name
     with heard(progress), lent(model) as (proto, folder, back):

@@ -154,10 +154,10 @@ def type_of(value: Any) -> TypeProto:
 
     if isinstance(value, (list, tuple)):
         if not value:
-            raise ValueError("an empty sequence has no element type")
+            raise ValueError("the element type of an empty sequence cannot be told from its value")
         return TypeProto(sequence_type=TypeProto.Sequence(elem_type=type_of(value[0])))
     if value is None:
-        raise ValueError("an empty optional has no type")
+        raise ValueError("the type of an empty optional cannot be told from its value")
     elem_type = TensorProto.STRING if value.dtype.kind in "OSU" else helper.np_dtype_to_tensor_dtype(value.dtype)
     return tensor_type(elem_type, [None] * value.ndim)
 

@@ -268,7 +268,7 @@ def _is_same_file(a: TensorProto, folder: str | None, b: TensorProto, other: str
     """Compare two weights in their files; raises `InvalidModel` if one is not a part of a file."""
     places = tensor_data.place(a), tensor_data.place(b)
     if folder is None or other is None or any(not place.offset and place.fields for place in places):
-        raise InvalidModel("no bytes of its own")
+        raise InvalidModel("the tensor has no bytes of its own in an external file")
     rest = tensor_data.nbytes(a)
     with tensor_data.opened(folder, places[0]) as first, tensor_data.opened(other, places[1]) as second:
         first.seek(places[0].offset)

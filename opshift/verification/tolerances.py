@@ -49,7 +49,9 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
         pairs = [(name, _number(what, f"{name}{colon}{number}", number)) for name, colon, number in parts]
     for name, number in pairs:
         if not (isinstance(number, (int, float)) and math.isfinite(number) and number >= 0):
-            raise ValueError(f"{what} is a number, 0 or more, not {number}{f' (of {name!r})' if name else ''}")
+            raise ValueError(
+                f"{what} must be a number, 0 or more, not {number}{f' (of output {name!r})' if name else ''}"
+            )
     return {name: float(number) for name, number in pairs}
 
 
@@ -57,4 +59,6 @@ def _number(what: str, text: str, number: str) -> float:
     try:
         return float(number)
     except ValueError:
-        raise ValueError(f"write --{what} NUMBER or --{what} OUTPUT:NUMBER, not {text!r}") from None
+        raise ValueError(
+            f"--{what} takes NUMBER or OUTPUT:NUMBER, such as --{what} 1e-3 or --{what} logits:1e-3, not {text!r}"
+        ) from None

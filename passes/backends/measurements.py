@@ -77,13 +77,19 @@ def read(name: str, text: str) -> MeasuredCall:
     first, *rest = text.split("; ")
     ranked = _RANKS.fullmatch(first)
     if ranked is None:
-        raise ValueError(f"{name} was measured with {first!r}; ranks are said as 4, 1-6, or 1, 3-5 symbolic, not 2")
+        raise ValueError(
+            f'the target file has {first!r} as ranks measured for {name}; write ranks like 4, 1-6 or "1, '
+            '3-5 symbolic, not 2"'
+        )
     types = {}
     for part in rest:
         variable, said, listed = part.partition(": ")
         ran, _, failed = listed.partition(", not ") if not listed.startswith("not ") else ("", "", listed[4:])
         if not said or not (ran or failed):
-            raise ValueError(f"{name} was measured with {part!r}; types are said as T: floats int32, not bool")
+            raise ValueError(
+                f'the target file has {part!r} as types measured for {name}; write types like "T: floats '
+                'int32, not bool"'
+            )
         types[variable] = Types(_types(ran), _types(failed))
     return MeasuredCall(_ranks(ranked[1]), bool(ranked[2]), types, _ranks(ranked[3] or "any"))
 
@@ -132,7 +138,7 @@ def _constraint(name: str) -> str:
     if f"tensor({element})" not in ELEMENT_TYPES:
         known = [*_GROUPS, *map(plain_type, ELEMENT_TYPES)]
         likely = hint(name, known) or f"; {', '.join(known)} are"
-        raise ValueError(f"{name} is not a type{likely}")
+        raise ValueError(f"{name} is not an element type{likely}")
     return f"{head}{opened}tensor({element}){last[len(element) :]}"
 
 

@@ -70,7 +70,7 @@ def _versions(model: ModelProto, backend: Backend) -> Iterator[Refusal]:
     ]
     for what, own, newest in rows:
         if newest and own > newest:
-            yield Refusal("", what, "", 0, False, f"{own}; supported: at most {newest}")
+            yield Refusal("", what, "", 0, False, f"the model has {own}; supported: at most {newest}")
 
 
 class _ObstacleSearch:

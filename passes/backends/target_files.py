@@ -166,7 +166,7 @@ def _start_from_base(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
 def _check_keys(row: Mapping[str, Any], keys: set[str], where: str) -> None:
     unknown = sorted(set(row) - keys)
     if unknown:
-        raise ValueError(f"{where} has {', '.join(unknown)}; the keys are {', '.join(sorted(keys))}")
+        raise ValueError(f"{where} has unknown keys: {', '.join(unknown)}; the keys are {', '.join(sorted(keys))}")
 
 
 def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +191,10 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
     latest, latest_ml = schemas.latest(), schemas.latest("ai.onnx.ml")
     opset, ml = int(state.get("opset", 0)), int(state.get("ml", 0))
     if not 0 <= opset <= latest or not 0 <= ml <= latest_ml:
-        raise ValueError(f"{name}: unknown opset {opset} or ml {ml}; supported: 1 to {latest}, ml 1 to {latest_ml}")
+        raise ValueError(
+            f"{name} has the unknown opset {opset} or opset of ai.onnx.ml {ml}; supported: 1 to "
+            f"{latest}, ai.onnx.ml 1 to {latest_ml}"
+        )
     types, missing = _types(state.get("types", ELEMENT_TYPES)), _types(state.get("lacks_types", ()))
     return Backend(
         name,

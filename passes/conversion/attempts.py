@@ -154,7 +154,9 @@ def plan_attempt(
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
         held = ", ".join(repr(domain or "ai.onnx") for domain in opsets(source))
-        raise ValueError(f"the model does not import domain {absent[0]!r}; it imports {held}")
+        raise ValueError(
+            f"the model does not import domain {absent[0]!r}, so its opset cannot be changed; it imports {held}"
+        )
     wanted, local = frozenset(expand), local_functions(source)
     inline = local if ir_versions.choose_ir_version(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
     return Attempt(source, targets, ir_version, folder, wanted, inline, survey=survey)

@@ -255,7 +255,14 @@ def _refuse_training_graphs(
             stays = formals.is_lasting(domain, op, own.get(domain, 0), target, needs_work)
             if (domain, op) in replaced or not stays or (moved and judge.why_not(node, target)):
                 name = node.name or next(iter(node.output), "")
-                yield Refusal(name, op, domain, 0, True, "opshift does not convert training_info")
+                yield Refusal(
+                    name,
+                    op,
+                    domain,
+                    0,
+                    True,
+                    "opshift does not convert training information (training_info); remove it from the model",
+                )
 
 
 @collector_paused()

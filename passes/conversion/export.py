@@ -30,7 +30,9 @@ def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> Func
     """
     form = find(domain, op, elem_type)
     if form is None:
-        raise ValueError(f"{domain}::{op} has no definition for element type {elem_type}")
+        raise ValueError(
+            f"{domain}::{op} has no definition for element type {elem_type}, so it cannot be written as a function"
+        )
     function = FunctionProto()
     function.CopyFrom(form.body)
     function.domain, function.name = domain, op
@@ -68,5 +70,8 @@ def _at_opset(function: FunctionProto, opset: int) -> FunctionProto:
     holder.opset_import.extend(function.opset_import)
     converted = convert.convert_model(holder, {"": opset}).model
     if converted is None or not converted.functions:
-        raise ValueError(f"{function.domain}::{function.name} cannot be written as a function at opset {opset}")
+        raise ValueError(
+            f"the definition of {function.domain}::{function.name} uses operators that opset {opset} "
+            "lacks, so it cannot be written as a function there"
+        )
     return converted.functions[0]

@@ -57,7 +57,9 @@ def write_ir_version(
     reasons = {reason: ir for reason, ir in _needs(model, held) if ir > follows}
     if asked is not None and reasons:
         return [
-            Refusal("", "ir_version", "", 0, False, f"{reason} needs IR version {ir}; --ir-version is {asked}")
+            Refusal(
+                "", "ir_version", "", 0, False, f"{reason} needs IR version {ir}, but --ir-version asks for {asked}"
+            )
             for reason, ir in reasons.items()
         ]
     model.ir_version = max([follows, *reasons.values()])

@@ -48,7 +48,7 @@ def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, le
                 result = step(node)
             _check_imports(node, arrived)
         elif pair is None and schemas.difference(*op, older, move.edge) == "changed":
-            raise CannotConvert(node, "opshift does not know how to convert this version of the operator yet")
+            raise CannotConvert(node, "opshift cannot convert this version of the operator yet")
         if result is None and work.proto.op_type == op[1]:
             _check_types(node, before, after)
     except CannotConvert as refused:
@@ -77,7 +77,7 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
     node = work.node(scope, version, version)
     vendor = _vendor(work, expander)
     if vendor and (why := legality.misuse(work.proto, vendor, version)):
-        raise CannotConvert(node, f"onnxruntime does not accept this call: {why}")
+        raise CannotConvert(node, f"onnxruntime rejects this call, so its definition cannot replace it: {why}")
     if not expander.is_local(*op):
         _check_inputs(node, version)
     if move.definition is not None:
@@ -147,14 +147,17 @@ def _check_inputs(node: Node, version: int) -> None:
         given = node.inputs[index:] if formal.option == "Variadic" else [node.input(index)]
         if formal.option != "Optional" and "" in given:
             place = index + given.index("")
-            raise CannotConvert(node, f"input {place} ({formal.name}) is missing")
+            raise CannotConvert(node, f"input {place} ({formal.name}) is missing, and the operator requires it")
 
 
 def _check_imports(node: Node, versions: Versions) -> None:
     """Refuse new nodes of a domain that the model does not import, as their version is unknown."""
     for made in node.build.nodes:
         if default_domain(made.domain) not in versions:
-            raise CannotConvert(node, f"{made.op_type} is needed, but the model imports no opset of its domain")
+            raise CannotConvert(
+                node,
+                f"{made.op_type} is needed, but the model imports no opset of its domain; add an opset import of it",
+            )
 
 
 def _check_types(node: Node, before: int, after: int) -> None:

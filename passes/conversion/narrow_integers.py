@@ -130,7 +130,7 @@ class _IntegerRetyping:
                 node = Node(proto, scope, self._opset, Builder(scope, self._opset, proto))
                 return self._replace(node, MAKERS[proto.op_type](node, question, self))
             if narrow and (domain, proto.op_type) not in self._local and (domain or proto.op_type not in READERS):
-                raise CannotConvert(question, f"it uses {narrow[0]}, which this opset does not have")
+                raise CannotConvert(question, f"the node uses {narrow[0]}, which this opset does not have")
         except CannotConvert as refused:
             since = min(n.since for n in self._missing.values())
             name = proto.name or next(iter(proto.output), "")
@@ -232,7 +232,9 @@ def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | Non
     narrow = model.missing(to)
     if narrow is None or source not in NARROW:
         raise CannotConvert(
-            question, "a cast of the bits of 2- or 4-bit integers to another kind of type", supported="integers"
+            question,
+            "the node reinterprets the bits of 2- or 4-bit integers as a type that is no integer",
+            supported="integers",
         )
     wide = node.build.Cast(node.input(0), to=narrow.carrier)
     return _low_bits(node, wide, narrow)

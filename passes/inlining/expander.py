@@ -70,7 +70,7 @@ class Expander:
             return self._inline(node, self._local[op])
         form = functions.find(*op, _elem_type(node.proto, node.scope))
         if form is None:
-            raise CannotConvert(node, "opshift has no definition of this operator for this type")
+            raise CannotConvert(node, "opshift has no definition of this operator for this element type")
         if node.schema is None:
             _check_call(node, form)
         _check_choices(node, form)
@@ -85,7 +85,9 @@ class Expander:
             raise CannotConvert(node, f"the model has no function of this name with overload {wanted!r}")
         imports = {default_domain(i.domain): i.version for i in body.opset_import}
         if any(True for _ in subgraphs(node.proto)) and imports.get("", node.scope.opset) != node.scope.opset:
-            raise CannotConvert(node, "the call passes a subgraph, but the function is written at another opset")
+            raise CannotConvert(
+                node, "the call passes a subgraph into a function that is written at another opset than the model"
+            )
         nodes = _stamp(node, body, node.inputs, node.outputs)
         if functions.defined(*_op(node.proto)):  # a definition that the file carries along
             nodes = _reduce(nodes, node, imports.get("", 1))

@@ -42,10 +42,13 @@ def fits(name: str, value_type: TypeProto, shape: Sequence[int]) -> None:
     dims = declared.shape.dim
     text = ",".join(symbol(dim) or (str(dim.dim_value) if is_fixed(dim) else "?") for dim in dims)
     if len(dims) != len(shape):
-        raise ValueError(f"input {name!r} has rank {len(dims)} ([{text}]), not {len(shape)} ({list(shape)})")
+        raise ValueError(
+            f"input {name!r} has rank {len(dims)} ([{text}]), but an array of rank {len(shape)} is given "
+            f"({list(shape)})"
+        )
     for dim, size in zip(dims, shape, strict=True):
         if is_fixed(dim) and dim.dim_value != size:
-            raise ValueError(f"input {name!r} has shape [{text}], not {list(shape)}")
+            raise ValueError(f"input {name!r} has shape [{text}], but an array of shape {list(shape)} is given")
 
 
 def of_type(name: str, value: Any, value_type: TypeProto) -> Any:
@@ -55,7 +58,7 @@ def of_type(name: str, value: Any, value_type: TypeProto) -> Any:
         return None if value is None else of_type(name, value, value_type.optional_type.elem_type)
     if which == "sequence_type":
         if not isinstance(value, (list, tuple)):
-            raise ValueError(f"input {name!r} is a sequence; give a list of arrays")
+            raise ValueError(f"input {name!r} is a sequence: give a list of arrays")
         return [of_type(name, one, value_type.sequence_type.elem_type) for one in value]
     array = of_elements(name, value, value_type.tensor_type.elem_type)
     fits(name, value_type, array.shape)
@@ -70,12 +73,12 @@ def of_elements(name: str, value: Any, elem_type: int) -> Any:
     array = np.asarray(value)
     if elem_type == TensorProto.STRING:
         if array.dtype.kind not in "OSU":
-            raise ValueError(f"input {name!r} is {array.dtype}; the model takes strings")
+            raise ValueError(f"an array of {array.dtype} is given for input {name!r}, which takes strings")
         return array.astype(str).astype(object)
     if elem_type in TensorProto.DataType.values() and elem_type:
         wanted = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
         if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:  # types that numpy keeps as bytes
             array = array.view(wanted)
         if array.dtype != wanted:
-            raise ValueError(f"input {name!r} is {array.dtype}; the model takes {wanted}")
+            raise ValueError(f"an array of {array.dtype} is given for input {name!r}, which takes {wanted}")
     return array

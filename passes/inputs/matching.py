@@ -60,7 +60,7 @@ def select(pattern: str, among: Sequence[str], what: str) -> list[str]:
         return [pattern]
     found = [name for name in among if is_like(pattern, name)]
     if not found:
-        raise ValueError(f"the model has no {what} like {pattern!r}")
+        raise ValueError(f"no {what} of the model matches {pattern!r}")
     return found
 
 
@@ -79,7 +79,7 @@ def substitute(pattern: str, new: str, name: str) -> str:
 def check(pattern: str, new: str) -> None:
     """Raise `ValueError` for a new name with more `*` than the pattern has."""
     if new.count("*") > pattern.count("*"):
-        raise ValueError(f"{pattern}={new}: each * on the right needs one on the left")
+        raise ValueError(f"{pattern}={new}: every * on the right side needs a * on the left side")
 
 
 def _expression(pattern: str) -> re.Pattern[str]:

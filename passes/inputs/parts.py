@@ -38,9 +38,9 @@ def part_of(
     """The same from what was typed, or given in Python; raises `ValueError` for what has no meaning."""
     asked = Cut(matching.names(to, _VALUES), matching.names(start, _VALUES), around or "")
     if asked.around and (asked.to or asked.start):
-        raise ValueError("give --around, or --from and --to")
+        raise ValueError("name the part with --around, or with --from and --to")
     if not (asked.around or asked.to or asked.start):
-        raise ValueError("say which part: --to, --from, or --around")
+        raise ValueError("name the part to extract with --to, --from or --around")
     if depth is not None and not asked.around:
         raise ValueError("--depth needs --around")
     if depth is not None and (not isinstance(depth, int) or depth < 0):

@@ -41,7 +41,7 @@ def sizes(given: Sizes | None) -> tuple[dict[str, tuple[int, ...]], dict[str, in
                 symbols.update(_symbols(text))
     for name, held in (*shapes.items(), *((name, (size,)) for name, size in symbols.items())):
         if any(isinstance(size, bool) or not isinstance(size, int) or size < 0 for size in held):
-            raise ValueError(f"the sizes of {name!r} are whole numbers, 0 or more, not {held}")
+            raise ValueError(f"the sizes of {name!r} must be whole numbers, 0 or more, not {held}")
     return shapes, symbols
 
 
@@ -56,7 +56,7 @@ def _symbols(text: str) -> dict[str, int]:
     for part in text.split(","):
         name, equals, size = part.rpartition("=")
         if not equals or not name.strip() or not size.strip().isdecimal():
-            raise ValueError(f"write INPUT:SIZE,SIZE,... or DIMENSION=SIZE, not {text!r}")
+            raise ValueError(f"a size is written INPUT:SIZE,SIZE,... or DIMENSION=SIZE, not {text!r}")
         found[name.strip()] = int(size)
     return found
 
@@ -96,4 +96,4 @@ def batch(size: BatchSize | None) -> BatchSize | None:
         size = int(size)
     if size is None or size == _DYNAMIC or (isinstance(size, int) and not isinstance(size, bool) and size > 0):
         return size
-    raise ValueError(f"a batch has a number of samples, 1 or more, or is {_DYNAMIC}, not {size!r}")
+    raise ValueError(f"a batch is 1 or more samples, or {_DYNAMIC} for any number, not {size!r}")

@@ -60,7 +60,7 @@ def values(given: Values | None) -> dict[str, Any]:
         for text in texts(given, "give values by the names of inputs, such as {'sr': 16000}"):
             name, equals, value = text.partition("=")
             if not equals or not name:
-                raise ValueError(f"write --set NAME=VALUE or NAME=FILE.npy, not {text!r}")
+                raise ValueError(f"--set takes NAME=VALUE or NAME=FILE.npy, not {text!r}")
             held[name] = value
     return {name: _read(value) for name, value in held.items()}
 
@@ -104,7 +104,7 @@ def resolved(of: Wanted, model: ModelProto) -> ResolvedInputs:
     found = dict(of.sizes)
     for name, shape in shapes.items():
         if inputs[name].WhichOneof("value") not in ("tensor_type", "optional_type"):
-            raise ValueError(f"input {name!r} is not a tensor, so it has no shape")
+            raise ValueError(f"input {name!r} is not a tensor, so its shape cannot be set")
         fits(name, inputs[name], shape)
         for dim, size in zip(tensor(inputs[name]).shape.dim, shape, strict=False):
             if (dimension := symbol(dim)) and found.setdefault(dimension, size) != size:
@@ -123,7 +123,7 @@ def array(name: str, given: Any, value_type: TypeProto, shape: Sequence[int] | N
     import numpy as np
 
     if value_type.WhichOneof("value") != "tensor_type" or not value_type.tensor_type.elem_type:
-        raise ValueError(f"input {name!r} is not a tensor of a known type")
+        raise ValueError(f"input {name!r} is not a tensor of a known type, so it cannot be set to a value")
     elem_type = value_type.tensor_type.elem_type
     if isinstance(given, (np.ndarray, np.generic)):
         held = of_elements(name, given, elem_type)
@@ -134,7 +134,7 @@ def array(name: str, given: Any, value_type: TypeProto, shape: Sequence[int] | N
             held = held.reshape([1] * len(dims))
     fits(name, value_type, held.shape)
     if shape is not None and tuple(shape) != held.shape:
-        raise ValueError(f"input {name!r} is of shape {list(held.shape)}, not {list(shape)}")
+        raise ValueError(f"the value of input {name!r} has shape {list(held.shape)}, but --fix-shape asks for {list(shape)}")
     return held
 
 
@@ -166,7 +166,7 @@ def _convert(name: str, given: Any, elem_type: int) -> Any:
         held = np.array(given, dtype=object)
         members = [_plain(value) for value in held.reshape(-1)]
     except ValueError:
-        raise ValueError(f"input {name!r}: {given!r} is not an array") from None
+        raise ValueError(f"the value {given!r} of input {name!r} is not an array") from None
     if elem_type == TensorProto.STRING:
         fit, dtype = all(isinstance(value, str) for value in members), np.dtype(object)
         made = np.array(members, dtype=object)
@@ -175,7 +175,7 @@ def _convert(name: str, given: Any, elem_type: int) -> Any:
         made, fit = _numbers(members, elem_type, dtype)
     if not fit:
         what = "strings" if elem_type == TensorProto.STRING else str(dtype)
-        raise ValueError(f"input {name!r}: {given!r} is nothing that it takes, which is {what}")
+        raise ValueError(f"{given!r} is not a value that input {name!r} takes; it takes {what}")
     return made.reshape(held.shape)
 
 

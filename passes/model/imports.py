@@ -70,9 +70,9 @@ def check_opsets(model: ModelProto) -> None:
                 known = f"1 to {schemas.latest(domain)}"
                 raise InvalidModel(f"unknown opset {version} of domain {domain or 'ai.onnx'!r}; supported: {known}")
         if "" not in seen and "" not in opsets(holder) and "" in _used(holder):
-            raise InvalidModel("the model uses operators of the default domain, but imports no opset of it")
+            raise InvalidModel("the model uses operators of the default domain ai.onnx, but imports no opset of it")
     if not model.HasField("graph"):
-        raise InvalidModel("the model has no graph")
+        raise InvalidModel("the model has no graph (not an ONNX model, or an empty one)")
 
 
 Called = Iterable[Counter[Callee]]
@@ -118,7 +118,9 @@ def check_recursion(model: ModelProto, called: Called) -> None:
         stuck = next(name for name, left in waiting.items() if left)
         raise InvalidModel(f"function {stuck[1]!r} calls itself, directly or through others")
     if sum(nodes.get(callee, 1) * count for callee, count in main.items()) >= _MOST_NODES:
-        raise InvalidModel(f"with its functions inlined the model has {_MOST_NODES} nodes or more")
+        raise InvalidModel(
+            f"the model has {_MOST_NODES} nodes or more when its functions are inlined, which is too many"
+        )
 
 
 def stamp_imports(holder: ModelProto | FunctionProto, targets: Mapping[str, int], *, required: bool) -> None:

@@ -24,7 +24,9 @@ class Lacking(BaseException):
 
     @property
     def refusal(self) -> Refusal:
-        return Refusal("", LACKING, "", 0, False, f"onnx {version()} is installed; {self}; install a newer one")
+        return Refusal(
+            "", LACKING, "", 0, False, f"onnx {version()} is installed, and it is too old: {self}; install a newer onnx"
+        )
 
 
 def doubt() -> Refusal | None:

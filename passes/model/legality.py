@@ -146,7 +146,12 @@ def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
             name = value if isinstance(value, str) else value.name
             if name in dissolved:
                 yield Refusal(
-                    name, "value", "", 0, False, "it is a sequence or an optional, which this opset does not have"
+                    name,
+                    "value",
+                    "",
+                    0,
+                    False,
+                    "this value is a sequence or an optional, which the opset asked for does not have",
                 )
 
 
@@ -157,7 +162,15 @@ def left(model: ModelProto, ops: Container[tuple[str, str]]) -> Iterator[Refusal
             domain = default_domain(node.domain)
             if (domain, node.op_type) in ops:
                 name = node.name or next(iter(node.output), "")
-                yield Refusal(name, node.op_type, domain, 0, False, "it was to be replaced, but is still there")
+                yield Refusal(
+                    name,
+                    node.op_type,
+                    domain,
+                    0,
+                    False,
+                    "the operator was to be replaced, but the converted model still has it (an error of "
+                    "opshift; please report it)",
+                )
 
 
 _HOLDERS = {f"seq({text})": 11 for text in ELEMENT_TYPES}

@@ -70,7 +70,7 @@ def place(of: TensorProto) -> DataPlace:
         offset = -1
         length = None
     if offset < 0 or (length is not None and length < 0):
-        raise InvalidModel(f"tensor {of.name!r}: the offset or the length of its external data is not a number")
+        raise InvalidModel(f"tensor {of.name!r} has external data whose offset or length is not a number")
     return DataPlace(entries.get("location", ""), offset, length, tuple(fields), stamp, source)
 
 
@@ -129,7 +129,9 @@ def path(folder: str | os.PathLike[str], location: str) -> str:
     for part in parts_of(location):
         found = os.path.join(found, part)
         if os.path.islink(found) or _is_junction(found):
-            raise InvalidModel(f"external data {location!r} is a symbolic link, which opshift does not follow")
+            raise InvalidModel(
+                f"external data {location!r} is a symbolic link, which opshift does not follow; replace it by the file"
+            )
     return reachable(found)
 
 
@@ -145,7 +147,7 @@ def parts_of(location: str, flavour: ModuleType = os.path) -> list[str]:
     # there, a path that begins with a drive or a separator leads elsewhere, and a colon to another stream of a file
     outside = flavour.isabs(location) or (windows and (":" in location or location[:1] in ("/", "\\")))
     if not location or "\0" in location or outside or ".." in location.replace("\\", "/").split("/"):
-        raise InvalidModel(f"external data {location!r} is outside the model's folder")
+        raise InvalidModel(f"external data {location!r} is outside the model's folder, where opshift does not read")
     return [str(part) for part in flavour.normpath(location).split(flavour.sep)]
 
 
@@ -183,7 +185,7 @@ def opened(folder: str | os.PathLike[str], found: DataPlace) -> BinaryIO:
     try:
         file = open(path(folder, found.location), "rb", opener=regular)  # noqa: SIM115 (the caller closes it)
     except OSError as error:
-        raise InvalidModel(f"external data {found.location!r}: {error.strerror or error}") from None
+        raise InvalidModel(f"external data {found.location!r} cannot be read: {error.strerror or error}") from None
     problem = misfit(found, os.fstat(file.fileno()))
     if problem:
         file.close()
@@ -258,7 +260,10 @@ def loaded(of: TensorProto, folder: str | None) -> TensorProto:
     found = place(of)
     read = _lent.get(found.location)
     if read is None and folder is None:
-        raise InvalidModel(f"tensor {of.name!r}: the folder of {found.location!r} is unknown, as the model has no path")
+        raise InvalidModel(
+            f"tensor {of.name!r} has external data in {found.location!r}, but the model was given "
+            "without the path of its folder"
+        )
     made = TensorProto()
     made.CopyFrom(of)
     del made.external_data[:]
@@ -280,6 +285,6 @@ def loaded(of: TensorProto, folder: str | None) -> TensorProto:
 def _read(file: BinaryIO, offset: int, length: int) -> bytes:
     """Bytes of a file; never more memory than the file has bytes, whatever the length claims."""
     if offset + length > os.fstat(file.fileno()).st_size:
-        raise InvalidModel("external data is too short for the tensor")
+        raise InvalidModel("the external data file is too short for the tensor")
     file.seek(offset)
     return file.read(length)

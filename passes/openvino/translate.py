@@ -346,8 +346,8 @@ def _texts(data: bytes, of: TensorProto) -> Iterable[bytes]:
     for dim in of.dims:
         wanted *= dim
     if count != wanted or head > len(data):
-        raise InvalidModel(f"the texts of {of.name!r} do not fit its shape")
+        raise InvalidModel(f"the strings of the constant {of.name!r} do not fit its shape")
     ends = struct.unpack_from(f"<{count + 1}i", data, 4)
     if any(a > b for a, b in pairwise(ends)) or ends[0] < 0 or head + ends[-1] > len(data):
-        raise InvalidModel(f"the texts of {of.name!r} lie outside of the constant")
+        raise InvalidModel(f"the strings of the constant {of.name!r} lie outside its bytes")
     return [data[head + start : head + end] for start, end in pairwise(ends)]

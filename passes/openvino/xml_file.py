@@ -34,9 +34,11 @@ def parse(path: str | os.PathLike[str]) -> Network:
         root = _tree(resolved)
         size = weights.stat().st_size if weights.exists() else -1
         if root.tag != "net":
-            raise InvalidModel(f"not OpenVINO IR (it begins with <{root.tag}>)")
+            raise InvalidModel(f"the file is not OpenVINO IR: it begins with <{root.tag}>")
         if root.get("version") not in VERSIONS:
-            raise InvalidModel(f"IR version {root.get('version')}; {' and '.join(VERSIONS)} are read")
+            raise InvalidModel(
+                f"the file is OpenVINO IR version {root.get('version')}; opshift reads {' and '.join(VERSIONS)}"
+            )
         graph = _body(root, size, weights.name)
     except InvalidModel as error:
         raise InvalidModel(f"{name}: {error}") from None
@@ -59,12 +61,12 @@ class _Bounded(ElementTree.TreeBuilder):
     depth = 0
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        raise InvalidModel("a document type, which IR does not have")
+        raise InvalidModel("the file has a document type declaration, which OpenVINO IR does not have")
 
     def start(self, tag: str, attrs: dict[str, str], /) -> ElementTree.Element:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise InvalidModel(f"elements are nested more than {DEEPEST} deep")
+            raise InvalidModel(f"the file has elements nested more than {DEEPEST} deep")
         return super().start(tag, attrs)
 
     def end(self, tag: str, /) -> ElementTree.Element:
@@ -75,7 +77,7 @@ class _Bounded(ElementTree.TreeBuilder):
 def _tree(path: Path) -> ElementTree.Element:
     with open(path, "rb", opener=tensor_data.regular) as file:
         if os.fstat(file.fileno()).st_size > LARGEST:
-            raise InvalidModel(f"more than {LARGEST} bytes of XML")
+            raise InvalidModel(f"the file has more than {LARGEST} bytes of XML, which is more than opshift reads")
         parser = ElementTree.XMLParser(target=_Bounded())
         while data := file.read(1 << 20):
             parser.feed(data)
@@ -118,10 +120,13 @@ def _entry(of: ElementTree.Element, size: int, weights: str) -> Entry:
     outputs = [_port(port) for port in _children(of, "output", "port")]
     entry = Entry(_required(of, "id"), of.get("name", ""), kind, of.get("version", ""), attributes, inputs, outputs)
     if len({port.id for port in (*inputs, *outputs)}) < len(inputs) + len(outputs):
-        raise InvalidModel(f"layer {entry.id} has two ports of one id")
+        raise InvalidModel(f"two ports of layer {entry.id} have the same id")
     counts = {"Parameter": (0, 1), "Const": (0, 1), "Result": (1, len(outputs))}
     if kind in counts and (len(inputs), len(outputs)) != counts[kind]:
-        raise InvalidModel(f"{kind} layer {entry.id} has {len(inputs)} inputs and {len(outputs)} outputs")
+        raise InvalidModel(
+            f"{kind} layer {entry.id} has {len(inputs)} inputs and {len(outputs)} outputs, which its "
+            "type does not allow"
+        )
     if kind != "Result" and not outputs:
         raise InvalidModel(f"layer {entry.id} has no outputs")
     if kind == "Const":
@@ -145,12 +150,12 @@ def _inner(
     for port in ports if ports is not None else ():
         mapped = Mapped(port.get("external_port_id", ""), _required(port, "internal_layer_id"), dict(port.attrib))
         if mapped.inner not in ids:
-            raise InvalidModel(f"a body has no layer {mapped.inner}")
+            raise InvalidModel(f"the body has no layer {mapped.inner}, which a port map names")
         (made.inputs if port.tag == "input" else made.outputs).append(mapped)
     for edge in back if back is not None else ():
         ends = _required(edge, "from-layer"), _required(edge, "to-layer")
         if not set(ends) <= ids:
-            raise InvalidModel(f"a body has no layers {ends[0]} and {ends[1]}")
+            raise InvalidModel(f"the body has no layers {ends[0]} and {ends[1]}, which a back edge names")
         made.back_edges.append(ends)
     return made
 
@@ -184,7 +189,9 @@ def _edges(of: ElementTree.Element, entries: dict[str, Entry]) -> dict[End, End]
         start = End(_required(edge, "from-layer"), _required(edge, "from-port"))
         end = End(_required(edge, "to-layer"), _required(edge, "to-port"))
         if start not in outputs or end not in inputs:
-            raise InvalidModel(f"an edge leads from {'.'.join(start)} to {'.'.join(end)}, which are not ports")
+            raise InvalidModel(
+                f"an edge leads from {'.'.join(start)} to {'.'.join(end)}, but the layers have no such ports"
+            )
         if end in found:
             raise InvalidModel(f"two edges lead to port {end.port} of layer {end.layer}")
         found[end] = start
@@ -209,7 +216,7 @@ def _in_order(entries: dict[str, Entry], edges: dict[End, End]) -> list[Entry]:
                 done[path[-1]] = None
                 on_path.discard(path.pop())
             elif waiting in on_path:
-                raise InvalidModel(f"layer {waiting} is fed by itself")
+                raise InvalidModel(f"layer {waiting} depends on its own output")
             else:
                 path.append(waiting)
                 on_path.add(waiting)
@@ -221,7 +228,7 @@ def _in_order(entries: dict[str, Entry], edges: dict[End, End]) -> list[Entry]:
 def _check_weights(entry: Entry, size: int, weights: str) -> None:
     numbers = [entry.attributes.get(key, "") for key in ("offset", "size")]
     if not all(number.isascii() and number.isdigit() and len(number) < 19 for number in numbers):
-        raise InvalidModel(f"Const layer {entry.id} has no offset and size")
+        raise InvalidModel(f"Const layer {entry.id} has no offset or no size")
     offset, length = map(int, numbers)
     parts = [part.strip() for part in entry.attributes.get("shape", "").split(",") if part.strip()]
     if not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts):
@@ -235,6 +242,8 @@ def _check_weights(entry: Entry, size: int, weights: str) -> None:
     if length != wanted:
         raise InvalidModel(f"Const layer {entry.id} has {length} bytes; its shape and type need {wanted}")
     if length and size < 0:
-        raise InvalidModel(f"the file of weights, {weights}, is missing")
+        raise InvalidModel(f"the weights file {weights} is missing; it stands beside the .xml")
     if offset + length > max(size, 0):
-        raise InvalidModel(f"Const layer {entry.id} ends at {offset + length}; {weights} has {max(size, 0)} bytes")
+        raise InvalidModel(
+            f"Const layer {entry.id} ends at byte {offset + length}, but {weights} has {max(size, 0)} bytes"
+        )

@@ -52,7 +52,7 @@ def test_maps_become_tensors(target):
     assert [value.type.WhichOneof("value") for value in zipped.graph.output] == ["tensor_type", "sequence_type"]
     assert {value.type.WhichOneof("value") for value in result.graph.output} == {"tensor_type"}
     assert "ZipMap" in [change.op for change in opshift.plan(zipped, target, zipmap="tensor").changes]
-    with pytest.raises(ValueError, match="--zipmap must be tensor, or left out, not columns"):
+    with pytest.raises(ValueError, match="--zipmap must be tensor or left out, not columns"):
         opshift.convert_version(zipped, target, zipmap="columns")
 
 

@@ -149,7 +149,7 @@ def refusals(source, target):
 def test_what_an_older_onnx_infers_otherwise_is_refused_with_its_version():
     source = model("t = Swish(x) s = Shape(t) y = Trilu(t)", 24, inputs="float[N,3] x", outputs="float[N,3] y")
     assert refusals(source, 13) == [
-        "onnx: onnx 1.16.2 is installed; it infers nothing of Swish as of opset 24; install a newer one"
+        "onnx: onnx 1.16.2 is installed, and it is too old: it infers nothing of Swish as of opset 24; install a newer onnx"
     ]
     assert opshift.plan(source, 13).nearest is None
 

@@ -48,9 +48,12 @@ def test_of_names(ops):
         ({"engine": 3}, "give engines by name, not 3"),
         ({"rtol": [3]}, "give rtol as a number, or as numbers by the names of outputs, not 3"),
         ({"val_range": 3}, "give ranges by the names of inputs, such as {'x': (0, 1)}, not 3"),
-        ({"val_range": {"x": (0,)}}, "(0,) is not a range of 'x': give its least and its largest number"),
-        ({"val_range": {"x": ("a", 1)}}, "('a', 1) is not a range of 'x': give its least and its largest number"),
-        ({"val_range": {"x": 3}}, "3 is not a range of 'x': give its least and its largest number"),
+        ({"val_range": {"x": (0,)}}, "the range of 'x' must be two numbers, the least and the largest, not (0,)"),
+        (
+            {"val_range": {"x": ("a", 1)}},
+            "the range of 'x' must be two numbers, the least and the largest, not ('a', 1)",
+        ),
+        ({"val_range": {"x": 3}}, "the range of 'x' must be two numbers, the least and the largest, not 3"),
     ],
 )
 def test_of_a_verification(named, why):
@@ -72,7 +75,9 @@ def test_the_smallest_models_that_differ_go_to_no_file(tmp_path):
 
 
 def test_what_runs_a_model_is_a_function():
-    with pytest.raises(ValueError, match="run must be a function of a model's bytes and its inputs by name, not 3"):
+    with pytest.raises(
+        ValueError, match="run must be a function that takes the bytes of a model and its inputs by name, not 3"
+    ):
         opshift.try_in(MODEL, run=3)
 
 

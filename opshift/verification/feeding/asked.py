@@ -129,7 +129,7 @@ def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
     for text in texts(given, "give names as 'A=B'"):
         first, equals, second = text.partition("=")
         if not (first and equals and second):
-            raise ValueError(f"write --map A=B, not {text!r}")
+            raise ValueError(f"--map takes the name of an output of each model, such as --map A=B, not {text!r}")
         found[first] = second
     return found
 
@@ -156,7 +156,7 @@ def _require(package: str) -> None:
     try:
         version(package)
     except PackageNotFoundError:
-        raise ValueError(f"{package} is not installed: pip install opshift[{package}]") from None
+        raise ValueError(f"the engine {package} is not installed: pip install opshift[{package}]") from None
 
 
 def _new(path: str | os.PathLike[str] | None) -> str | None:
@@ -192,7 +192,10 @@ def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
                 raise ValueError(f"write NAME:[LEAST,LARGEST], not {text!r}") from None
     for name, (low, high) in held.items():
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            raise ValueError(f"no number lies in the range [{low:g},{high:g}]{f' of {name!r}' if name else ''}")
+            raise ValueError(
+                f"the range [{low:g},{high:g}]{f' of {name!r}' if name else ''} must go from a least to a largest "
+                "number, both finite"
+            )
     return held
 
 
@@ -201,7 +204,9 @@ def _bounds(name: str, pair: Any) -> tuple[float, float]:
         low, high = pair
         return float(low), float(high)
     except (TypeError, ValueError):
-        raise ValueError(f"{pair!r} is not a range of {name!r}: give its least and its largest number") from None
+        raise ValueError(
+            f"the range of {name!r} must be two numbers, the least and the largest, not {pair!r}"
+        ) from None
 
 
 def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
@@ -236,7 +241,10 @@ def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
     if not sets:
         raise ValueError("the list of inputs is empty")
     if (wanted.runs or 0) > len(sets):
-        raise ValueError(f"runs={wanted.runs}, but only {len(sets)} sets of inputs are given")
+        raise ValueError(
+            f"{wanted.runs} runs are asked for (runs), but {len(sets)} sets of inputs are given; give as "
+            "many, or leave runs out"
+        )
     return replace(wanted, inputs=tuple(_of_types(held, given, wanted) for held in sets))
 
 
@@ -292,9 +300,14 @@ def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Fee
         found[name] = of_type(name, value, given[name])
         asked_for = wanted.shapes.get(name)
         if asked_for is not None and getattr(found[name], "shape", asked_for) != asked_for:
-            raise ValueError(f"input {name!r} is of shape {list(found[name].shape)}, not {list(asked_for)}")
+            raise ValueError(
+                f"input {name!r} is given with shape {list(found[name].shape)}, but --input-shape asks for "
+                f"{list(asked_for)}"
+            )
         if name in wanted.ranges:
-            raise ValueError(f"input {name!r} is given, so its range has no effect")
+            raise ValueError(
+                f"values are given for input {name!r}, so a range for it has no effect; leave the range out"
+            )
         _agree(name, given[name], getattr(found[name], "shape", ()), wanted.sizes)
     return found
 
@@ -303,7 +316,9 @@ def _agree(name: str, value_type: TypeProto, shape: Sequence[int], sizes: Mappin
     """Raise `ValueError` if a shape contradicts the size that was asked for a symbol."""
     for dim, size in zip(tensor(value_type).shape.dim, shape, strict=False):
         if sizes.get(symbol(dim), size) != size:
-            raise ValueError(f"{symbol(dim)!r} cannot be {sizes[symbol(dim)]} and {size} (in {name!r})")
+            raise ValueError(
+                f"dimension {symbol(dim)!r} cannot have two sizes, {sizes[symbol(dim)]} and {size} (in {name!r})"
+            )
 
 
 def _holds(name: str, value_type: TypeProto, bounds: tuple[float, float]) -> None:
@@ -313,11 +328,13 @@ def _holds(name: str, value_type: TypeProto, bounds: tuple[float, float]) -> Non
 
     elem_type = tensor(value_type).elem_type
     if elem_type == TensorProto.STRING:
-        raise ValueError(f"input {name!r} holds strings, which have no range")
+        raise ValueError(f"input {name!r} takes strings, so no range of numbers can be given for it")
     if elem_type not in TensorProto.DataType.values() or not elem_type:
         return
     dtype = onnx.helper.tensor_dtype_to_np_dtype(elem_type)
     if dtype.kind in "iu" and dtype.isbuiltin == 1:
         held = np.iinfo(dtype)
         if bounds[0] < held.min or bounds[1] > held.max or math.floor(bounds[1]) < math.ceil(bounds[0]):
-            raise ValueError(f"input {name!r} is {dtype}, which holds no [{bounds[0]:g},{bounds[1]:g}]")
+            raise ValueError(
+                f"input {name!r} has type {dtype}, which has no numbers in the range [{bounds[0]:g},{bounds[1]:g}]"
+            )

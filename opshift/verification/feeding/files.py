@@ -132,7 +132,9 @@ def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
     for number, held in enumerate(sets):
         for name, value in held.items():
             if value is None or isinstance(value, list):
-                raise ValueError(f"a .npz cannot hold input {name!r}; give a folder for ONNX test data")
+                raise ValueError(
+                    f"a .npz file cannot hold the type of input {name!r}; give a folder, which gets ONNX test data"
+                )
             array = np.asarray(value)
             arrays[name if single else f"{number}/{name}"] = array.astype(str) if array.dtype.kind == "O" else array
     draft = f"{path}.part"

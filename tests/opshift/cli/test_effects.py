@@ -58,7 +58,10 @@ def test_a_threshold_is_that_of_all_data(here, capsys):
 @pytest.mark.parametrize("name", ["out.tflite", "out.xml", "OUT.PT", "out.onnx.gz"])
 def test_what_is_written_is_onnx(here, capsys, name):
     code, _, err = told(capsys, f"convert in.onnx {name} --opset 13")
-    assert (code, err) == (2, f"opshift: {name}: opshift writes ONNX; give a file name that ends in .onnx\n")
+    assert (code, err) == (
+        2,
+        f"opshift: {name} is no ONNX file name, and opshift writes ONNX; give a name that ends in .onnx\n",
+    )
     assert not (here / name).exists()
 
 

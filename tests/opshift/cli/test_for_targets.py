@@ -85,7 +85,7 @@ def test_inline_by_domain(tmp_path, capsys):
 def test_inspect_for_a_target(norm, npu, capsys):
     assert cli.main(["inspect", str(norm), "--target", npu]) == 0
     printed = capsys.readouterr().out
-    assert "not supported: opset: 18; supported: at most 15" in printed
+    assert "not supported: opset: the model has 18; supported: at most 15" in printed
     assert 'not supported: ReduceL2 "y": not supported' in printed
     assert "would be rewritten: 1 x ReduceL2" in printed
     assert "opshift inline --target npu-1" in printed

@@ -184,7 +184,7 @@ def test_as_much_as_protobuf_reads_is_read(monkeypatch):
     monkeypatch.setattr(model_file, "MOST", len(data))
     assert model_file.parse(data) == source()
     monkeypatch.setattr(model_file, "MOST", len(data) - 1)
-    with pytest.raises(InvalidModel, match="m: more than 2 GB"):
+    with pytest.raises(InvalidModel, match="m: the model has more than 2 GB"):
         model_file.parse(data, "m")
 
 
@@ -346,5 +346,5 @@ def test_texts_that_are_as_much_as_a_message_holds(here, monkeypatch):
     monkeypatch.setattr(external, "MOST", 500)
     assert len(external.runnable(model, str(here)).graph.initializer[-1].string_data) == 100
     monkeypatch.setattr(external, "MOST", 499)
-    with pytest.raises(InvalidModel, match="500 bytes of strings"):
+    with pytest.raises(InvalidModel, match="this model has 500 bytes of them"):
         external.runnable(model, str(here))

@@ -150,7 +150,11 @@ def test_wildcards_stand_for_what_is_there(place, tmp_path, monkeypatch):
     assert urls.expand_paths(["**/d.onnx"]) == [urls.os.path.join("deep.onnx", "d.onnx")]
     assert [urls.os.path.basename(name) for name in urls.expand_paths(["."])] == ["[x].onnx", "a.onnx", "b.onnx"]
     assert urls.expand_paths(["."], folders=False) == ["."]
-    for nothing, why in (("empty", "no model is in it"), ("x*", "nothing there"), ("memory://far/x*", "nothing there")):
+    for nothing, why in (
+        ("empty", "the folder holds no model"),
+        ("x*", "no file has this name"),
+        ("memory://far/x*", "no file has this name"),
+    ):
         with pytest.raises(ValueError, match=why):
             urls.expand_paths([nothing])
 

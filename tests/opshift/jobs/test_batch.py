@@ -245,7 +245,7 @@ def test_urls_that_cannot_be(memory, here, capsys):
     memory.pipe_file("/in/bad.onnx", b"junk")
     assert convert(["memory://in/bad.onnx"], "memory://out") == 5
     told = capsys.readouterr()
-    for complaint in ("is the input", "nothing there", "nonsense"):
+    for complaint in ("is the input", "no file has this name", "nonsense"):
         assert complaint in told.err
     assert "unreadable: memory://in/missing.onnx: No such file\n" in told.out
     assert "unreadable: memory://in/bad.onnx: not an ONNX model: it is text\n" in told.out

@@ -56,9 +56,9 @@ def test_a_tolerance_of_nothing_is_stricter_than_the_bounds():
     [
         (["--atol", "yy:1"], "the model has no output 'yy'; did you mean 'y'?"),
         (["--rtol", "x:1"], "the model has no output 'x'; it has 'y', 'z'"),
-        (["--rtol", "y:"], "write --rtol NUMBER or --rtol OUTPUT:NUMBER, not 'y:'"),
-        (["--atol", "-1"], "opshift: atol is a number, 0 or more, not -1"),
-        (["--atol", "nan"], "opshift: atol is a number, 0 or more, not nan"),
+        (["--rtol", "y:"], "--rtol takes NUMBER or OUTPUT:NUMBER, such as --rtol 1e-3 or --rtol logits:1e-3, not 'y:'"),
+        (["--atol", "-1"], "opshift: atol must be a number, 0 or more, not -1"),
+        (["--atol", "nan"], "opshift: atol must be a number, 0 or more, not nan"),
         (["--engine", "onnxrt"], "opshift has no engine 'onnxrt'; did you mean 'onnxruntime'?"),
         (["--engine", "reference,reference,onnxruntime"], "give one engine"),
     ],

@@ -30,8 +30,8 @@ def test_a_model_that_it_reads_has_none():
 def test_newer_opsets_and_ir_versions():
     of = model("y = Relu(x)", 13, **IO)
     assert found(of, opset=11, ir_version=6) == [
-        "opset: 13; supported: at most 11",
-        "ir_version: 7; supported: at most 6",
+        "opset: the model has 13; supported: at most 11",
+        "ir_version: the model has 7; supported: at most 6",
     ]
 
 

@@ -150,13 +150,13 @@ def test_a_limit_holds_from_its_first_to_its_last_version():
     ("text", "complaint"),
     [
         ("[versions.1]\nopset = 29", "opset 29"),
-        ("[versions.1]\nopsets = 13", "version 1 has opsets"),
+        ("[versions.1]\nopsets = 13", "version 1 has unknown keys: opsets"),
         ('[versions.1]\nlacks = ["Nonsense"]', "no operator Nonsense"),
         ('[versions.1]\nlacks = ["Relu-2"]', "no operator Relu-2"),
         ('[versions.1]\ntypes = ["float23"]', "float23"),
         ('limits = [{ ops = ["Clip"], constant = ["mim"] }]\n[versions.1]', "Clip has no input or output mim"),
         ('limits = [{ ops = ["Clip"], attribute = "mode" }]\n[versions.1]', "Clip has no attribute mode"),
-        ('limits = [{ ops = ["Clip"], when = 1 }]\n[versions.1]', "a limit has when"),
+        ('limits = [{ ops = ["Clip"], when = 1 }]\n[versions.1]', "a limit has unknown keys: when"),
         ("", "versions"),
         ("versions = 3", "AttributeError|TypeError"),
         ("[versions.1", "npu.toml"),
@@ -221,12 +221,12 @@ def test_a_file_can_build_on_a_known_target(tmp_path):
 
 
 def test_measurements_that_are_none_are_refused():
-    with pytest.raises(ValueError, match="ranks are said as"):
+    with pytest.raises(ValueError, match="write ranks like"):
         parse('name = "a"\nsource = ""\n[versions."1"]\nmeasured = { Relu = "all" }', "a.toml")
     for said, complaint in (
-        ("1; T: flot", "flot is not a type; did you mean float"),
-        ("1; T floats", "types are said as T: floats"),
-        ("1; T: ", "types are said as T: floats"),
+        ("1; T: flot", "flot is not an element type; did you mean float"),
+        ("1; T floats", "write types like .T: floats"),
+        ("1; T: ", "write types like .T: floats"),
     ):
         with pytest.raises(ValueError, match=complaint):
             parse(f'name = "a"\nsource = ""\n[versions."1"]\nmeasured = {{ Relu = "{said}" }}', "a.toml")

@@ -100,7 +100,7 @@ def test_it_is_raised_to_what_is_needed_and_refused_below(change, ir, reason):
         assert (told(made), made.ir_version) == ([], 3)
         return
     found = [why for why in told(made, ir - 1) if why.startswith(reason)]
-    assert (found, made.ir_version) == ([f"{reason} needs IR version {ir}; --ir-version is {ir - 1}"], 8)
+    assert (found, made.ir_version) == ([f"{reason} needs IR version {ir}, but --ir-version asks for {ir - 1}"], 8)
     assert (told(made), made.ir_version) == ([], ir)
     assert (told(made, ir), made.ir_version) == ([], ir)
 

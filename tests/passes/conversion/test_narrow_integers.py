@@ -191,13 +191,13 @@ def test_inputs_and_outputs_keep_their_types(inputs: str, outputs: str, body: st
 def test_operators_of_unknown_domains_may_count_on_the_type():
     body = "q = Cast<to=22>(x) r = other.Op(q) y = Cast<to=6>(r)"
     io = {"inputs": "int32[2] x", "outputs": "int32[2] y", "domains": '"other" : 1'}
-    check_refused(body, 21, 20, "it uses int4, which this opset does not have", **io)
+    check_refused(body, 21, 20, "the node uses int4, which this opset does not have", **io)
 
 
 def test_bits_of_a_float_are_refused():
     body = "q = Cast<to=22>(x) f = BitCast<to=23>(q) y = Cast<to=1>(f)"
     io = {"inputs": "int32[2] x", "outputs": "float[2] y"}
-    check_refused(body, 26, 20, "a cast of the bits of 2- or 4-bit integers", **io)
+    check_refused(body, 26, 20, "reinterprets the bits of 2- or 4-bit integers", **io)
 
 
 def test_floats_below_a_byte_are_refused():
@@ -237,7 +237,9 @@ def test_bits_of_an_integer_are_those_of_another(kind: str, to: str):
 @pytest.mark.newest
 def test_bits_of_a_narrow_float_are_refused():
     body = "q = Cast<to=23>(x) b = BitCast<to=22>(q) y = Cast<to=6>(b)"
-    check_refused(body, 26, 20, "a cast of the bits of 2- or 4-bit integers", inputs="float[2] x", outputs="int32[2] y")
+    check_refused(
+        body, 26, 20, "reinterprets the bits of 2- or 4-bit integers", inputs="float[2] x", outputs="int32[2] y"
+    )
 
 
 def test_sparse_values_are_carried_and_told_apart():

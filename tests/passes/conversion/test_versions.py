@@ -29,7 +29,7 @@ def test_the_ir_version_is_raised_for_what_needs_it():
 def test_an_ir_version_that_a_feature_forbids_is_refused():
     source = model("y = Identity(x)", 21, inputs="int4[2] x", outputs="int4[2] y")
     result = convert.attempt(source, {"": 21}, ir_version=8)
-    assert 'the type of "x" needs IR version 10; --ir-version is 8' in str(result.refusals[0])
+    assert 'the type of "x" needs IR version 10, but --ir-version asks for 8' in str(result.refusals[0])
     assert converted(source, 21).ir_version == 10
 
 
@@ -46,7 +46,9 @@ def test_an_initializer_raises_the_ir_version_by_its_type():
     )
     source.graph.output[1].type.tensor_type.elem_type = TensorProto.FLOAT
     result = convert.attempt(source, {"": 21}, ir_version=8)
-    assert 'the type of initializer "k" needs IR version 10; --ir-version is 8' in "\n".join(map(str, result.refusals))
+    assert 'the type of initializer "k" needs IR version 10, but --ir-version asks for 8' in "\n".join(
+        map(str, result.refusals)
+    )
 
 
 def test_below_ir_4_initializers_are_inputs_too():

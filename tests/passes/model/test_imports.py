@@ -41,8 +41,8 @@ def test_a_model_before_there_were_imports_means_opset_1():
         ([("", 0)], "unknown opset 0 of domain 'ai.onnx'; supported: 1 to"),
         ([("", 99)], "unknown opset 99 of domain 'ai.onnx'; supported: 1 to"),
         ([("", 17), ("ai.onnx.ml", 99)], "unknown opset 99 of domain 'ai.onnx.ml'; supported: 1 to"),
-        ([("own", 1)], "the model uses operators of the default domain, but imports no opset of it"),
-        ([], "the model uses operators of the default domain, but imports no opset of it"),
+        ([("own", 1)], "the model uses operators of the default domain ai.onnx, but imports no opset of it"),
+        ([], "the model uses operators of the default domain ai.onnx, but imports no opset of it"),
     ],
 )
 @pytest.mark.parametrize("inside", [False, True])
@@ -97,7 +97,7 @@ def test_functions_that_stand_for_more_nodes_than_there_can_be(depth, fits):
     if fits:
         imports.check_imports(source)
     else:
-        with pytest.raises(InvalidModel, match="with its functions inlined the model has 67108864 nodes or more"):
+        with pytest.raises(InvalidModel, match="the model has 67108864 nodes or more when its functions are inlined"):
             imports.check_imports(source)
 
 

@@ -81,7 +81,10 @@ def test_inference_by_the_text_of_another_version_is_none(onnx_of, newest, domai
         installed.check_inference(calls, held)
     since = schemas.since("", op, opset)
     assert str(raised.value) == f"it infers nothing of {op} as of opset {since}"
-    assert raised.value.refusal.why == f"onnx {onnx.__version__} is installed; {raised.value}; install a newer one"
+    assert (
+        raised.value.refusal.why
+        == f"onnx {onnx.__version__} is installed, and it is too old: {raised.value}; install a newer onnx"
+    )
     assert (raised.value.refusal.op, raised.value.refusal.up) == (installed.LACKING, False)
 
 

@@ -164,7 +164,9 @@ def test_what_was_to_be_expanded_and_is_left():
     source.graph.node[1].name = "abs"
     assert not list(legality.left(source, {("", "Neg"), ("there", "Relu")}))
     found = [(p.node, p.op, p.domain, p.why) for p in legality.left(source, {("", "Relu"), ("", "Abs")})]
-    why = "it was to be replaced, but is still there"
+    why = (
+        "the operator was to be replaced, but the converted model still has it (an error of opshift; please report it)"
+    )
     assert found == [("a", "Relu", "", why), ("abs", "Abs", "", why)]
 
 

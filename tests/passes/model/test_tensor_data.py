@@ -40,7 +40,7 @@ def test_a_tensor_says_where_it_lies(entries, found):
     "entries", [{"offset": -1}, {"length": -1}, {"offset": "x"}, {"length": ""}, {tensor_data.FIELDS: "9.7 1-"}]
 )
 def test_what_is_no_place_is_refused(entries):
-    with pytest.raises(InvalidModel, match="tensor 'w': the offset or the length of its external data is not a number"):
+    with pytest.raises(InvalidModel, match="tensor 'w' has external data whose offset or length is not a number"):
         tensor_data.place(stored(location="f", **entries))
 
 
@@ -132,7 +132,7 @@ def test_links_are_not_followed(tmp_path):
 @pytest.mark.posix
 def test_a_pipe_is_no_file_and_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InvalidModel, match="external data 'pipe': no regular file"):
+    with pytest.raises(InvalidModel, match="external data 'pipe' cannot be read: no regular file"):
         tensor_data.opened(tmp_path, DataPlace("pipe"))
 
 
@@ -152,7 +152,7 @@ def test_a_file_that_cannot_hold_it_is_refused(tmp_path):
         (DataPlace("f", 9), "external data 'f' has 8 bytes; a tensor needs bytes 9 to 9"),
         (DataPlace("f", 2, 7), "external data 'f' has 8 bytes; a tensor needs bytes 2 to 9"),
         (DataPlace("f", stamp="7.1"), "f: the file changed while it was read"),
-        (DataPlace("g"), "external data 'g': No such file or directory"),
+        (DataPlace("g"), "external data 'g' cannot be read: No such file or directory"),
     ):
         with pytest.raises(InvalidModel, match=why):
             tensor_data.opened(tmp_path, found)
@@ -187,7 +187,7 @@ def test_what_cannot_be_had_is_none(tmp_path, entries):
     assert tensor_data.load(stored(**entries), str(tmp_path)) is None
     with pytest.raises(InvalidModel):
         tensor_data.loaded(stored(**entries), str(tmp_path))
-    with pytest.raises(InvalidModel, match="tensor 'w': the folder of"):
+    with pytest.raises(InvalidModel, match="the model was given without the path of its folder"):
         tensor_data.loaded(stored(**entries), None)
 
 

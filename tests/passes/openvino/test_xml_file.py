@@ -56,7 +56,7 @@ def test_what_has_no_known_size_has_any(kind, shape, tmp_path):
 
 def test_a_constant_ends_where_the_weights_do(tmp_path):
     const(tmp_path, "f32", "3", 12, offset=52)
-    with pytest.raises(InvalidModel, match=r"Const layer 0 ends at 65; net\.bin has 64 bytes"):
+    with pytest.raises(InvalidModel, match=r"Const layer 0 ends at byte 65, but net\.bin has 64 bytes"):
         const(tmp_path, "f32", "3", 12, offset=53)
     const(tmp_path, "f32", "", 4, held=4)
     const(tmp_path, "f32", "1, 1,", 4, held=4)
@@ -65,10 +65,10 @@ def test_a_constant_ends_where_the_weights_do(tmp_path):
 @pytest.mark.parametrize(
     ("field", "text", "why"),
     [
-        ("offset", "", "no offset and size"),
-        ("offset", "٣", "no offset and size"),
-        ("size", "1" * 19, "no offset and size"),
-        ("size", "x", "no offset and size"),
+        ("offset", "", "no offset or no size"),
+        ("offset", "٣", "no offset or no size"),
+        ("size", "1" * 19, "no offset or no size"),
+        ("size", "x", "no offset or no size"),
         ("shape", "3,x", "not a list of sizes"),
         ("shape", "٣", "not a list of sizes"),
         ("shape", "1" * 19, "not a list of sizes"),
@@ -135,13 +135,13 @@ def test_dimensions_are_read(tmp_path):
         (
             '<input><port id="0"/></input><output><port id="1"',
             '<input><port id="1"/></input><output><port id="1"',
-            "layer 1 has two ports of one id",
+            "two ports of layer 1 have the same id",
         ),
         ('<output><port id="1" precision="FP32"><dim>2</dim></port></output>', "", "layer 1 has no outputs"),
         ('type="ReLU"', 'type="Const"', "Const layer 1 has 1 inputs and 1 outputs"),
         ('type="ReLU"', 'type="Parameter"', "Parameter layer 1 has 1 inputs and 1 outputs"),
-        ('to-layer="1"', 'to-layer="9"', "which are not ports"),
-        ('from-layer="1"', 'from-layer="9"', "which are not ports"),
+        ('to-layer="1"', 'to-layer="9"', "the layers have no such ports"),
+        ('from-layer="1"', 'from-layer="9"', "the layers have no such ports"),
         (' to-port="0"', "", "<edge> has no to-port"),
     ],
 )
@@ -166,7 +166,7 @@ def test_layers_come_behind_what_feeds_them(tmp_path):
     net.result(second)
     net.layers[1], net.layers[2] = net.layers[2], net.layers[1]
     assert [layer.id for layer in edited(tmp_path, net=net).graph.layers] == ["0", "1", "2", "3"]
-    with pytest.raises(InvalidModel, match=r"layer [12] is fed by itself"):
+    with pytest.raises(InvalidModel, match=r"layer [12] depends on its own output"):
         edited(
             tmp_path,
             ('from-layer="0" from-port="0" to-layer="1"', 'from-layer="2" from-port="2" to-layer="1"'),
@@ -200,10 +200,10 @@ def test_a_body_hangs_on_the_ports_of_its_layer(tmp_path):
 @pytest.mark.parametrize(
     ("maps", "back", "why"),
     [
-        ('<input internal_layer_id="9"/>', "", "a body has no layer 9"),
+        ('<input internal_layer_id="9"/>', "", "the body has no layer 9"),
         ("<input/>", "", "<input> has no internal_layer_id"),
-        ("", '<edge from-layer="2" to-layer="9"/>', "a body has no layers 2 and 9"),
-        ("", '<edge from-layer="9" to-layer="2"/>', "a body has no layers 9 and 2"),
+        ("", '<edge from-layer="2" to-layer="9"/>', "the body has no layers 2 and 9"),
+        ("", '<edge from-layer="9" to-layer="2"/>', "the body has no layers 9 and 2"),
         ("", '<edge to-layer="2"/>', "<edge> has no from-layer"),
         ("", '<edge from-layer="2"/>', "<edge> has no to-layer"),
     ],

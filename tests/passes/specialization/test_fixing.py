@@ -275,15 +275,15 @@ WRONG = [
     ("x:2,4", None, "has shape"),
     (["batch=2", "x:3,3"], None, "'batch' cannot be both 2 and 3"),
     (["x:2,3", "z:3"], None, "'batch' cannot be both 2 and 3"),
-    (None, {"sr": 1.5}, "which is int64"),
-    (None, {"sr": True}, "which is int64"),
-    (None, {"sr": "much"}, "which is int64"),
-    (None, {"sr": 2**63}, "which is int64"),
+    (None, {"sr": 1.5}, "it takes int64"),
+    (None, {"sr": True}, "it takes int64"),
+    (None, {"sr": "much"}, "it takes int64"),
+    (None, {"sr": 2**63}, "it takes int64"),
     (None, {"sr": [1, 2]}, "rank 0"),
-    (None, {"sr": np.float32(1)}, "float32; the model takes int64"),
+    (None, {"sr": np.float32(1)}, "an array of float32 is given for input 'sr', which takes int64"),
     (None, {"sro": 1}, "did you mean 'sr'?"),
-    (None, {"x": [[1, 2], [3]]}, "which is float32"),
-    ("x:1,3", {"x": [[1, 2, 3], [4, 5, 6]]}, "of shape [2, 3], not [1, 3]"),
+    (None, {"x": [[1, 2], [3]]}, "it takes float32"),
+    ("x:1,3", {"x": [[1, 2, 3], [4, 5, 6]]}, "has shape [2, 3], but --fix-shape asks for [1, 3]"),
 ]
 
 

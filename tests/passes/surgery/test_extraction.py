@@ -36,7 +36,7 @@ def shape_of(made):
     ("asked", "why"),
     [
         ({}, "say which part"),
-        ({"to": "y", "around": "b"}, "give --around, or --from and --to"),
+        ({"to": "y", "around": "b"}, "name the part with --around, or with --from and --to"),
         ({"to": "y", "depth": 1}, "needs --around"),
         ({"around": "b", "depth": -1}, "0 or more"),
         ({"to": 3}, "give values by name"),

@@ -35,18 +35,18 @@ def run(source, *options):
     [
         (["--input-shape", "imgae:2,3"], "no input 'imgae'; did you mean 'image'?"),
         (["--input-shape", "bacth=2"], "no symbolic dimension 'bacth'; did you mean 'batch'?"),
-        (["--input-shape", "image:2"], "'image' has rank 2 ([batch,seq]), not 1 ([2])"),
+        (["--input-shape", "image:2"], "'image' has rank 2 ([batch,seq]), but an array of rank 1 is given ([2])"),
         (
             ["--input-shape", "image:2,3", "--input-shape", "batch=4"],
-            "'batch' cannot be 4 and 2 (in 'image')",
+            "'batch' cannot have two sizes, 4 and 2 (in 'image')",
         ),
-        (["--input-shape", "image"], "write INPUT:SIZE,SIZE,... or DIMENSION=SIZE"),
-        (["--input-shape", "image:2,x"], "write INPUT:SIZE,SIZE,... or DIMENSION=SIZE"),
+        (["--input-shape", "image"], "a size is written INPUT:SIZE,SIZE,... or DIMENSION=SIZE"),
+        (["--input-shape", "image:2,x"], "a size is written INPUT:SIZE,SIZE,... or DIMENSION=SIZE"),
         (["--val-range", "imgae:[0,1]"], "no input 'imgae'; did you mean 'image'?"),
         (["--val-range", "image:0,1"], "write NAME:[LEAST,LARGEST]"),
-        (["--val-range", "image:[1,0]"], "no number lies in the range [1,0] of 'image'"),
-        (["--val-range", "image:[0,inf]"], "no number lies in the range"),
-        (["--val-range", "ids:[0.2,0.8]"], "'ids' is int64, which holds no [0.2,0.8]"),
+        (["--val-range", "image:[1,0]"], "the range [1,0] of 'image' must go from a least to a largest number"),
+        (["--val-range", "image:[0,inf]"], "the range [0,inf] of 'image' must go from a least to a largest number"),
+        (["--val-range", "ids:[0.2,0.8]"], "'ids' has type int64, which has no numbers in the range [0.2,0.8]"),
         (["--runs", "0"], "opshift: runs must be 1 or more"),
         (["--seed", "-1"], "opshift: seed must be 0 or more"),
     ],
@@ -59,9 +59,9 @@ def test_what_has_no_meaning_is_usage(source, capsys, options, why):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--runs", "2"], "runs=2, but only 1 sets of inputs are given"),
-        (["--input-shape", "batch=5"], "'batch' cannot be 5 and 2 (in 'image')"),
-        (["--val-range", "image:[0,1]"], "input 'image' is given, so its range has no effect"),
+        (["--runs", "2"], "2 runs are asked for (runs), but 1 sets of inputs are given"),
+        (["--input-shape", "batch=5"], "'batch' cannot have two sizes, 5 and 2 (in 'image')"),
+        (["--val-range", "image:[0,1]"], "values are given for input 'image', so a range for it has no effect"),
     ],
 )
 def test_what_contradicts_the_inputs_given_is_usage(source, tmp_path, capsys, options, why):
@@ -97,9 +97,9 @@ ARRAYS = {"image": np.ones((2, 5), np.float32), "ids": np.array([4, 9])}
     ("change", "why"),
     [
         ({"imgae": ARRAYS["image"]}, "no input 'imgae'; did you mean 'image'?"),
-        ({"image": np.ones((2, 5))}, "'image' is float64; the model takes float32"),
-        ({"image": np.ones(2, np.float32)}, "'image' has rank 2 ([batch,seq]), not 1 ([2])"),
-        ({"ids": np.array(["4", "9"])}, "'ids' is <U1; the model takes int64"),
+        ({"image": np.ones((2, 5))}, "an array of float64 is given for input 'image', which takes float32"),
+        ({"image": np.ones(2, np.float32)}, "'image' has rank 2 ([batch,seq]), but an array of rank 1 is given ([2])"),
+        ({"ids": np.array(["4", "9"])}, "an array of <U1 is given for input 'ids', which takes int64"),
     ],
 )
 def test_arrays_that_a_model_does_not_take_are_usage(source, tmp_path, capsys, change, why):

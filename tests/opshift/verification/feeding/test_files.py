@@ -109,7 +109,7 @@ def test_one_set_and_several_in_an_npz(tmp_path):
     assert sorted(np.load(path).files) == ["0/x", "1/x"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"], "no draft is left"
     for value in (None, [A]):
-        with pytest.raises(ValueError, match=r"a \.npz cannot hold input 'x'"):
+        with pytest.raises(ValueError, match=r"a \.npz file cannot hold the type of input 'x'"):
             files.save(path, [{"x": value}], TWO)
     with pytest.raises(CannotWrite):
         files.save(str(tmp_path / "none" / "a.npz"), [{"x": A}], TWO)
@@ -138,7 +138,7 @@ def test_ranges_as_they_are_given(given, ranges):
 
 @pytest.mark.parametrize("given", [(2, 0), {"x": (0, float("nan"))}, (float("-inf"), 0)])
 def test_ranges_that_hold_nothing(given):
-    with pytest.raises(ValueError, match="no number lies in the range"):
+    with pytest.raises(ValueError, match="must go from a least to a largest number"):
         read_options(val_range=given)
 
 
@@ -149,11 +149,11 @@ SOURCE = {"inputs": "float[N,2] x, uint8[N] k, string[N] s, bfloat16[N] b", "out
     ("name", "bounds", "why"),
     [
         ("k", (0, 255), ""),
-        ("k", (-1, 9), "'k' is uint8, which holds no"),
-        ("k", (0, 256), "'k' is uint8, which holds no"),
-        ("k", (0.2, 0.8), "'k' is uint8, which holds no"),
+        ("k", (-1, 9), "'k' has type uint8, which has no numbers in the range"),
+        ("k", (0, 256), "'k' has type uint8, which has no numbers in the range"),
+        ("k", (0.2, 0.8), "'k' has type uint8, which has no numbers in the range"),
         ("k", (0.2, 1), ""),
-        ("s", (0, 1), "'s' holds strings"),
+        ("s", (0, 1), "'s' takes strings"),
         ("b", (0.2, 0.8), ""),
         ("x", (-1e30, 1e30), ""),
     ],
@@ -172,11 +172,17 @@ def test_a_range_is_one_of_the_type(name, bounds, why):
     [
         (Asked(inputs=[]), "the list of inputs is empty"),
         (Asked(inputs=[3]), "a path, as arrays by name, or as a list"),
-        (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), shapes={"x": (2, 2)}), r"of shape \[3, 2\], not \[2, 2\]"),
-        (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), sizes={"N": 2}), r"'N' cannot be 2 and 3 \(in 'x'\)"),
-        (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), ranges={"x": (0, 1)}), "its range has no effect"),
-        (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), runs=2), "runs=2, but only 1 sets"),
-        (Asked(shapes={"x": (2, 2)}, sizes={"N": 3}), r"'N' cannot be 3 and 2 \(in 'x'\)"),
+        (
+            Asked(inputs=({"x": np.ones((3, 2), np.float32)},), shapes={"x": (2, 2)}),
+            r"with shape \[3, 2\], but --input-shape asks for \[2, 2\]",
+        ),
+        (
+            Asked(inputs=({"x": np.ones((3, 2), np.float32)},), sizes={"N": 2}),
+            r"'N' cannot have two sizes, 2 and 3 \(in 'x'\)",
+        ),
+        (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), ranges={"x": (0, 1)}), "a range for it has no effect"),
+        (Asked(inputs=({"x": np.ones((3, 2), np.float32)},), runs=2), r"2 runs are asked for \(runs\), but 1 sets"),
+        (Asked(shapes={"x": (2, 2)}, sizes={"N": 3}), r"'N' cannot have two sizes, 3 and 2 \(in 'x'\)"),
         (Asked(tolerances={"z": 1}), "no output 'z'"),
         (Asked(sizes={"M": 1}), "no symbolic dimension 'M'"),
         (Asked(ranges={"w": (0, 1)}), "no input 'w'"),
@@ -201,7 +207,10 @@ def test_what_is_fixed_goes_before_and_is_not_contradicted():
     assert at(Asked(seed=3), Wanted(), of) == Asked(seed=3)
     found = at(Asked(seed=3), Wanted(sizes={"N": 4}, shapes={"x": (4, 2)}), of)
     assert (found.seed, found.sizes, found.shapes) == (3, {"N": 4}, {"x": (4, 2)})
-    for wanted, why in ((Asked(sizes={"N": 5}), "'N' is fixed to 4"), (Asked(shapes={"x": (5, 2)}), "'x' is fixed to")):
+    for wanted, why in (
+        (Asked(sizes={"N": 5}), "'N' is fixed to 4"),
+        (Asked(shapes={"x": (5, 2)}), "'x' is fixed to"),
+    ):
         with pytest.raises(ValueError, match=why):
             at(wanted, Wanted(sizes={"N": 4}, shapes={"x": (4, 2)}), of)
 
