@@ -32,7 +32,7 @@ def resolve_target(target: Target) -> tuple[dict[str, int], int | None]:
     if backend is None:
         return {"": _check_opset("", _opset(target))}, None
     if not backend.opset:
-        raise ValueError(f"{backend.name} has no opset ({backend.source}); give --opset")
+        raise ValueError(f"the target {backend.name} has no opset ({backend.source}); give --opset")
     return {"": backend.opset}, backend.ir_version or None
 
 

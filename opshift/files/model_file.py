@@ -111,7 +111,9 @@ def parse(data: bytes, name: str = "the model") -> ModelProto:
     """The model in some bytes; raises `InvalidModel` for anything else."""
     model = ModelProto()
     if len(data) > MOST:
-        raise InvalidModel(f"{name}: the model has more than 2 GB without its large tensors, and protobuf reads at most 2 GB")
+        raise InvalidModel(
+            f"{name}: the model has more than 2 GB without its large tensors, and protobuf reads at most 2 GB"
+        )
     try:
         model.ParseFromString(data)
     except Exception as error:  # protobuf's DecodeError, whose class depends on its implementation

@@ -76,7 +76,7 @@ class Expander:
         _check_choices(node, form)
         node.build.opset = form.opset
         nodes = instantiate(node, form)
-        return nodes, {"": form.opset}, form.grade, f"Replaced by {_list_operators(nodes)}"
+        return nodes, {"": form.opset}, form.grade, f"Replaced {node.op_type} by {_list_operators(nodes)}"
 
     def _inline(self, node: Node, overloads: list[FunctionProto]) -> tuple[list[NodeProto], dict[str, int], str, str]:
         wanted = getattr(node.proto, "overload", "")

@@ -134,7 +134,9 @@ def array(name: str, given: Any, value_type: TypeProto, shape: Sequence[int] | N
             held = held.reshape([1] * len(dims))
     fits(name, value_type, held.shape)
     if shape is not None and tuple(shape) != held.shape:
-        raise ValueError(f"the value of input {name!r} has shape {list(held.shape)}, but --fix-shape asks for {list(shape)}")
+        raise ValueError(
+            f"the value of input {name!r} has shape {list(held.shape)}, but --fix-shape asks for {list(shape)}"
+        )
     return held
 
 

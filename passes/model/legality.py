@@ -136,7 +136,7 @@ def readers(model: ModelProto, dissolved: set[str]) -> Iterator[Refusal]:
     """Everything that still reads a sequence or an optional that no node makes any more."""
     if not dissolved:
         return
-    why = "it reads a sequence or an optional, which this opset does not have"
+    why = "the node reads a sequence or an optional, which the opset asked for does not have"
     for body in bodies(model):
         for node in body.node:
             if not dissolved.isdisjoint(node.input):

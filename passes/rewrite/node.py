@@ -33,7 +33,7 @@ class Attributes(MutableMapping[str, Any]):
         if found.ref_attr_name:
             raise CannotConvert(
                 self._node,
-                f"attribute {name} refers to the function's attribute {found.ref_attr_name}",
+                f"attribute {name} refers to the attribute {found.ref_attr_name} of the function that holds the node",
                 supported="a value",
             )
         value = attribute_value(found)

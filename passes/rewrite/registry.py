@@ -125,7 +125,9 @@ def definition(domain: str, op: str) -> OnRequest | None:
 def _define(ops: str | Iterable[str], made: OnRequest, domain: str) -> None:
     for op in [ops] if isinstance(ops, str) else ops:
         if (domain, op) in _on_request:
-            raise ValueError(f"{op} is already defined in {_on_request[domain, op].step.__module__}")
+            raise ValueError(
+                f"{op} is already defined in {_on_request[domain, op].step.__module__}; an operator has one definition"
+            )
         asked = made.opset if not domain else 0
         if not schemas.versions(domain, op) or (asked and schemas.since(domain, op, asked) is None):
             raise ValueError(f"{op} does not exist at opset {asked}")
@@ -136,10 +138,10 @@ def _register(ops: str | Iterable[str], version: int, pair: Pair, domain: str) -
     for op in [ops] if isinstance(ops, str) else ops:
         key = (domain, op, version)
         if key in _steps:
-            raise ValueError(f"{op} {version} is already registered")
+            raise ValueError(f"a transition of {op} to version {version} is already registered")
         known = schemas.versions(domain, op)
         if version not in known or (version == known[0] and (pair.up or not pair.down)):
-            raise ValueError(f"{op} has no transition to version {version}")
+            raise ValueError(f"no transition of {op} to version {version} is registered")
         _steps[key] = pair
 
 

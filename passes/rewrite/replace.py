@@ -27,7 +27,7 @@ def take_over(node: Node, result: str | Sequence[str]) -> list[NodeProto]:
             if node.is_used(index):
                 raise CannotConvert(
                     node,
-                    f'output "{output}" is used, but its meaning is not documented',
+                    f'output "{output}" is used, but the operator\'s documentation does not say what it means',
                     supported="a call that does not use it",
                 )
             continue

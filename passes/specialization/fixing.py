@@ -115,7 +115,7 @@ def _check(source: ModelProto, model: ModelProto) -> None:
     """
     why = contradiction(_without_graphs(model), checked=False)
     if why and not contradiction(_without_graphs(source), checked=False):
-        raise ValueError(f"the model does not run at these sizes: {why}")
+        raise ValueError(f"the model cannot run at the sizes that are fixed: {why}")
 
 
 def _without_graphs(model: ModelProto) -> ModelProto:

@@ -107,7 +107,7 @@ def attempt(source: ModelProto, of: SamplePlaces, size: BatchSize, folder: str |
     counts = [given[name].tensor_type.shape.dim[axis] for name, axis in axes.items()]
     held = {dim.dim_value if is_fixed(dim) else None for dim in counts}
     if len(held) > 1:
-        raise ValueError(f"inputs {', '.join(map(repr, axes))} have different batch sizes")
+        raise ValueError(f"inputs {', '.join(map(repr, axes))} have different batch sizes; name the batch dimension")
     with blaming(source):
         model = ModelProto()
         model.CopyFrom(source)

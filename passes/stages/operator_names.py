@@ -125,5 +125,7 @@ def find_recognisable(name: str) -> Op:
         why = "opshift cannot recognise its definition (docs/definitions.md lists those that fold)"
         raise ValueError(f"{name} cannot be folded: {why}")
     if schemas.versions(*op):
-        raise ValueError(f"{name} has no definition to fold (docs/definitions.md lists those that have one)")
+        raise ValueError(
+            f"{name} has no definition that could be folded; docs/definitions.md lists the operators that have one"
+        )
     raise unknown_operator(name)

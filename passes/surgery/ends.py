@@ -72,7 +72,9 @@ def _drop(model: ModelProto, patterns: tuple[str, ...]) -> Iterator[Change]:
     if not gone:
         return
     if gone.issuperset(names):
-        raise ValueError(f"no output would be left; the model has {', '.join(map(repr, names))}")
+        raise ValueError(
+            f"no output would be left: every output is dropped; the model has {', '.join(map(repr, names))}"
+        )
     retain(model.graph.output, [name not in gone for name in names])
     before = len(model.graph.node)
     dead_code.drop_unused(model, {name for name in gone if name in Pieces(model).makers})
@@ -122,11 +124,11 @@ def _check_free(model: ModelProto, names: dict[str, str]) -> None:
     twice = [new for new, count in Counter(names.values()).items() if count > 1]
     if twice:
         both = [name for name, new in names.items() if new == twice[0]]
-        raise ValueError(f"{' and '.join(map(repr, both))} would both be named {twice[0]!r}")
+        raise ValueError(f"{' and '.join(map(repr, both))} would both get the name {twice[0]!r}")
     held = set[str]().union(*map(own_names, (body for body in bodies(model) if isinstance(body, GraphProto))))
     for old, new in names.items():
         if new in held and new not in names:
-            raise ValueError(f"{old!r} cannot be renamed to {new!r}: the name is taken")
+            raise ValueError(f"{old!r} cannot be renamed to {new!r}, which another value has")
 
 
 def rename_values(model: ModelProto, names: dict[str, str]) -> None:

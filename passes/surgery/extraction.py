@@ -49,7 +49,7 @@ def find_border(model: ModelProto, asked: Cut) -> Border:
     read = {name for index in nodes for name in pieces.reads(index)}
     for name in start if not any("*" in text for text in asked.start) else ():
         if name in outputs and name not in read:
-            raise ValueError(f"{name!r} is an output of the part; nothing comes after it")
+            raise ValueError(f"{name!r} is an output of the part to extract, but no node after it belongs to the part")
         if name not in read and name in named:
             ways = ", ".join(map(repr, outputs[:3])) + (" and others" if len(outputs) > 3 else "")
             raise ValueError(f"{name!r} does not lead to {ways}")
@@ -111,7 +111,9 @@ def _find_node(pieces: Pieces, name: str) -> int:
     for node in pieces.nodes:
         inner = with_nested([attribute.g for attribute in node.attribute if attribute.HasField("g")])
         if any(name in (held.name, *held.output) for body in inner for held in body.node):
-            raise ValueError(f"{name!r} is inside a subgraph of {node.name or node.output[0]!r}; give that node")
+            raise ValueError(
+                f"{name!r} is inside a subgraph of {node.name or node.output[0]!r}; give the name of that node"
+            )
     known(name, [*filter(None, (node.name for node in pieces.nodes)), *pieces.makers], "node")
     raise AssertionError("known raises")
 

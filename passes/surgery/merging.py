@@ -56,7 +56,10 @@ def connections(first: ModelProto, second: ModelProto, asked: Iterable[tuple[str
         found = {needed[0]: next(iter(outputs))}
     if not found:
         first_ends, second_ends = ", ".join(map(repr, outputs)), ", ".join(map(repr, needed))
-        raise ValueError(f"say what to connect (--connect OUTPUT=INPUT): {first_ends}; {second_ends}")
+        raise ValueError(
+            "no output has the name of an input; say what to connect with --connect OUTPUT=INPUT: "
+            f"{first_ends}; {second_ends}"
+        )
     _check_types(first, taken, found)
     return found
 

@@ -35,11 +35,11 @@ def read_carriers(texts: Iterable[str]) -> dict[int, int]:
             raise ValueError(f"--interface {text}: give two types, such as float8e4m3fn=float")
         carriers = _numbers(wide, text)
         if len(carriers) != 1:
-            raise ValueError(f"--interface {text}: {wide} stands for several types; name one")
+            raise ValueError(f"--interface {text}: {wide} stands for several types; name one of them")
         for number in _numbers(narrow, text):
             _check_carrier(number, carriers[0], text)
             if found.setdefault(number, carriers[0]) != carriers[0]:
-                raise ValueError(f"--interface names two types for {element_name(number)}")
+                raise ValueError(f"--interface names two types for {element_name(number)}; give one")
     return {number: _last(found, wide) for number, wide in found.items()}
 
 
@@ -63,8 +63,10 @@ def _numbers(name: str, text: str) -> list[int]:
 
 def _check_carrier(narrow: int, wide: int, text: str) -> None:
     if narrow == wide:
-        raise ValueError(f"--interface {text}: both types are the same")
+        raise ValueError(f"--interface {text}: the two types are the same")
     if not FORMATS[wide].holds(FORMATS[narrow]):
         fit = [form.name for number, form in FORMATS.items() if form.holds(FORMATS[narrow]) and number != narrow]
         fit_names = ", ".join(fit) or "no type"
-        raise ValueError(f"--interface {text}: {element_name(wide)} does not hold all its values; {fit_names} could")
+        raise ValueError(
+            f"--interface {text}: {element_name(wide)} does not hold all values of the first type; {fit_names} could"
+        )

@@ -267,14 +267,17 @@ class _Retyping:
         if schema is None:
             elem_type = next(elem_type for elem_type in (*read, *made) if elem_type in self.carriers)
             raise CannotConvert(
-                question, f"it uses {element_name(elem_type)}, and opshift does not know what it computes"
+                question,
+                f"the node uses {element_name(elem_type)}, and opshift does not know what the node computes with it",
             )
         for find, elem_types in ((schema.input, read), (schema.output, made)):
             for index, elem_type in enumerate(elem_types):
                 formal = find(index)
                 if elem_type in self.carriers and formal and tensor_text(self.carriers[elem_type]) not in formal.types:
                     wide = element_name(self.carriers[elem_type])
-                    raise CannotConvert(question, f"it does not accept {wide}, which stores {element_name(elem_type)}")
+                    raise CannotConvert(
+                        question, f"the operator does not accept {wide}, the type that stores {element_name(elem_type)}"
+                    )
 
     def _retype(self, value_type: TypeProto) -> bool:
         """Write the carrying type into a type; False if there was nothing to do."""

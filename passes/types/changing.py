@@ -122,7 +122,9 @@ def _lacked(problem: Problem) -> Refusal | None:
                 break
     if 2 * lacking <= whole or not first:
         return None
-    return Refusal("", "types", "", 0, True, f"{op}, and most of the weights are such operators' (--opset {first})")
+    return Refusal(
+        "", "types", "", 0, True, f"{op}, and most of the weights belong to such operators; add --opset {first}"
+    )
 
 
 _LATER = re.compile(r" from opset (\d+) on$")

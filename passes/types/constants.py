@@ -104,7 +104,7 @@ def _parts(tensor: TensorProto, folder: str | None) -> Iterator[np.ndarray[Any, 
         while left:
             view = memoryview(buffer)[: min(left, len(buffer))]
             if file.readinto(view) != len(view):  # type: ignore[attr-defined]
-                raise ValueError("the file is too short")
+                raise ValueError("the external data file is too short for the tensor")
             left -= len(view)
             yield np.frombuffer(view, dtype)
 

@@ -149,11 +149,13 @@ def types(
         reached = known(target if equals else source)
         for start in (known(source),) if equals else SOURCES[reached]:
             if mapping.setdefault(start, reached) != reached:
-                raise ValueError(f"--types names two types for {FORMATS[start].name}")
+                raise ValueError(f"--types names two types for {FORMATS[start].name}; give one")
             if (start in INTEGERS) != (reached in INTEGERS):
-                raise ValueError(f"--types {part}: integers stay integers, floats stay floats")
+                raise ValueError(
+                    f"--types {part} turns integers into floats or floats into integers, which is not possible"
+                )
             if start == reached:
-                raise ValueError(f"--types {part}: both types are the same")
+                raise ValueError(f"--types {part}: the two types are the same")
     if not mapping:
         raise ValueError("--types needs a type, such as float16, bfloat16, float32 or float64=float32")
     if len({reached in INTEGERS for reached in mapping.values()}) > 1:
@@ -187,7 +189,7 @@ def _interface(held: list[str]) -> tuple[str, dict[str, int]]:
         elif text in (KEEP, NARROW):
             how = text
         else:
-            raise ValueError(f"write --interface {KEEP}, {NARROW} or input:NAME=TYPE, not {text}")
+            raise ValueError(f"--interface takes {KEEP}, {NARROW} or input:NAME=TYPE, not {text}")
     return how, at
 
 

@@ -19,7 +19,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced branches of different shapes by loops that run once or not at all")
+@says("Replaced an If whose branches yield different shapes by two Loops that run once or not at all")
 def branches_of_one_shape(node: Node) -> Replacement:
     then, other = _branches(node)
     if _shapes(node, then) == _shapes(node, other):
@@ -86,7 +86,7 @@ def _repeat(node: Node, branch: GraphProto, trips: str, values: list[str]) -> li
     return [node.build.typed(name, node.scope.elem_type(o)) for name, o in zip(made, node.outputs, strict=True)]
 
 
-@says("Returned sequences from branches as one joined tensor and its sizes")
+@says("Returned a sequence from the branches of If as one tensor of all elements and a tensor of their sizes")
 def sequences_yielded_as_tensors(node: Node) -> Replacement:
     places = [k for k, name in enumerate(node.outputs) if sequences.is_sequence(node, name)]
     if not places:

@@ -16,7 +16,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Gave a loop without a carried value an unused scalar to carry")
+@says("Added an unused scalar that Loop carries, as older opsets require one")
 def at_least_one_carried_value(node: Node) -> None:
     if len(node.inputs) > 2:
         return
@@ -31,7 +31,7 @@ def at_least_one_carried_value(node: Node) -> None:
     node.build.typed(last, T.FLOAT, [])
 
 
-@says("Carried sequences through loops as one joined tensor and its sizes")
+@says("Carried a sequence through Loop as one tensor of all elements and a tensor of their sizes")
 def sequences_carried_as_tensors(node: Node) -> Replacement:
     carried = node.inputs[2:]
     places = [k for k, name in enumerate(carried) if sequences.is_sequence(node, name)]
@@ -81,7 +81,7 @@ def _append(node: Node, body: GraphProto, before: str, after: str) -> list[str]:
         if index is None or made is None or not _appends(made) or read:
             raise CannotConvert(
                 node,
-                f'it carries "{before}", a sequence with dynamic contents',
+                f'the Loop carries the sequence "{before}", whose elements are dynamic',
                 supported="a sequence that only grows at its end",
             )
         after = made.input[0]
@@ -90,7 +90,7 @@ def _append(node: Node, body: GraphProto, before: str, after: str) -> list[str]:
     if any(before in made.input for made in _nodes(body)):
         raise CannotConvert(
             node,
-            f'it reads "{before}", a sequence with dynamic contents',
+            f'the body of the Loop reads the carried sequence "{before}", whose elements are dynamic',
             supported="a sequence that only grows at its end",
         )
     return appended

@@ -22,7 +22,7 @@ T = TensorProto
 SINCE_9 = dict.fromkeys(("scan_input_axes", "scan_output_axes", "scan_input_directions", "scan_output_directions"))
 
 
-@says("Put the Scan of a sequence into a Scan over the batch")
+@says("Put the Scan over the sequence into a Scan over the batch, as Scan-8 has a batch axis")
 def scan_of_a_scan(node: Node) -> Replacement:
     lengths, operands, directions = _operands(node)
     scanned = len(directions)
@@ -56,7 +56,9 @@ def _operands(node: Node) -> tuple[str, list[str], list[int]]:
     directions = node.attributes.get("directions") or [0] * node.attributes["num_scan_inputs"]
     if lengths and any(directions):
         raise CannotConvert(
-            node, "a reversed scan with sequence_lens", supported="a reversed scan or sequence_lens, not both"
+            node,
+            "the Scan runs backwards and has sequence_lens",
+            supported="a reversed scan or sequence_lens, not both",
         )
     return lengths, operands, directions
 
@@ -89,7 +91,7 @@ def _stop_at_length(node: Node, inner: NodeProto, batch: GraphProto, states: int
     inner.output.insert(0, fresh("steps"))
 
 
-@says("Made the sequence a batch of one")
+@says("Added a batch axis of size 1 to the inputs of Scan")
 def batch_of_one(node: Node) -> Replacement:
     build, states = node.build, len(node.inputs) - node.attributes["num_scan_inputs"]
     _state_shapes(node, states)
@@ -167,7 +169,7 @@ def _reverse(node: Node, batched: str, like: str) -> str:
     return str(node.build.Scan(None, batched, body=body, num_scan_inputs=1, directions=[1]))
 
 
-@says("Replaced negative axes by positive ones")
+@says("Replaced negative axes of Scan by positive ones")
 def axes_from_the_front(node: Node) -> None:
     states = len(node.inputs) - node.attributes["num_scan_inputs"]
 

@@ -26,14 +26,14 @@ SHORT_FORMS = {
 }
 
 
-@says("Moved numbers and strings into the tensor attribute value")
+@says("Moved the numbers or strings of Constant into its attribute value, a tensor")
 def short_form_to_tensor(node: Node) -> None:
     for name in SHORT_FORMS.keys() & set(node.attributes):
         held = node.attributes.pop(name)
         node.attributes["value"] = tensors.tensor(held, SHORT_FORMS[name])
 
 
-@says("Made the sparse constant dense")
+@says("Replaced the sparse tensor of Constant by a dense one")
 def sparse_to_dense(node: Node) -> None:
     if "sparse_value" not in node.attributes:
         return
@@ -43,7 +43,7 @@ def sparse_to_dense(node: Node) -> None:
     if values is None or indices is None or prod(dims) > LARGEST:
         raise CannotConvert(
             node,
-            f"a sparse constant of shape {dims} is too large to store dense",
+            f"the sparse constant has the shape {dims}, which is too large to store as a dense tensor",
             supported=f"at most {LARGEST} elements",
         )
     del node.attributes["sparse_value"]
@@ -60,7 +60,7 @@ def _dense(values: Any, indices: Any, dims: list[int], elem_type: int) -> Tensor
     return tensors.tensor(dense.reshape(dims), elem_type)
 
 
-@says("Made a constant of another type than float an initializer")
+@says("Replaced Constant by an initializer, as Constant-1 holds floats only")
 def constant_to_initializer(node: Node) -> Replacement:
     tensor, scope = node.attributes["value"], node.scope
     if tensor.data_type in FLOATS:
@@ -68,7 +68,7 @@ def constant_to_initializer(node: Node) -> Replacement:
     if scope.graph is None:
         raise CannotConvert(
             node,
-            "a constant of another type than float stands in a function, which cannot hold an initializer",
+            "the constant is no float and is in a function, which cannot hold an initializer",
             supported="float constants",
         )
     output = node.outputs[0]

@@ -23,12 +23,12 @@ CAST_AFTERWARDS = {
 }
 
 
-@says("Replaced ConstantOfShape by an Expand, or by a constant if it is small")
+@says("Replaced ConstantOfShape by Expand, or by a constant if it is small")
 def expanded_scalar(node: Node) -> str:
     value = node.attributes.get("value")
     held = tensors.array(value) if value is not None else None
     if value is not None and held is None:
-        raise CannotConvert(node, "the data of attribute value cannot be read")
+        raise CannotConvert(node, "the data of the attribute value cannot be read")
     elem_type = T.FLOAT if value is None else value.data_type
     one: Any = 0.0 if held is None else held.reshape([])
     shape = node.scope.ints(node.input(0))
@@ -46,7 +46,7 @@ def fill_in_float(node: Node) -> Replacement:
         return None
     held = tensors.array(value)
     if held is None:
-        raise CannotConvert(node, "the data of attribute value cannot be read")
+        raise CannotConvert(node, "the data of the attribute value cannot be read")
     filled = node.build.ConstantOfShape(node.input(0), value=tensors.tensor(held.astype("float32"), T.FLOAT))
     return str(node.build.Cast(filled, to=value.data_type, saturate=CAST_AFTERWARDS[value.data_type]))
 

@@ -10,7 +10,7 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("Replaced EyeLike by comparing row + k with the column")
+@says("Replaced EyeLike by comparing row index + k with column index")
 def compared_coordinates(node: Node) -> str:
     build, k = node.build, node.attributes.get("k", 0)
     dtype = node.attributes.get("dtype") or node.elem_type()

@@ -23,7 +23,7 @@ def draw_below(node: Node) -> str:
     return below if dtype == T.BOOL else str(build.Cast(below, to=dtype))
 
 
-@says("Replaced Multinomial by ArgMax of log probabilities plus Gumbel noise")
+@says("Replaced Multinomial by ArgMax of the log probabilities plus Gumbel noise")
 def likeliest_with_noise(node: Node) -> str:
     node.close(OTHER_DRAWS)
     build, x, elem_type = node.build, node.input(0), node.elem_type()

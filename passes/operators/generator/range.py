@@ -102,13 +102,13 @@ def _of_floats(node: Node, elem_type: int) -> str:
     return str(build.Add(build.Mul(counted, delta), start))
 
 
-@says("Computed the range in the type of stash_type, and cast the result")
+@says("Computed Range in the type that stash_type names, and cast the result")
 def count_in_stash_type(node: Node) -> Replacement:
     stash, elem_type = node.attributes.pop("stash_type", T.FLOAT), node.elem_type()
     if elem_type not in (T.FLOAT16, T.BFLOAT16):
         return None
     if stash not in (T.FLOAT, T.DOUBLE):
-        raise CannotConvert(node, f"stash_type={stash}", supported=f"{T.FLOAT} and {T.DOUBLE}")
+        raise CannotConvert(node, f"stash_type={stash}", supported="float and double")
     return carried({elem_type: stash})(node)
 
 

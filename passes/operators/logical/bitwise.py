@@ -21,7 +21,7 @@ BITS: dict[int, int] = {
 }
 
 
-@says("Replaced BitwiseNot by a subtraction from -1, or from the largest unsigned number")
+@says("Replaced BitwiseNot by subtracting from -1, or from the largest unsigned number")
 def invert_by_subtraction(node: Node) -> str:
     elem_type = node.elem_type()
     ones = -1 if elem_type in UNSIGNED else 2 ** BITS[elem_type] - 1
@@ -83,7 +83,7 @@ def shift_by_arithmetic(node: Node) -> str:
     return recast(build, shifted, wide, elem_type)
 
 
-@says("Computed signed shifts, and shifts by the full width, which older opsets leave undefined")
+@says("Computed shifts of signed numbers and shifts by the full width, which older opsets leave undefined")
 def defined_shift(node: Node) -> Replacement:
     """Unsigned, a shift by all bits leaves 0. To the right, a negative x is shifted as ~x, and inverted back:
     sign = 0 or -1;  ~x or x = (x - sign) * (1 + 2 * sign);  x >> y = (~x or x) >> y * (1 + 2 * sign) + sign

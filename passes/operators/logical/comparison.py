@@ -18,7 +18,7 @@ INTEGERS = (*SMALL_INTEGERS, T.INT32, T.UINT32, T.INT64, T.UINT64)
 INT64_MAX = 2**63 - 1
 
 
-@says("Compared types that Equal did not accept: small integers after a cast, others by Less")
+@says("Compared types that older Equal does not accept: cast small integers, used Less for others")
 def equal_numbers(node: Node) -> Replacement:
     elem_type, build = node.elem_type(), node.build
     if elem_type in (T.BOOL, T.INT32, T.INT64):
@@ -38,7 +38,7 @@ def _is_number(build: Builder, x: str, elem_type: int) -> str:
     return str(build.Or(build.Less(x, build.constant(1, elem_type)), build.Greater(x, build.constant(0, elem_type))))
 
 
-@says("Compared strings by their places in a list of distinct strings")
+@says("Compared strings by their indices in a list of distinct strings")
 def equal_strings(node: Node) -> Replacement:
     if node.elem_type() != T.STRING:
         return None
@@ -98,7 +98,7 @@ def _survives_rounding(held: Any) -> bool:
     return held is not None and held.dtype.kind in "iu" and bool(((held > -(2**53)) & (held < 2**53)).all())
 
 
-@says("Replaced by Or(Greater(a, b), Equal(a, b)), or the same with Less")
+@says("Replaced GreaterOrEqual by Or(Greater, Equal), LessOrEqual by Or(Less, Equal)")
 def ordered_or_equal(node: Node) -> str:
     build, operands = node.build, node.inputs
     strict = build.emit(node.op_type.removesuffix("OrEqual"), operands)

@@ -17,7 +17,7 @@ IN_DOUBLE: dict[int, int] = dict.fromkeys((T.INT8, T.INT16, T.INT32, T.UINT8, T.
 UNSIGNED = (T.UINT8, T.UINT16, T.UINT32, T.UINT64)
 
 
-@says("Computed integers of up to 32 bits in double")
+@says("Computed integers of up to 32 bits as double")
 def in_double(node: Node) -> Replacement:
     elem_type = node.elem_type()
     if node.op_type == "Abs" and elem_type in UNSIGNED:

@@ -24,7 +24,7 @@ LARGEST: dict[int, float] = {
 }
 
 
-@says("Replaced Clip by Max and Min if min may be above max, where older opsets leave the result undefined")
+@says("Replaced Clip by Max and Min where min may exceed max, as older opsets leave that result undefined")
 def crossed_bounds(node: Node) -> Replacement:
     """Bounds known only at run time stay: the runtimes did so before the text did."""
     low, high = (node.scope.array(node.input(index)) for index in (1, 2))
@@ -61,7 +61,7 @@ def _limit(node: Node, sign: int) -> str:
     return node.build.constant(sign * LARGEST[elem_types[0]], elem_types[0]) if elem_types[0] in LARGEST else ""
 
 
-@says("Clipped small integers as floats, others by Max and Min")
+@says("Clipped small integers as floats, other integers by Max and Min")
 def bounded_integers(node: Node) -> Replacement:
     elem_type, build = _elem_type(node), node.build
     if elem_type in SMALL_INTEGERS:
@@ -77,7 +77,7 @@ def bounded_integers(node: Node) -> Replacement:
     return value
 
 
-@says("Moved min and max from attributes to inputs")
+@says("Moved min and max of Clip from attributes to inputs")
 def bounds_to_inputs(node: Node) -> None:
     elem_type = node.elem_type()
     for index, name, limit in ((1, "min", -FLOAT_MAX), (2, "max", FLOAT_MAX)):
@@ -91,7 +91,7 @@ def _round(bound: float, elem_type: int) -> float:
     return math.copysign(math.inf, bound) if elem_type == T.FLOAT16 and abs(bound) >= 65520 else bound
 
 
-@says("Moved constant min and max from inputs to attributes; replaced others by Max and Min")
+@says("Moved constant min and max of Clip from inputs to attributes; replaced dynamic ones by Max and Min")
 def bounds_to_attributes(node: Node) -> Replacement:
     elem_type = _elem_type(node)
     crossed = crossed_bounds(node)
@@ -129,7 +129,7 @@ def _elem_type(node: Node) -> int:
     return next(filter(None, map(node.scope.elem_type, filter(None, node.inputs))), 0) or node.elem_type()
 
 
-@says("Wrote out missing bounds, whose default changed")
+@says("Set missing min and max to the limits of the type, as their defaults changed")
 def limits_of_type(node: Node) -> None:
     without_hint(node)
     if {"min", "max"} <= set(node.attributes) or node.elem_type() == T.FLOAT:
@@ -141,7 +141,7 @@ def limits_of_type(node: Node) -> None:
     with_defaults({"min": -limit, "max": limit})(node)
 
 
-@says("Wrote out missing bounds, whose default changed")
+@says("Set missing min and max to the limits of float, as their defaults changed")
 def limits_of_float(node: Node) -> None:
     if {"min", "max"} <= set(node.attributes) or node.elem_type() == T.FLOAT:
         return

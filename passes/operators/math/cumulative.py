@@ -21,7 +21,7 @@ HALVES: dict[int, int] = {T.BFLOAT16: T.FLOAT, T.FLOAT16: T.FLOAT}
 OPERATION = {"CumSum": "Add", "CumProd": "Mul"}
 
 
-@says("Replaced by a Scan along the axis; for a dynamic axis, by one Scan for each axis")
+@says("Replaced CumSum or CumProd by a Scan along the axis; for a dynamic axis, by one Scan for each axis")
 def scanned(node: Node) -> str:
     rank, held = node.rank(), node.scope.array(node.input(1))
     if held is not None and held.size == 1:

@@ -12,7 +12,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("Moved axis from attribute to input")
+@says("Moved axis of DFT from attribute to input")
 def axis_to_input(node: Node) -> None:
     held = node.attributes.find("axis")
     if held is not None and held.ref_attr_name:
@@ -24,7 +24,7 @@ def axis_to_input(node: Node) -> None:
         del node.attributes["axis"]
 
 
-@says("Moved axis from input to attribute; replaced a dynamic axis by If nodes")
+@says("Moved axis of DFT from input to attribute; replaced a dynamic axis by If nodes")
 def axis_to_attribute(node: Node) -> Replacement:
     held = node.scope.ints(node.input(2)) if node.input(2) else [-2]
     if held is None or len(held) != 1:

@@ -56,16 +56,18 @@ def _parse(node: Node, elem_type: int, carrier: int) -> tuple[list[Term], list[s
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
     if len(texts) != len(node.inputs):
-        raise CannotConvert(node, f"the equation has {len(texts)} terms for {len(node.inputs)} operands")
+        raise CannotConvert(node, f"the equation has {len(texts)} terms, but there are {len(node.inputs)} operands")
     hidden = {node.rank(i) - len(t.replace(ELLIPSIS, "")) for i, t in enumerate(texts) if ELLIPSIS in t}
     if len(hidden) > 1 or min(hidden, default=0) < 0:
-        raise CannotConvert(node, "the ellipses of the equation stand for different numbers of dimensions")
+        raise CannotConvert(node, "the ellipses (...) of the equation stand for different numbers of dimensions")
     covered = [str(k) for k in range(max(hidden, default=0))]
     terms = []
     for index, text in enumerate(texts):
         labels = _labels(text, covered)
         if len(labels) != node.rank(index) or not all(label.isalnum() for label in labels):
-            raise CannotConvert(node, f"term {text!r} does not fit an operand of rank {node.rank(index)}")
+            raise CannotConvert(
+                node, f"the term {text!r} of the equation does not fit an operand of rank {node.rank(index)}"
+            )
         value = recast(node.build, node.input(index), elem_type, carrier)
         terms.append(Term(value, labels, list(node.scope.shape(node.input(index)) or [])))
     if arrow:
@@ -89,10 +91,14 @@ def _without_diagonals(node: Node, term: Term) -> Term:
     j = term.labels.index(twice, i + 1)
     sizes = {dim for dim in (term.dims[i], term.dims[j]) if isinstance(dim, int)}
     if len(sizes) > 1:
-        raise CannotConvert(node, f"{twice!r} has several sizes: {sorted(sizes)}")
+        raise CannotConvert(
+            node, f"the label {twice!r} of the equation stands for dimensions of different sizes: {sorted(sizes)}"
+        )
     size = next(iter(sizes), None)
     if size is None:
-        raise CannotConvert(node, f"a diagonal over {twice!r} whose size is unknown", fix="--fix-shape")
+        raise CannotConvert(
+            node, f"the equation takes the diagonal along {twice!r}, whose size is unknown", fix="--fix-shape"
+        )
     others = [k for k in range(len(term.labels)) if k not in (i, j)]
     last = build.Transpose(term.value, perm=[*others, i, j])
     flat = build.Reshape(last, [*(0 for _ in others), size * size])
@@ -110,7 +116,9 @@ def _alike(node: Node, terms: list[Term]) -> list[Term]:
     for label, found in sizes.items():
         known = sorted(dim for dim in found if isinstance(dim, int) and dim != 1)
         if len(known) > 1 and not label.isdigit():
-            raise CannotConvert(node, f"{label!r} has several sizes: {known}")
+            raise CannotConvert(
+                node, f"the label {label!r} of the equation stands for dimensions of different sizes: {known}"
+            )
     longer = {label for label, found in sizes.items() if found != {1} and not label.isdigit()}
     return [_without_ones(node, term, longer) for term in terms]
 

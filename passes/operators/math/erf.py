@@ -39,11 +39,15 @@ FAR = (
 )
 
 
-@says("Replaced Erf by rational functions in double")
+@says("Replaced Erf by rational functions, computed in double")
 def rational_approximation(node: Node) -> str:
     elem_type, build = node.elem_type(), node.build
     if elem_type not in (T.FLOAT16, T.FLOAT):
-        raise CannotConvert(node, "the input is double or integer", supported="float and float16")
+        raise CannotConvert(
+            node,
+            "the input is double or integer, and opshift approximates Erf for smaller floats only",
+            supported="float and float16",
+        )
     node.close("approximates in double, beyond float32 precision")
     x = build.Cast(node.input(0), to=T.DOUBLE)
     size = build.Abs(x)

@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Broadcast operands to one shape by multiplying with ones")
+@says("Broadcast the operands to one shape by multiplying with ones")
 def extreme_of_one_shape(node: Node) -> None:
     if of_one_shape(node):
         return
@@ -44,7 +44,7 @@ def _widest(node: Node, shapes: list[list[Dim] | None]) -> int | None:
         return None
 
 
-@says("Compared integers as floats if a float holds them, else pair by pair")
+@says("Compared integers as floats where a float holds them, else two at a time")
 def extreme_of_integers(node: Node) -> Replacement:
     if node.elem_type() not in (T.INT64, T.UINT64):
         return carried(HELD_BY_FLOATS)(node)
@@ -54,7 +54,7 @@ def extreme_of_integers(node: Node) -> Replacement:
     return value
 
 
-@says("Replaced Min by Max of negated operands")
+@says("Replaced Min by -Max(-x)")
 def mirrored_maximum(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     return mirrored(

@@ -13,12 +13,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Dropped attribute broadcast, which is implied")
+@says("Dropped the attribute broadcast of Gemm, as Gemm now broadcasts always")
 def addend_as_it_stands(node: Node) -> None:
     node.attributes.pop("broadcast", 0)
 
 
-@says("Set attribute broadcast; repeated a C that is a column")
+@says("Set the attribute broadcast of Gemm; repeated a C that is a column")
 def addend_on_request(node: Node) -> None:
     node.rank(2)
     dims = node.scope.shape(node.input(2)) or []
@@ -85,7 +85,7 @@ def _scaled(node: Node, value: str, name: str, elem_type: int) -> str:
     return str(node.build.Mul(value, node.build.constant(int(factor), elem_type)))
 
 
-@says("Gave C, which was not optional, the value -0.0")
+@says("Set the missing input C of Gemm to -0.0, as older opsets require it")
 def addend_written_out(node: Node) -> None:
     if node.input(2):
         return

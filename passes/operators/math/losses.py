@@ -14,12 +14,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced the loss by the negated log-probability of each target, weighted and reduced")
+@says("Replaced NegativeLogLikelihoodLoss by the negated log probability of each target, weighted and reduced")
 def gathered_losses(node: Node) -> str:
     return _loss(node, _wide(node, 0))
 
 
-@says("Replaced the loss by LogSoftmax, gathered at each label, negated, weighted and reduced")
+@says("Replaced SoftmaxCrossEntropyLoss by LogSoftmax, Gather at each label, Neg, weights and a reduction")
 def losses_of_log_softmax(node: Node) -> list[str]:
     node.close("LogSoftmax rounds at other steps")
     logarithms = _log_softmax(node, _wide(node, 0))
@@ -80,12 +80,14 @@ def _narrow(node: Node, value: str) -> str:
     return value if node.elem_type() != T.FLOAT16 else str(node.build.Cast(value, to=T.FLOAT16))
 
 
-@says("Checked that there is one weight a class")
+@says("Checked that the loss has one weight for each class")
 def one_weight_for_each_class(node: Node) -> None:
     scores, weights = (node.scope.shape(name) if name else None for name in (node.input(0), node.input(2)))
     counts = [dims[axis] for dims, axis in ((scores, 1), (weights, 0)) if dims is not None and len(dims) > axis]
     if len(counts) == 2 and all(isinstance(count, int) for count in counts) and counts[0] != counts[1]:
-        raise CannotConvert(node, f"{counts[1]} weights for {counts[0]} classes", supported="one weight a class")
+        raise CannotConvert(
+            node, f"there are {counts[1]} weights for {counts[0]} classes", supported="one weight for each class"
+        )
 
 
 changed("NegativeLogLikelihoodLoss", 12, Pair(down=gathered_losses))

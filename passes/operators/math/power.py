@@ -27,7 +27,7 @@ HOLDS: dict[int, set[int]] = {
 LONGEST = 64  # a longer product overflows for every integer but 0, 1 and -1
 
 
-@says("Cast base and exponent to one type")
+@says("Cast base and exponent of Pow to one type")
 def power_of_one_type(node: Node) -> Replacement:
     base, exponent = node.elem_type(0), node.elem_type(1)
     if base == exponent and base in HOLDS:

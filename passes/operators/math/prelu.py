@@ -15,19 +15,19 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Dropped attribute consumed_inputs; checked the rank of slope")
+@says("Dropped the attribute consumed_inputs of PRelu; checked the rank of slope")
 def slopes_within_x(node: Node) -> None:
     without_hint(node)
     x, slope = map(node.scope.rank, node.inputs)
     if x is not None and slope is not None and x < slope:
         raise CannotConvert(
             node,
-            f"the slope has rank {slope}, the input rank {x}",
+            f"the slope has rank {slope}, and the input has rank {x}",
             supported="a slope of at most the rank of the input",
         )
 
 
-@says("Reshaped a vector of slopes to one a channel")
+@says("Reshaped a vector of slopes to one slope for each channel")
 def slope_per_channel(node: Node) -> None:
     dims = node.scope.shape(node.input(1))
     if dims is None:
@@ -38,7 +38,7 @@ def slope_per_channel(node: Node) -> None:
         node.set_input(1, node.build.Unsqueeze(node.input(1), axes=list(range(1, rank - 1))))
 
 
-@says("Reshaped slope to one value, or one a channel")
+@says("Reshaped slope to one value, or to one value for each channel")
 def slope_as_vector(node: Node) -> Replacement:
     build, rank = node.build, node.rank(0)
     node.rank(1)
@@ -52,7 +52,8 @@ def slope_as_vector(node: Node) -> Replacement:
     slopes = dims[longer[0] - rank :]
     if longer[0] < 0 or run != slopes or not all(isinstance(dim, int) for dim in run):
         raise CannotConvert(
-            node, "the slope is neither a scalar, nor one value a channel, nor of the shape of the last axes of x"
+            node,
+            "the slope is no scalar, has no value for each channel, and does not have the shape of the last axes of x",
         )
     if 0 in x:
         return node.input(0)

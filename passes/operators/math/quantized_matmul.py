@@ -79,7 +79,7 @@ def _row_by_row(node: Node, index: int, matrix: int) -> str:
     return str(node.build.Reshape(node.input(index), [-1, 1]))
 
 
-@says("Widened 16-bit scales; dequantized 8-bit floats before multiplying")
+@says("Cast 16-bit scales to float32; dequantized 8-bit floats before multiplying them")
 def quantized_product(node: Node) -> Replacement:
     elem_types = [node.scope.elem_type(node.input(index)) for index in (0, 3, 7)]
     if not set(elem_types) & set(FLOAT8):

@@ -11,7 +11,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed, defined
 from opshift.passes.rewrite.says import says
 
 
-@says("Replaced by Add of two operands at a time, which broadcasts")
+@says("Replaced Sum by Adds of two operands at a time, as older Sum does not broadcast")
 def folded_sum(node: Node) -> Replacement:
     if of_one_shape(node):
         return None

@@ -18,12 +18,12 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Moved k from attribute to input")
+@says("Moved k of TopK from attribute to input")
 def k_to_input(node: Node) -> None:
     node.set_input(1, node.build.constant(tensors.int64s([node.attributes.pop("k")]), hint="k"))
 
 
-@says("Moved constant k from input to attribute; for a dynamic k, sorted all and sliced, or looped")
+@says("Moved constant k of TopK from input to attribute; for a dynamic k, sorted all elements and sliced, or looped")
 def k_to_attribute(node: Node) -> Replacement:
     held = node.scope.ints(node.input(1))
     if held and held[0] < 0:
@@ -75,7 +75,7 @@ def _at(build: Builder, values: str, indices: str, axis: int, dims: list[Size]) 
     return str(build.Gather(build.Reshape(values, [-1]), flat_indices.plus(build, along, line)))
 
 
-@says("Found the smallest as the largest of negated elements, and integers as floats")
+@says("Found the smallest elements as the largest of the negated ones; sorted integers as floats")
 def largest_in_order(node: Node) -> Replacement:
     node.attributes.pop("sorted", 1)  # 0 allows any order
     largest = node.attributes.pop("largest", 1)

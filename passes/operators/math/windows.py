@@ -18,7 +18,7 @@ COSINES = {
 }
 
 
-@says("Replaced the window by a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N)")
+@says("Replaced the window operator by a0 - a1 * cos(2 * pi * n / N) + a2 * cos(4 * pi * n / N)")
 def window_of_cosines(node: Node) -> str:
     node.close("computed from cosines")
     build, kind = node.build, node.attributes.get("output_datatype", T.FLOAT)
@@ -39,7 +39,7 @@ def window_of_cosines(node: Node) -> str:
     return window if kind == wide else str(build.Cast(window, to=kind))
 
 
-@says("Replaced MelWeightMatrix by triangles between the mel frequencies")
+@says("Replaced MelWeightMatrix by computing the triangle of each mel frequency band")
 def triangular_filters(node: Node) -> str:
     node.close("frequencies are computed in double")
     build = node.build

@@ -21,7 +21,7 @@ from opshift.passes.rewrite.registry import defined
 from opshift.passes.rewrite.says import says
 
 
-@says("Replaced by MatMul, Split and Attention-23 with an additive mask")
+@says("Replaced Attention by MatMul, Split and ONNX's Attention with an additive mask")
 def projected_attention(node: Node) -> list[str]:
     _refuse_flags(node, "do_rotary", "past_present_share_buffer")
     build, bias = node.build, node.input(2)
@@ -30,7 +30,7 @@ def projected_attention(node: Node) -> list[str]:
     return _of_projected(node, projected, mask=3, past=4, added=5)
 
 
-@says("Replaced by MatMulInteger, Mul by the scales and Attention")
+@says("Replaced QAttention by MatMulInteger, Mul by the scales, and ONNX's Attention")
 def attention_of_integers(node: Node) -> list[str]:
     _refuse_flags(node, "do_rotary", "past_present_share_buffer")
     build = node.build
@@ -47,7 +47,7 @@ def _of_projected(node: Node, projected: str, *, mask: int, past: int, added: in
     elem_type = elem_type_of_scores(node, build.scope.elem_type(projected), bool(node.input(mask)))
     sizes = node.attributes.get("qkv_hidden_sizes", [])
     if node.is_used(1) and len({*sizes[1:]}) > 1:
-        raise CannotConvert(node, "keys and values have different sizes, so present cannot be one tensor")
+        raise CannotConvert(node, "keys and values have different sizes, so the output present cannot be one tensor")
     inputs = build.emit("Split", [projected, sizes or None], {"axis": 2, **_thirds(sizes)}, outputs=3)
     before = [build.Gather(cache, k, axis=0) for k in range(2)] if cache else []
     batch, queries = (share_along(node, node.input(0), axis, 1) for axis in range(2))
@@ -66,18 +66,20 @@ def _thirds(sizes: list[int]) -> dict[str, int]:
     return {} if sizes else {"num_outputs": 3}
 
 
-@says("Replaced by Add of the bias and Attention-23 with an additive mask")
+@says("Replaced MultiHeadAttention by Add of the bias and ONNX's Attention with an additive mask")
 def attention_of_heads(node: Node) -> list[str]:
     mask, added, past_key, past_value = (node.input(i) for i in range(4, 8))
     if node.input(8) or node.input(9):
         raise CannotConvert(
             node,
-            "past_present_share_buffer=1: past and present share a buffer",
+            "past_present_share_buffer=1 makes past and present share a buffer",
             supported="past and present in tensors of their own",
         )
     if past_key and not all([*node.outputs, "", ""][1:3]):
         raise CannotConvert(
-            node, "past without present, which the kernel ignores", supported="past together with present"
+            node,
+            "past is given without present, and onnxruntime then ignores past",
+            supported="past together with present",
         )
     node.close("sums in another order")
     elem_type = elem_type_of_scores(node, node.elem_type(), bool(mask))
@@ -111,7 +113,7 @@ def _unpack(node: Node) -> list[str]:
     if not key:
         if node.rank(0) != 5:
             raise CannotConvert(
-                node, "a query of rank 3 without key", supported="a query with key, or packed QKV of rank 5"
+                node, "the query has rank 3, and there is no key", supported="a query with key, or packed QKV of rank 5"
             )
         return _parts(node, query, 3)
     if node.rank(1) == 5:
@@ -130,7 +132,7 @@ def _parts(node: Node, packed: str, parts: int) -> list[str]:
 def _refuse_flags(node: Node, *names: str) -> None:
     for name in names:
         if node.attributes.get(name, 0):
-            raise CannotConvert(node, f"{name}=1, which onnxruntime's CPU kernel does not run", supported="0")
+            raise CannotConvert(node, f"onnxruntime's CPU kernel does not support {name}=1", supported="0")
 
 
 def _sum(node: Node, a: Size, b: Size) -> Size:

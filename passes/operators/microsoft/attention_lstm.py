@@ -20,10 +20,12 @@ T = TensorProto
 QUERY, KEY, SCORE, MEMORY, LENGTHS, LAYER = range(8, 14)  # inputs: weights of the attention, and what it attends to
 
 
-@says("Replaced by an LSTM in a Scan, with Bahdanau attention Softmax(V * Tanh(keys + H * QW)) in each step")
+@says("Replaced AttnLSTM by a Scan over an LSTM step with Bahdanau attention, Softmax(V * Tanh(keys + H * QW))")
 def attending_in_each_step(node: Node) -> list[str]:
     if not all(node.input(index) for index in (QUERY, KEY, SCORE, MEMORY)):
-        raise CannotConvert(node, "input QW, MW, V or M is missing, and the kernel needs them", supported="all four")
+        raise CannotConvert(
+            node, "input QW, MW, V or M is missing, and the operator needs all of them", supported="all four"
+        )
     index, axis = (LAYER, 2) if node.input(LAYER) else (KEY, 1)
     width, both = (
         (node.scope.shape(node.input(index)) or [None] * 3)[axis],

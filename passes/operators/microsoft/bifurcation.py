@@ -11,7 +11,7 @@ from opshift.passes.rewrite.says import says
 END = 2**63 - 1
 
 
-@says("Replaced by comparing predicted tokens and n-grams with the source")
+@says("Replaced BifurcationDetector by comparing predicted tokens and n-grams with the source")
 def predicted_and_found(node: Node) -> list[str]:
     build, (source, tokens) = node.build, node.inputs[:2]
     previous = build.Reshape(node.input(2), [-1])

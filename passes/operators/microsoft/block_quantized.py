@@ -28,7 +28,7 @@ CODES = {  # quant_type of MatMulBnb4, and what its codes mean
 }
 
 
-@says("Replaced by Gather of integers, scales and zero points, and DequantizeLinear-21")
+@says("Replaced GatherBlockQuantized by Gather of the integers, scales and zero points, and DequantizeLinear")
 def gathered_and_dequantized(node: Node) -> str:
     build, rank, elem_type = node.build, node.rank(DATA), node.elem_type(DATA)
     gathered = node.attributes.get("gather_axis", 0) % rank
@@ -40,7 +40,7 @@ def gathered_and_dequantized(node: Node) -> str:
     if elem_type == T.UINT8:
         if gathered:
             raise CannotConvert(
-                node, f"gather_axis={gathered} for uint8 data, which the kernel does not run", supported="0"
+                node, f"onnxruntime's kernel does not support gather_axis={gathered} for uint8 data", supported="0"
             )
         single = rank + node.rank(INDICES) == 2  # of one row, a vector of one scale would be that of a whole tensor
         values, scales, zeros = _rows(node, build.Unsqueeze(indices, [0]) if single else indices)
@@ -82,13 +82,13 @@ def _rows(node: Node, indices: str) -> tuple[str, str, str]:
     return unpacked(build, data, bits), scales, zeros
 
 
-@says("Replaced by looking up the codes, Mul by the block scales, and MatMul")
+@says("Replaced MatMulBnb4 by Gather of the values of the 4-bit codes, Mul by the block scales, and MatMul")
 def product_of_codes(node: Node) -> str:
     code = node.attributes["quant_type"]
     if code not in CODES:
         raise CannotConvert(node, f"quant_type={code}", supported="0 and 1")
     if not node.attributes.get("transB", 1):
-        raise CannotConvert(node, "transB=0, which the CPU kernel computes wrongly", supported="1")
+        raise CannotConvert(node, "onnxruntime's CPU kernel computes wrong results for transB=0", supported="1")
     node.close("sums in another order")
     build, elem_type, block = node.build, node.elem_type(), node.attributes["block_size"]
     rows, columns = node.attributes["N"], node.attributes["K"]
@@ -105,7 +105,7 @@ def product_of_codes(node: Node) -> str:
     return str(build.MatMul(node.input(0), weights))
 
 
-@says("Replaced by DequantizeLinear-21 of the weights and MatMul in float32")
+@says("Replaced MatMulBlockQuantizedFp8Weight by DequantizeLinear of the weights and MatMul in float32")
 def product_of_eight_bit_floats(node: Node) -> str:
     node.close("multiplied in float32")
     build, elem_type, block = node.build, node.elem_type(), node.attributes.get("block_size", 128)

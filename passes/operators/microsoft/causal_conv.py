@@ -30,11 +30,11 @@ RUN = {
 """What the CPU kernel takes of attributes that other devices take more of."""
 
 
-@says("Replaced by Concat of state and data, Conv, and a Slice for the new state")
+@says("Replaced CausalConvWithState by Concat of state and data, Conv, and Slice for the new state")
 def convolution_after_state(node: Node) -> list[str]:
     for name, run in RUN.items():
         if (given := node.attributes.get(name, run)) != run:
-            raise CannotConvert(node, f"{name}={given}, which the CPU kernel does not run", supported=f"{run}")
+            raise CannotConvert(node, f"onnxruntime's CPU kernel does not support {name}={given}", supported=f"{run}")
     activated, (channels, taps) = _is_activated(node), _kernel(node)
     node.close("sums in another order")
     build, dilation, last = node.build, node.attributes.get("dilation", 1), node.attributes.get("channels_last", 0)
@@ -85,12 +85,12 @@ def _as_given(node: Node, y: str, last: int) -> str:
     return str(build.Reshape(turned, shape, allowzero=1))
 
 
-@says("Replaced by a sum over taps of tokens gathered from the sequence or the state")
+@says("Replaced VarlenCausalConvWithState by a sum over the kernel of tokens gathered from the sequence or the state")
 def convolution_of_packed_tokens(node: Node) -> list[str]:
     if node.input(DELTA) or node.input(MASK):
         raise CannotConvert(
             node,
-            "kernel_delta or previous_mask is given, which the CPU kernel does not run",
+            "kernel_delta or previous_mask is given, and onnxruntime's CPU kernel does not support them",
             supported="a call without them",
         )
     activated, (channels, taps) = _is_activated(node), _kernel(node)
@@ -145,7 +145,7 @@ def _first_tokens(node: Node, begin: str, end: str) -> str:
     """As many tokens of each sequence as are asked for, and zeros."""
     build, many = node.build, node.attributes.get("state_update_capacity", 0)
     if not node.input(CAPTURED):
-        raise CannotConvert(node, "state_update is used without capture_count", supported="both")
+        raise CannotConvert(node, "the output state_update is used without capture_count", supported="both")
     asked = build.Unsqueeze(build.Cast(node.input(CAPTURED), to=T.INT64), [1])
     place = build.constant([range(many)], T.INT64)
     there = build.Less(place, build.Min(asked, build.Sub(end, begin)))

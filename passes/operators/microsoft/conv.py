@@ -14,7 +14,7 @@ from opshift.passes.rewrite.says import says
 _SHARED = ("auto_pad", "dilations", "group", "kernel_shape", "strides")
 
 
-@says("Replaced by Conv-22, Add of Z and the activation")
+@says("Replaced FusedConv by Conv, Add of Z and the activation")
 def activated_convolution(node: Node) -> str:
     node.close("the kernel sums in another order")
     build, attributes = node.build, node.attributes
@@ -24,7 +24,7 @@ def activated_convolution(node: Node) -> str:
     return activated_convolution_of(node, made)
 
 
-@says("Replaced by ConvTranspose-22; dynamic pads are sliced off the result")
+@says("Replaced ConvTransposeWithDynamicPads by ConvTranspose without pads, and Slice of the result by the pads")
 def transpose_with_pads(node: Node) -> str:
     build, pads = node.build, node.input(2)
     own = {name: node.attributes.get(name) for name in (*_SHARED, "output_padding")}
@@ -40,7 +40,7 @@ def transpose_with_pads(node: Node) -> str:
     return str(build.Slice(made, begin, build.Sub(build.Shape(made, start=2), end), list(range(2, 2 + spatial))))
 
 
-@says("Replaced by DequantizeLinear, Conv and QuantizeLinear, transposed if channels come last")
+@says("Replaced QLinearConv by DequantizeLinear, Conv and QuantizeLinear, with Transposes if channels come last")
 def convolution_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     build, last = node.build, bool(node.attributes.get("channels_last", 0))
@@ -52,7 +52,7 @@ def convolution_of_dequantized(node: Node) -> str:
     return quantized(node, channels_last(build, y, node.rank()) if last else y, 6, node.elem_type(7))
 
 
-@says("Replaced by MaxPool-12 between Transposes, as channels come last")
+@says("Replaced NhwcMaxPool by MaxPool between Transposes, as its channels come last")
 def pool_with_channels_last(node: Node) -> str:
     build, names = node.build, ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
     x = channels_first(build, node.input(0), node.rank())
@@ -60,7 +60,7 @@ def pool_with_channels_last(node: Node) -> str:
     return channels_last(build, y, node.rank())
 
 
-@says("Replaced by Conv-22 between Transposes, Add of Z and the activation")
+@says("Replaced NhwcFusedConv by Conv between Transposes, Add of Z and the activation")
 def activated_convolution_with_channels_last(node: Node) -> str:
     node.close("sums in another order")
     build, rank = node.build, node.rank()

@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced by gathering the neighbours of each sample and interpolating")
+@says("Replaced CropAndResize by gathering the neighbours of each sample and interpolating")
 def sampled_boxes(node: Node) -> str:
     node.close("computes grid points in another order")
     build, mode = node.build, node.attributes.get("mode", "bilinear")
@@ -20,7 +20,7 @@ def sampled_boxes(node: Node) -> str:
     if size is None or mode not in ("bilinear", "nearest"):
         raise CannotConvert(
             node,
-            f"mode={mode!r}, crop_size {size or 'computed'}",
+            f"CropAndResize has mode={mode!r} and a crop_size of {size or 'computed'}",
             supported="a constant one, bilinear or nearest",
         )
     rows, columns = (_Axis(node, which, count) for which, count in enumerate(size))

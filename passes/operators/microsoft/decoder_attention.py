@@ -22,11 +22,13 @@ T = TensorProto
 MASK, ADDED, PAST_KEY, PAST_VALUE, FILLED, BEAMS, BIAS = 3, 4, 5, 6, 7, 9, 10  # inputs
 
 
-@says("Replaced by TensorScatter-24 into the cache and Attention-24")
+@says("Replaced DecoderMaskedMultiHeadAttention by TensorScatter into the cache and Attention")
 def attention_of_one_query(node: Node) -> list[str]:
     if node.input(BEAMS):
         raise CannotConvert(
-            node, "cache_indirection is given: beams read each other's caches", supported="a call without it"
+            node,
+            "cache_indirection is given, so that the beams read each other's caches",
+            supported="a call without it",
         )
     node.close("sums in another order")
     build, (query, key, value) = node.build, node.inputs[:3]
@@ -38,7 +40,9 @@ def attention_of_one_query(node: Node) -> list[str]:
     present: list[str] = []
     if node.input(PAST_KEY):
         if not node.attributes.get("past_present_share_buffer", 0):
-            raise CannotConvert(node, "past_key without past_present_share_buffer, which the kernel rejects")
+            raise CannotConvert(
+                node, "past_key is given without past_present_share_buffer, and onnxruntime rejects that"
+            )
         filled = build.Reshape(build.Cast(node.input(FILLED), to=T.INT64), [1])
         keys = build.Add(filled, 1)
         at = build.Expand(filled, build.Shape(query, end=1))
@@ -48,7 +52,7 @@ def attention_of_one_query(node: Node) -> list[str]:
         key, value = (build.Slice(cache, [0], keys, [2]) for cache in present)
         number = build.Squeeze(keys)
     elif node.is_used(1) or node.is_used(2):
-        raise CannotConvert(node, "present without past, which the kernel does not compute")
+        raise CannotConvert(node, "present is used without past, and onnxruntime does not compute it then")
     else:
         number = share_along(node, key, 2, 1)
     mask = allowed_keys(node, MASK, share_along(node, query, 0, 1), number) if node.input(MASK) else ""

@@ -14,7 +14,7 @@ from opshift.passes.rewrite.says import says
 FLOAT = TensorProto.FLOAT
 
 
-@says("Replaced by LayerNormalization-17, in float32 if X and Scale have different types")
+@says("Replaced onnxruntime's LayerNormalization by ONNX's, in float32 if X and Scale have different types")
 def layer_normalization(node: Node) -> list[str]:
     build, elem_type, scaled = node.build, node.elem_type(), node.elem_type(1)
     own = {name: node.attributes.get(name) for name in ("axis", "stash_type")}
@@ -26,7 +26,7 @@ def layer_normalization(node: Node) -> list[str]:
     return [recast(build, first, wide, scaled), *saved]
 
 
-@says("Replaced by RMSNormalization-23; the statistic is computed apart")
+@says("Replaced SimplifiedLayerNormalization by RMSNormalization; computed its statistic on its own")
 def root_mean_square(node: Node) -> list[str]:
     node.close("the kernel scales before it rounds to the type of X")
     build, elem_type, scaled = node.build, node.elem_type(), node.elem_type(1)
@@ -42,7 +42,7 @@ def root_mean_square(node: Node) -> list[str]:
     return results[: len(node.outputs)]
 
 
-@says("Replaced by MeanVarianceNormalization-13, or by subtracting the mean")
+@says("Replaced onnxruntime's MeanVarianceNormalization by ONNX's, or by subtracting the mean")
 def mean_variance_normalization(node: Node) -> str:
     build, attributes = node.build, node.attributes
     axes = [0, 1, 2, 3] if attributes.get("across_channels", 0) else [0, 2, 3]
@@ -51,7 +51,7 @@ def mean_variance_normalization(node: Node) -> str:
     return str(build.Sub(node.input(0), build.ReduceMean(node.input(0), axes=axes)))
 
 
-@says("Replaced by alpha * X + beta")
+@says("Replaced Affine by alpha * X + beta")
 def affine(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     alpha, beta = (
@@ -60,34 +60,34 @@ def affine(node: Node) -> str:
     return str(build.Add(build.Mul(node.input(0), alpha), beta))
 
 
-@says("Replaced by input * scale")
+@says("Replaced Scale by input * scale")
 def scaled(node: Node) -> str:
     return str(node.build.Mul(node.input(0), node.build.constant(node.attributes.get("scale", 1.0), node.elem_type())))
 
 
-@says("Replaced by input * scale + bias")
+@says("Replaced ImageScaler by input * scale + bias")
 def scaled_image(node: Node) -> str:
     bias = [[[number]] for number in node.attributes.get("bias", [])]
     return str(node.build.Add(scaled(node), node.build.constant(bias, node.elem_type())))
 
 
-@says("Replaced by alpha * log(1 + exp(beta * X))")
+@says("Replaced ParametricSoftplus by alpha * log(1 + exp(beta * X))")
 def softplus_with_parameters(node: Node) -> str:
     return parametric_softplus(node, node.input(0), *_parameters(node))
 
 
-@says("Replaced by alpha * tanh(beta * X)")
+@says("Replaced ScaledTanh by alpha * tanh(beta * X)")
 def tanh_with_scales(node: Node) -> str:
     return scaled_tanh(node, node.input(0), *_parameters(node))
 
 
 def _parameters(node: Node) -> tuple[float, float]:
     if not {"alpha", "beta"} <= set(node.attributes):
-        raise CannotConvert(node, "alpha or beta is missing; the kernel requires both")
+        raise CannotConvert(node, "alpha or beta is missing, and onnxruntime requires both")
     return node.attributes["alpha"], node.attributes["beta"]
 
 
-@says("Replaced by Slice-13 between the borders")
+@says("Replaced Crop by Slice between the borders")
 def crop(node: Node) -> str:
     border, size = node.attributes.get("border", []), node.attributes.get("scale", [])
     if len(border) != 4 or len(size) not in (0, 2):
@@ -99,7 +99,7 @@ def crop(node: Node) -> str:
     return str(node.build.Slice(node.input(0), [top, left], ends, [2, 3]))
 
 
-@says("Slice-13.")
+@says("Replaced DynamicSlice by Slice")
 def sliced(node: Node) -> str:
     return str(node.build.Slice(node.input(0), node.input(1), node.input(2), node.input(3) or None))
 
@@ -109,7 +109,7 @@ def copied(node: Node) -> str:
     return str(node.build.Identity(node.input(0)))
 
 
-@says("Replaced by ThresholdedRelu-10, which computes the same")
+@says("Replaced onnxruntime's ThresholdedRelu by ONNX's, which computes the same")
 def above_threshold(node: Node) -> str:
     return str(node.build.ThresholdedRelu(node.input(0), alpha=node.attributes.get("alpha")))
 

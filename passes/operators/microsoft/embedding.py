@@ -15,7 +15,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced by Gather of the embeddings, Add and LayerNormalization")
+@says("Replaced EmbedLayerNormalization by Gather of the embeddings, Add and LayerNormalization")
 def normalized_rows(node: Node) -> list[str]:
     elem_type = node.elem_type(2)
     wide = wider(elem_type)
@@ -24,7 +24,10 @@ def normalized_rows(node: Node) -> list[str]:
     return [recast(node.build, normal, wide, elem_type), counted, summed][: len(node.outputs)]
 
 
-@says("Replaced by Gather of the quantized embeddings, DequantizeLinear, Add and LayerNormalization")
+@says(
+    "Replaced QEmbedLayerNormalization by Gather of the quantized embeddings, DequantizeLinear, "
+    "Add and LayerNormalization"
+)
 def normalized_rows_of_integers(node: Node) -> list[str]:
     def dequantized(x: str, index: int) -> str:
         scale, zero = (scalar(node, index + behind) for behind in (6, 11))
@@ -66,7 +69,7 @@ def _count(node: Node) -> str:
     return str(build.ReduceSum(ones, [1], keepdims=0))
 
 
-@says("Replaced by Gather")
+@says("Replaced TorchEmbedding by Gather")
 def looked_up(node: Node) -> str:
     return str(node.build.Gather(node.input(0), node.input(1)))
 

@@ -14,7 +14,7 @@ T = TensorProto
 LEAST = 1e-20  # below which the kernel takes no logarithm
 
 
-@says("Replaced by Sigmoid, TopK of groups and experts, and Log")
+@says("Replaced MoEGroupRouter by Sigmoid, TopK of groups and of experts, and Log")
 def scores_of_chosen_experts(node: Node) -> list[str]:
     node.close("Sigmoid and Log round otherwise")
     build, elem_type = node.build, node.elem_type()

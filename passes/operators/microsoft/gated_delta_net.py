@@ -37,7 +37,7 @@ class _Layout:
     valid: str = ""  # whether there is one
 
 
-@says("Replaced by LinearAttention-27 in float32; sequences of different lengths are padded")
+@says("Replaced GatedDeltaNet by LinearAttention in float32; padded sequences of different lengths")
 def recurrence_over_packed_tokens(node: Node) -> list[str]:
     if node.attributes.get("state_update_capacity", 0):
         raise CannotConvert(node, "state_update_capacity is not 0", supported="0")
@@ -141,7 +141,9 @@ def _decay(node: Node, layout: _Layout) -> str:
     if kind not in ("softplus", "qwen", "sigmoid", "kda"):
         raise CannotConvert(node, f"gate_activation={kind!r}", supported="none, softplus and sigmoid")
     if not (node.input(A_LOG) and node.input(BIAS)):
-        raise CannotConvert(node, f"gate_activation={kind!r} without a_log or dt_bias", supported="both inputs")
+        raise CannotConvert(
+            node, f"gate_activation={kind!r} needs a_log and dt_bias, and one is missing", supported="both inputs"
+        )
     bias, rate = node.input(BIAS), build.Exp(node.input(A_LOG))
     if node.rank(DECAY) == layout.lead + 2:  # one for each element of a key
         bias, rate = build.Reshape(bias, [layout.heads, -1]), build.Unsqueeze(rate, [1])

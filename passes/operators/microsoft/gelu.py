@@ -14,7 +14,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced by Gelu-20 (tanh) of X + bias")
+@says("Replaced FastGelu by Add of the bias and Gelu with the tanh approximation")
 def approximate_by_tanh(node: Node) -> str:
     build, x, bias = node.build, node.input(0), node.input(1)
     x = build.Add(x, bias) if bias else x
@@ -28,7 +28,7 @@ def _by_the_text(build: Builder, x: str) -> str:
     return str(build.Mul(half, build.Mul(x, build.Add(one, build.Tanh(bent)))))
 
 
-@says("Replaced by MatMul, Add and Gelu-20 (tanh)")
+@says("Replaced GemmFastGelu by MatMul, Add and Gelu with the tanh approximation")
 def product_approximated_by_tanh(node: Node) -> str:
     node.close("kernels of other devices round less often")
     build, bias = node.build, node.input(2)
@@ -36,12 +36,12 @@ def product_approximated_by_tanh(node: Node) -> str:
     return str(build.Gelu(build.Add(product, bias) if bias else product, approximate="tanh"))
 
 
-@says("Replaced by Gelu-20 of A + B")
+@says("Replaced BiasGelu by Add and Gelu")
 def gelu_of_sum(node: Node) -> str:
     return str(node.build.Gelu(node.build.Add(node.input(0), node.input(1))))
 
 
-@says("Replaced by Split of X + bias, and left * Gelu-20(right)")
+@says("Replaced BiasSplitGelu by Add of the bias, Split, and left * Gelu(right)")
 def half_times_gelu(node: Node) -> str:
     node.close("kernels of other devices round less often")
     build = node.build
@@ -51,7 +51,7 @@ def half_times_gelu(node: Node) -> str:
     return str(build.Mul(left, build.Gelu(right)))
 
 
-@says("Replaced by x * Sigmoid(alpha * x)")
+@says("Replaced QuickGelu by x * Sigmoid(alpha * x)")
 def sigmoid_linear(node: Node) -> str:
     node.close("the kernel computes Sigmoid otherwise")
     build, x, alpha = node.build, node.input(0), node.attributes.get("alpha", 1.702)
@@ -59,7 +59,7 @@ def sigmoid_linear(node: Node) -> str:
     return str(build.Mul(x, build.Sigmoid(scaled)))
 
 
-@says("Replaced by Z * Sigmoid(Z), Z = X * scale")
+@says("Replaced ScaledSiLU by Z * Sigmoid(Z), Z = X * scale")
 def rounded_silu(node: Node) -> str:
     build, elem_type, scale = node.build, node.elem_type(), node.input(1)
     x = recast(build, node.input(0), elem_type, TensorProto.FLOAT)
@@ -74,7 +74,7 @@ def rounded_silu(node: Node) -> str:
     return str(build.Mul(scaled, recast(build, gate, TensorProto.FLOAT, elem_type)))
 
 
-@says("Replaced by X + Y * gate")
+@says("Replaced GatedAdd by X + Y * gate")
 def gated_sum(node: Node) -> str:
     x, y, gate = node.inputs[:3]
     gate = _project(node) if node.input(3) else gate
@@ -84,7 +84,9 @@ def gated_sum(node: Node) -> str:
 def _project(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     if elem_type != TensorProto.BFLOAT16:
-        raise CannotConvert(node, "gate_weight has a type that no kernel runs", supported="bfloat16")
+        raise CannotConvert(
+            node, "gate_weight has an element type that no onnxruntime kernel supports", supported="bfloat16"
+        )
     node.close("sums in another order")
     gate, weight = (recast(build, node.input(index), elem_type, TensorProto.FLOAT) for index in (2, 3))
     product = recast(build, build.Cast(build.MatMul(gate, weight), to=elem_type), elem_type, TensorProto.FLOAT)

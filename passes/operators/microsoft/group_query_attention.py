@@ -37,7 +37,7 @@ class _Lengths:
     first: str  # whether this is the first prompt; "" where it is known to be
 
 
-@says("Replaced by RotaryEmbedding-23, TensorScatter-24 and Attention-24 with a mask")
+@says("Replaced GroupQueryAttention by RotaryEmbedding, TensorScatter into the cache, and Attention with a mask")
 def attention_over_a_cache(node: Node) -> list[str]:
     _refuse_windows_and_integers(node)
     _refuse_padding(node)
@@ -59,16 +59,18 @@ def attention_over_a_cache(node: Node) -> list[str]:
 
 def _refuse_windows_and_integers(node: Node) -> None:
     if node.attributes.get("sliding_window_cache", 0):
-        raise CannotConvert(node, "sliding_window_cache=1: the cache drops old entries", supported="0")
+        raise CannotConvert(node, "sliding_window_cache=1 makes the cache drop old entries", supported="0")
     for name in ("k_quant_type", "v_quant_type"):
         if (kind := node.attributes.get(name, "NONE")) != "NONE":
-            raise CannotConvert(node, f"{name}={kind!r}: the cache is quantized", supported="NONE")
+            raise CannotConvert(node, f"{name}={kind!r} means that the cache is quantized", supported="NONE")
 
 
 def _refuse_padding(node: Node) -> None:
     if node.input(VALID) and not (node.input(PAST) and node.attributes.get("causal", 1)):
         raise CannotConvert(
-            node, "query_seqlens without past, or with causal=0", supported="query_seqlens with past and causal=1"
+            node,
+            "query_seqlens is given without past, or with causal=0",
+            supported="query_seqlens with past and causal=1",
         )
 
 
@@ -118,7 +120,9 @@ def _normalize(node: Node, x: str, index: int) -> str:
 def _rotate(node: Node, x: str, positions: str) -> str:
     cosine, sine = node.input(COSINE), node.input(SINE)
     if not cosine or not sine:
-        raise CannotConvert(node, "do_rotary=1 without cos_cache and sin_cache", supported="both inputs")
+        raise CannotConvert(
+            node, "do_rotary=1 needs cos_cache and sin_cache, and one is missing", supported="both inputs"
+        )
     build, turning = node.build, {"interleaved": 1 if node.attributes.get("rotary_interleaved", 0) == 1 else None}
     width, size = (node.scope.shape(cosine) or [None])[-1], (build.scope.shape(x) or [None])[-1]
     if isinstance(width, int) and isinstance(size, int):

@@ -17,7 +17,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced by the sum of all streams, each times its gate")
+@says("Replaced HyperConnectionPreMix by the sum of all streams, each times its gate")
 def streams_reduced(node: Node) -> str:
     node.close("sums in another order")
     build, elem_type = node.build, node.elem_type()
@@ -28,7 +28,7 @@ def streams_reduced(node: Node) -> str:
     return recast(build, total, T.FLOAT, elem_type)
 
 
-@says("Replaced by a mixture of all streams, plus gate * output")
+@says("Replaced HyperConnectionPostMix by a mixture of all streams, plus gate * output")
 def streams_mixed(node: Node) -> str:
     node.close("sums in another order")
     build, elem_type, mixed = node.build, node.elem_type(), _group(node)
@@ -42,7 +42,7 @@ def streams_mixed(node: Node) -> str:
     return recast(build, total, T.FLOAT, elem_type)
 
 
-@says("Replaced by normalization of the streams, two MatMul and Sigmoid")
+@says("Replaced HyperConnectionLowRankMix by normalization of the streams, two MatMul and Sigmoid")
 def streams_mixed_by_own_gates(node: Node) -> list[str]:
     node.close("sums and rounds in another order")
     build, elem_type, given, before = node.build, node.elem_type(), node.attributes, node.rank() - 1
@@ -101,7 +101,7 @@ def _gates(node: Node, index: int) -> str:
     if rank != grouped - 1:
         raise CannotConvert(
             node,
-            f"gates of rank {rank} for streams of rank {grouped}",
+            f"the gates have rank {rank}, and the streams have rank {grouped}",
             supported="gates of one rank less than the streams",
         )
     if not branches:
@@ -109,7 +109,7 @@ def _gates(node: Node, index: int) -> str:
     return regroup(node, gates, rank - 1, [branches, None])
 
 
-@says("Replaced by Sigmoid of the signed root of normalized key * query, times the value")
+@says("Replaced EngramGate by Sigmoid of the signed root of normalized key * query, times the value")
 def gated_by_signed_root(node: Node) -> list[str]:
     node.close("rounds in another order")
     build, elem_type = node.build, node.elem_type()
@@ -130,7 +130,7 @@ def gated_by_signed_root(node: Node) -> list[str]:
     results = [recast(build, gated, wide, elem_type)]
     if node.is_used(1):
         if not of_value:
-            raise CannotConvert(node, "output gated_value_normed is used without conv_norm_scale", supported="both")
+            raise CannotConvert(node, "the output gated_value_normed is used without conv_norm_scale", supported="both")
         results.append(recast(build, _normalize(node, gated, of_value, wide), wide, elem_type))
     return [*results, ""][: len(node.outputs)]
 

@@ -23,10 +23,10 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced by DequantizeLinear, Gemm, and QuantizeLinear if y has a scale")
+@says("Replaced QGemm by DequantizeLinear, Gemm, and QuantizeLinear if y has a scale")
 def gemm_of_dequantized(node: Node) -> str:
     if bool(node.input(7)) != bool(node.input(8)):
-        raise CannotConvert(node, "y_scale or y_zero_point is missing", supported="both or neither")
+        raise CannotConvert(node, "only one of y_scale and y_zero_point is given", supported="both or neither")
     node.close(ROUNDS)
     build, alpha, turned = node.build, node.attributes.get("alpha", 1.0), node.attributes.get("transB", 0)
     operands = [dequantized(node, 0), dequantized_along(node, 3, 4, 5, -2 if turned else -1)]
@@ -46,7 +46,7 @@ def _addend(node: Node, alpha: float) -> str:
     return str(build.Mul(build.Cast(node.input(6), to=T.FLOAT), scale))
 
 
-@says("Replaced by DequantizeLinear, MatMul and Add of the bias")
+@says("Replaced MatMulIntegerToFloat by DequantizeLinear, MatMul and Add of the bias")
 def product_of_dequantized(node: Node) -> str:
     node.close(ROUNDS)
     build = node.build
@@ -54,7 +54,7 @@ def product_of_dequantized(node: Node) -> str:
     return _with_bias(node, build.MatMul(a, dequantized_along(node, 1, 3, 5, -1)), 3, 6)
 
 
-@says("Replaced by DynamicQuantizeLinear, DequantizeLinear, MatMul and Add of the bias")
+@says("Replaced DynamicQuantizeMatMul by DynamicQuantizeLinear, DequantizeLinear, MatMul and Add of the bias")
 def product_of_quantized(node: Node) -> str:
     node.close(ROUNDS)
     build = node.build
@@ -74,17 +74,20 @@ def _with_bias(node: Node, y: str, scale: int, bias: int) -> str:
         ]
         if ranks != (1, 2) and (ranks[0] != ranks[1] or len(apart) > 1):
             raise CannotConvert(
-                node, f"a bias, and scales of shape {of} for B of shape {b}", supported="one scale a column of a matrix"
+                node,
+                f"there is a bias, and the scales of shape {of} do not have one scale for each column of B, "
+                f"which has shape {b}",
+                supported="one scale for each column of a matrix",
             )
     return str(node.build.Add(y, node.input(bias)))
 
 
-@says("Replaced by MatMul of int32")
+@says("Replaced MatMulInteger16 by MatMul of int32")
 def product_of_integers(node: Node) -> str:
     return str(node.build.MatMul(in_int32(node, 0), in_int32(node, 1)))
 
 
-@says("Replaced by Mul of int32, minus the zero points")
+@says("Replaced MulInteger by Mul of int32, with zero points subtracted")
 def elementwise_product(node: Node) -> str:
     build = node.build
     a, b = in_int32(node, 0), in_int32(node, 2)
@@ -93,7 +96,7 @@ def elementwise_product(node: Node) -> str:
     return str(build.Mul(a, b))
 
 
-@says("Replaced by ReduceSum of int32")
+@says("Replaced ReduceSumInteger by ReduceSum of int32")
 def sum_of_integers(node: Node) -> str:
     build, axes = node.build, list(node.attributes.get("axes", []))
     total = build.ReduceSum(in_int32(node, 0), axes or None, keepdims=node.attributes.get("keepdims", 1))

@@ -16,7 +16,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced by Unsqueeze-13")
+@says("Replaced ExpandDims by Unsqueeze")
 def unsqueeze(node: Node) -> str:
     held = node.scope.ints(node.input(1))
     if held is not None:
@@ -25,13 +25,13 @@ def unsqueeze(node: Node) -> str:
     return str(node.build.Unsqueeze(node.input(0), axis))
 
 
-@says("Replaced by GatherND-13 with int64 indices")
+@says("Replaced com.microsoft::GatherND by ONNX's GatherND with int64 indices")
 def gather(node: Node) -> str:
     build = node.build
     return str(build.GatherND(node.input(0), recast(build, node.input(1), node.elem_type(1), T.INT64)))
 
 
-@says("Replaced by Pad-18")
+@says("Replaced com.microsoft::Pad by ONNX's Pad")
 def padded(node: Node) -> str:
     build, value = node.build, node.input(2)
     pads = node.input(1) if len(node.scope.shape(node.input(1)) or ()) == 1 else build.Reshape(node.input(1), [-1])
@@ -39,7 +39,7 @@ def padded(node: Node) -> str:
     return str(build.Pad(node.input(0), pads, scalar, mode=node.attributes.get("mode")))
 
 
-@says("Replaced by Range-11")
+@says("Replaced com.microsoft::Range by ONNX's Range")
 def listed(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     bounds = [build.Reshape(node.input(index), build.constant([], T.INT64)) for index in range(2)]
@@ -47,14 +47,14 @@ def listed(node: Node) -> str:
     return str(build.Range(*bounds, step))
 
 
-@says("Trilu-14.")
+@says("Replaced com.microsoft::Trilu by ONNX's Trilu")
 def triangle(node: Node) -> str:
     build, k = node.build, node.input(1)
     diagonal = build.Reshape(k, build.constant([], T.INT64)) if k else None
     return str(build.Trilu(node.input(0), diagonal, upper=node.attributes.get("upper")))
 
 
-@says("Replaced by Unique-11, with every NaN kept")
+@says("Replaced com.microsoft::Unique by ONNX's Unique, and kept every NaN")
 def distinct(node: Node) -> list[str]:
     build, x, nothing = node.build, node.input(0), node.build.constant(0.0, T.DOUBLE)
     number = build.Cast(x, to=T.DOUBLE)
@@ -69,18 +69,18 @@ def distinct(node: Node) -> list[str]:
     return [build.Gather(x, first), inverse, counts][: len(node.outputs)]
 
 
-@says("GridSample-16.")
+@says("Replaced com.microsoft::GridSample by ONNX's GridSample")
 def sampled(node: Node) -> str:
     own = {name: node.attributes.get(name) for name in ("align_corners", "mode", "padding_mode")}
     return str(node.build.emit("GridSample", [node.input(0), node.input(1)], own))
 
 
-@says("Replaced by Gather of the slices")
+@says("Replaced UnfoldTensor by Gather of the slices")
 def unfold(node: Node) -> str:
     build, attributes, rank = node.build, node.attributes, node.rank()
     size, step, axis = attributes["size"], attributes.get("step", 1), attributes.get("dim", -1)
     if not -rank <= axis < rank or size < 1 or step < 1:
-        raise CannotConvert(node, f"dim={axis}, size={size}, step={step}: out of range for rank {rank}")
+        raise CannotConvert(node, f"dim={axis}, size={size} or step={step} is out of range for data of rank {rank}")
     axis %= rank
     length = build.Shape(node.input(0), start=axis, end=axis + 1)
     count = build.Div(build.Sub(length, [size]), [step])
@@ -91,7 +91,7 @@ def unfold(node: Node) -> str:
     return str(build.Transpose(slices, perm=order))
 
 
-@says("Replaced by -inf for tokens that would repeat an n-gram")
+@says("Set scores of tokens that would repeat an n-gram to -inf")
 def without_repetition(node: Node) -> str:
     build, size, ids = node.build, node.attributes["ngram_size"], node.input(0)
     if size < 1:
@@ -108,7 +108,7 @@ def without_repetition(node: Node) -> str:
     return str(build.Where(build.Cast(found, to=T.BOOL), build.constant(-inf, T.FLOAT), scores))
 
 
-@says("Replaced by IsNaN, IsInf and ReduceMax over all inputs")
+@says("Replaced IsAllFinite by IsNaN, IsInf and ReduceMax over all inputs")
 def all_finite(node: Node) -> str:
     build, attributes = node.build, node.attributes
     nans, infinities = (not attributes.get(name, 0) for name in ("isinf_only", "isnan_only"))

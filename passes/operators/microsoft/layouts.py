@@ -36,12 +36,12 @@ def _constant(node: Node, index: int) -> Any:
     held = node.scope.array(node.input(index))
     if held is None:
         raise CannotConvert(
-            node, "its weights are not constant, or not in the file", supported="constant weights in the file"
+            node, "the weights are not constant, or not in the file", supported="constant weights in the file"
         )
     return held
 
 
-@says("Replaced by Conv-22 with unblocked weights, Add of Sum and the activation")
+@says("Replaced the blocked Conv by Conv with weights in ONNX's layout, Add of the input Sum, and the activation")
 def convolution(node: Node) -> str:
     import onnx.numpy_helper
 
@@ -64,7 +64,7 @@ def convolution(node: Node) -> str:
     return activated_convolution_of(node, build.Add(y, node.input(3)) if node.input(3) else y)
 
 
-@says("Replaced the blocked layout by NCHW")
+@says("Replaced onnxruntime's blocked layout by NCHW, ONNX's layout")
 def into_blocks(node: Node) -> str:
     found, build = _blocks(node), node.build
     x = channels_first(build, node.input(0), _RANK) if node.attributes.get("channels_last", 0) else node.input(0)
@@ -72,19 +72,19 @@ def into_blocks(node: Node) -> str:
         return x
     count = (node.scope.shape(node.input(0)) or [None] * _RANK)[-1 if node.attributes.get("channels_last", 0) else 1]
     if not isinstance(count, int):
-        raise CannotConvert(node, "the number of its channels is unknown", fix="--fix-shape")
+        raise CannotConvert(node, "the number of channels is unknown", fix="--fix-shape")
     missing = -count % found.width
     return str(build.Pad(x, [0, 0, 0, 0, 0, missing, 0, 0])) if missing else x
 
 
-@says("Replaced the blocked layout by NCHW")
+@says("Replaced onnxruntime's blocked layout by NCHW, ONNX's layout")
 def out_of_blocks(node: Node) -> str:
     _blocks(node)
     x = node.input(0)
     return channels_last(node.build, x, _RANK) if node.attributes.get("channels_last", 0) else x
 
 
-@says("Replaced by ONNX's pool in NCHW layout")
+@says("Replaced the blocked pooling by ONNX's pooling in NCHW layout")
 def pooled(node: Node) -> str:
     _blocks(node)
     own = {name: node.attributes.get(name) for name in (*_WINDOWS, "ceil_mode", "count_include_pad")}
@@ -93,13 +93,13 @@ def pooled(node: Node) -> str:
     return str(node.build.emit(node.op_type, [node.input(0)], own))
 
 
-@says("Replaced by ONNX's global pool in NCHW layout")
+@says("Replaced the blocked global pooling by ONNX's in NCHW layout")
 def pooled_globally(node: Node) -> str:
     _blocks(node)
     return str(node.build.emit(node.op_type, [node.input(0)]))
 
 
-@says("Replaced by Resize-13 in NCHW layout")
+@says("Replaced the blocked Upsample by Resize in NCHW layout")
 def resized(node: Node) -> str:
     _blocks(node)
     build, given = node.build, node.attributes

@@ -16,13 +16,13 @@ STATE, DECAY, BETA = 3, 4, 5  # inputs
 GATED, CORRECTED = ("gated", "gated_delta"), ("delta", "gated_delta")
 
 
-@says("Replaced by LinearAttention-27")
+@says("Replaced com.microsoft::LinearAttention by ONNX's LinearAttention")
 def linear_attention(node: Node) -> list[str]:
     node.close("rounds in another order")
     build, rule = node.build, node.attributes.get("update_rule", "gated_delta")
     window = node.attributes.get("state_window", 0)
     if window:
-        raise CannotConvert(node, f"state_window={window}, which the CPU kernel does not run", supported="0")
+        raise CannotConvert(node, f"onnxruntime's CPU kernel does not support state_window={window}", supported="0")
     query = node.input(0)
     queries, keys = node.attributes["q_num_heads"], node.attributes["kv_num_heads"]
     if keys > queries:
@@ -49,7 +49,7 @@ def _ranked(node: Node, index: int, name: str = "") -> str:
     return str(node.build.Reshape(name, [0, 0, 0, -1] if index == STATE else [0, 0, -1]))
 
 
-@says("Replaced by decay_scale * Softplus(a + dt_bias) and Sigmoid(b), in float32")
+@says("Replaced LinearAttentionGate by decay_scale * Softplus(a + dt_bias) and Sigmoid(b), in float32")
 def gates_of_linear_attention(node: Node) -> list[str]:
     build, elem_type = node.build, node.elem_type()
     node.close("Softplus and Sigmoid round otherwise")
@@ -58,7 +58,7 @@ def gates_of_linear_attention(node: Node) -> list[str]:
     results = [recast(build, decay, T.FLOAT, elem_type)]
     if node.is_used(1):
         if not b:
-            raise CannotConvert(node, "output beta is used without input b", supported="both")
+            raise CannotConvert(node, "the output beta is used, but input b is missing", supported="both")
         results.append(recast(build, build.Sigmoid(b), T.FLOAT, elem_type))
     return [*results, ""][: len(node.outputs)]
 

@@ -16,7 +16,7 @@ _READ_AS_IT_LIES = (
 )
 
 
-@says("Replaced by Transpose, MatMul and Mul by alpha")
+@says("Replaced FusedMatMul by Transpose, MatMul and Mul by alpha")
 def product_of_transposed(node: Node) -> str:
     build, alpha = node.build, node.attributes.get("alpha", 1.0)
     if node.attributes.get("transA", 0) and node.rank(0) > 1 and node.rank(1) == 1:
@@ -37,12 +37,12 @@ def _transpose(node: Node, index: int, name: str) -> str:
     return str(node.build.Transpose(node.input(index), perm=perm)) if len(perm) > 1 else node.input(index)
 
 
-@says("Replaced by Transpose, MatMul, Mul by alpha and the activation")
+@says("Replaced FusedMatMulActivation by Transpose, MatMul, Mul by alpha and the activation")
 def activated_product(node: Node) -> str:
     return activate(node, product_of_transposed(node), ATTRIBUTES, _given(node))
 
 
-@says("Replaced by Gemm-13 and the activation")
+@says("Replaced FusedGemm by Gemm and the activation")
 def activated_gemm(node: Node) -> str:
     node.close("the kernel rounds in another order")
     own = {name: node.attributes.get(name) for name in ("alpha", "beta", "transA", "transB")}
@@ -56,7 +56,7 @@ def _given(node: Node) -> dict[str, float]:
     return {name: node.attributes[f"activation_{name}"] for name in needed if f"activation_{name}" in node.attributes}
 
 
-@says("Replaced by |a|**2 - 2 * a * b + |b|**2, and Sqrt for euclidean")
+@says("Replaced CDist by |a|**2 - 2 * a * b + |b|**2, with Sqrt for metric euclidean")
 def distances(node: Node) -> str:
     node.close("the kernel adds the squares in another order")
     build, elem_type, metric = node.build, node.elem_type(), node.attributes.get("metric", "sqeuclidean")
@@ -70,13 +70,13 @@ def distances(node: Node) -> str:
     return str(build.Sqrt(squares) if metric == "euclidean" else squares)
 
 
-@says("Replaced by the adjugate divided by the determinant")
+@says("Replaced Inverse by the adjugate divided by the determinant")
 def adjugate_over_determinant(node: Node) -> str:
     node.close("the kernel uses elimination")
     build, shape = node.build, node.scope.shape(node.input(0))
     size = shape[-1] if shape else None
     if size not in (1, 2, 3):
-        raise CannotConvert(node, f"matrices of {size or 'unknown'} rows", supported="1 to 3 rows")
+        raise CannotConvert(node, f"the matrices have {size or 'an unknown number of'} rows", supported="1 to 3 rows")
     x = node.input(0)
     if size == 1:
         return str(build.Reciprocal(x))

@@ -22,17 +22,21 @@ T = TensorProto
 WEIGHTS, SCALES, ZEROS, GROUPS, BIAS = 1, 2, 3, 4, 5  # inputs
 
 
-@says("Replaced by DequantizeLinear-21 of the int4 weights and MatMul")
+@says("Replaced MatMulNBits by DequantizeLinear of the weights and MatMul")
 def product_of_dequantized(node: Node) -> str:
     if node.attributes.get("weight_prepacked", 0):
-        raise CannotConvert(node, "weight_prepacked=1: the weights are laid out for a GPU kernel", supported="0")
+        raise CannotConvert(
+            node, "weight_prepacked=1 means that the weights are laid out for a GPU kernel", supported="0"
+        )
     if node.input(GROUPS) and node.input(ZEROS):
         raise CannotConvert(
-            node, "g_idx and zero_points are both given, and the kernel ignores the latter", supported="one of them"
+            node,
+            "g_idx and zero_points are both given, and onnxruntime ignores zero_points then",
+            supported="one of them",
         )
     if node.input(GROUPS) and checked_bits(node) != 4:
         raise CannotConvert(
-            node, f"g_idx with bits={checked_bits(node)}, which the kernel computes wrongly", supported="bits=4"
+            node, f"onnxruntime computes wrong results for g_idx with bits={checked_bits(node)}", supported="bits=4"
         )
     if 0 in (node.scope.shape(node.input(WEIGHTS)) or ()):
         return _of_no_weights(node)
@@ -116,7 +120,7 @@ def _by_formula(node: Node, scales: str, blocks: int) -> str:
 _HAS_RMS = 23  # the opset that RMSNormalization came with
 
 
-@says("Replaced by RMSNormalization of A + skip, DequantizeLinear and three MatMul")
+@says("Replaced MatMulNBitsQkv by RMSNormalization of A + skip, DequantizeLinear and three MatMul")
 def three_products(node: Node) -> list[str]:
     normal, total = _normalize(node)
     widths = [node.attributes[name] for name in ("Nq", "Nkv", "Nkv")]
@@ -124,20 +128,22 @@ def three_products(node: Node) -> list[str]:
     return [*made, total][: len(node.outputs)]
 
 
-@says("Replaced by RMSNormalization of A + skip, two MatMul, the activation and Mul")
+@says("Replaced MatMulNBitsMlp by RMSNormalization of A + skip, two MatMul, the activation and Mul")
 def gated_products(node: Node) -> list[str]:
     if (name := node.attributes["activation"]) not in ("silu", "swish"):
-        raise CannotConvert(node, f"activation={name!r}, which its documentation does not define", supported="silu")
+        raise CannotConvert(
+            node, f"the documentation of the operator does not define activation={name!r}", supported="silu"
+        )
     build, (normal, total) = node.build, _normalize(node)
     gate, up = (_product(node, normal, at, node.attributes["N"]) for at in (3, 6))
     return [build.Mul(build.Mul(gate, build.Sigmoid(gate)), up), total][: len(node.outputs)]
 
 
-@says("Replaced by MatMulNBits plus the low-rank adapter")
+@says("Replaced MatMulNBitsQLoRA by MatMulNBits plus the low-rank adapter")
 def sum_of_products(node: Node) -> str:
     build, rank = node.build, (node.scope.shape(node.input(4)) or [None])[0]
     if any(node.scope.shape(node.input(index)) is None for index in (3, 5)) or not isinstance(rank, int):
-        raise CannotConvert(node, "the shape of an adapter is unknown", supported="a static shape")
+        raise CannotConvert(node, "the shape of a low-rank adapter is unknown", supported="a static shape")
     product = _product(node, node.input(0), 1, node.attributes["N"], bias=False)
     if 0 in (node.scope.shape(node.input(5)) or ()):
         return product

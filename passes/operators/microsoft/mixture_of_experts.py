@@ -23,7 +23,7 @@ Q_WEIGHTS, Q_BIASES, Q_WEIGHTS_3, Q_ZEROS, ROUTER_WEIGHTS = (2, 5), (4, 7), 8, (
 INTERLEAVED, BEHIND = 1, 2  # swiglu_fusion
 
 
-@says("Replaced by Softmax, TopK and a Loop over the experts")
+@says("Replaced MoE by Softmax, TopK and a Loop over the experts")
 def sum_of_chosen_experts(node: Node) -> str:
     _refuse_third(node, WEIGHTS_3)
 
@@ -33,13 +33,15 @@ def sum_of_chosen_experts(node: Node) -> str:
     return _sum(node, _shares(node), (WEIGHTS_1, WEIGHTS_2), (BIAS_1, BIAS_2), weights)
 
 
-@says("Replaced by Softmax, TopK and a Loop over the experts, with DequantizeLinear of their weights")
+@says("Replaced QMoE by Softmax, TopK and a Loop over the experts, with DequantizeLinear of their weights")
 def sum_of_quantized_experts(node: Node) -> str:
     _refuse_third(node, Q_WEIGHTS_3)
     if (kind := node.attributes.get("quant_type", "int")) != "int":
-        raise CannotConvert(node, f"quant_type={kind!r}, which the CPU kernel does not run", supported="int")
+        raise CannotConvert(node, f"onnxruntime's CPU kernel does not support quant_type={kind!r}", supported="int")
     if node.attributes.get("weights_prepacked", -1) == 1:
-        raise CannotConvert(node, "weights_prepacked=1: the weights are laid out for one kernel", supported="0")
+        raise CannotConvert(
+            node, "weights_prepacked=1 means that the weights are laid out for one kernel", supported="0"
+        )
     _refuse_rounded_again(node)
 
     def weights(inner: Builder, at: str, index: int) -> str:
@@ -51,10 +53,12 @@ def sum_of_quantized_experts(node: Node) -> str:
 def _refuse_third(node: Node, third: int) -> None:
     if node.input(third):
         raise CannotConvert(
-            node, "fc3_experts_weights is given, which the CPU kernel does not run", supported="a call without it"
+            node,
+            "fc3_experts_weights is given, and onnxruntime's CPU kernel does not support it",
+            supported="a call without it",
         )
     if node.attributes.get("use_sparse_mixer", 0):
-        raise CannotConvert(node, "use_sparse_mixer=1, which is not documented", supported="0")
+        raise CannotConvert(node, "use_sparse_mixer=1 is not documented", supported="0")
 
 
 def _refuse_rounded_again(node: Node) -> None:
@@ -191,7 +195,7 @@ def _activate(node: Node, inner: Builder, x: str, wide: int) -> str:
         return str(inner.Mul(positive, positive))
     if name not in ("swiglu", "geglu"):
         raise CannotConvert(
-            node, f"activation_type={name!r}, which its documentation does not define", supported="swiglu"
+            node, f"the documentation of the operator does not define activation_type={name!r}", supported="swiglu"
         )
     gate, linear = _gate_and_linear(node, inner, x)
     if name == "geglu":
@@ -215,7 +219,7 @@ def _gate_and_linear(node: Node, inner: Builder, x: str) -> list[str]:
         return [inner.Slice(x, [start], [2**63 - 1], [1], [2]) for start in range(2)]
     if fusion == BEHIND:
         return list(inner.emit("Split", [x], {"axis": 1, "num_outputs": 2}, outputs=2))
-    raise CannotConvert(node, f"swiglu_fusion={fusion}, which the kernel does not run", supported="1 and 2")
+    raise CannotConvert(node, f"onnxruntime does not support swiglu_fusion={fusion}", supported="1 and 2")
 
 
 defined("MoE", sum_of_chosen_experts, opset=20, domain=MICROSOFT)

@@ -18,7 +18,7 @@ FLOAT = TensorProto.FLOAT
 _RECIPROCAL = "the kernel divides, and adds squares, in another order"
 
 
-@says("Replaced by LayerNormalization of input + skip + bias")
+@says("Replaced SkipLayerNormalization by LayerNormalization of input + skip + bias")
 def normalized_sum(node: Node) -> list[str]:
     build, elem_type = node.build, node.elem_type()
     wide = wider(elem_type)
@@ -33,12 +33,12 @@ def normalized_sum(node: Node) -> list[str]:
     return _with_sum(node, results, total)
 
 
-@says("Replaced by RMSNormalization of input + skip + bias")
+@says("Replaced SkipSimplifiedLayerNormalization by RMSNormalization of input + skip + bias")
 def scaled_sum(node: Node) -> list[str]:
     build, elem_type = node.build, node.elem_type()
     wide = wider(elem_type)
     if node.is_used(1) or node.is_used(2):
-        raise CannotConvert(node, "output mean or inv_std_var is used, but the kernel never fills it")
+        raise CannotConvert(node, "the output mean or inv_std_var is used, but onnxruntime never computes it")
     node.close(_RECIPROCAL)
     total = _total(node, 3)
     epsilon = node.attributes.get("epsilon", 1e-12)
@@ -64,7 +64,7 @@ def _with_sum(node: Node, results: list[str], total: str) -> list[str]:
     return [*results, *[""] * 4][: len(node.outputs)]
 
 
-@says("Replaced by RMSNormalization of each branch, in float32")
+@says("Replaced BranchwiseRMSNorm by RMSNormalization of each branch, in float32")
 def normalized_branches(node: Node) -> str:
     node.close(_RECIPROCAL)
     build, elem_type = node.build, node.elem_type()
@@ -72,7 +72,8 @@ def normalized_branches(node: Node) -> str:
     shape = node.scope.shape(node.input(0))
     if shape is None or len(shape) < (1 if branches else 2):
         raise CannotConvert(
-            node, f"X of {'unknown rank' if shape is None else f'rank {len(shape)}'} and {branches} branches"
+            node,
+            f"X has {'unknown rank' if shape is None else f'rank {len(shape)}'}, and there are {branches} branches",
         )
     grouped = regroup(node, x, len(shape) - 1, [branches, None]) if branches else x
     normal = build.RMSNormalization(grouped, build.constant([1.0], FLOAT), epsilon=node.attributes.get("epsilon", 1e-5))
@@ -99,7 +100,7 @@ def _scale_of_branches(node: Node, scale: str, grouped: str) -> str:
 _GATES = ("silu", "swish", "sigmoid")
 
 
-@says("Replaced by RMSNormalization of groups, times the activated gate, in float32")
+@says("Replaced GatedRMSNorm by RMSNormalization of groups, times the activated gate, in float32")
 def gated_normalization(node: Node) -> str:
     build, elem_type, activation = node.build, node.elem_type(), node.attributes.get("activation", "silu")
     if activation not in _GATES:
@@ -115,13 +116,13 @@ def gated_normalization(node: Node) -> str:
     return recast(build, build.Mul(back, opened), FLOAT, elem_type)
 
 
-@says("Replaced by GroupNormalization-21 between Transposes, and x * Sigmoid(x)")
+@says("Replaced GroupNorm by GroupNormalization between Transposes, and x * Sigmoid(x)")
 def normalized_groups(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     return recast(build, _normalized_groups(node, recast(build, node.input(0), elem_type, FLOAT)), FLOAT, elem_type)
 
 
-@says("Replaced by GroupNormalization-21 of X + skip + bias between Transposes, and x * Sigmoid(x)")
+@says("Replaced SkipGroupNorm by GroupNormalization of X + skip + bias between Transposes, and x * Sigmoid(x)")
 def normalized_groups_of_sum(node: Node) -> list[str]:
     build, elem_type = node.build, node.elem_type()
     last = node.attributes.get("channels_last", 1)

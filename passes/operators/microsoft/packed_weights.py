@@ -33,7 +33,7 @@ class _Format:
     read: Callable[[Builder, str], str]
 
 
-@says("Replaced by Gather of rows and scaling of their blocks")
+@says("Replaced GatherPacked by Gather of rows and scaling of their blocks")
 def gathered_and_unpacked(node: Node) -> str:
     build, size = node.build, node.attributes["K"]
     index, rows = build.Cast(node.input(1), to=T.INT64), build.Shape(node.input(0), start=0, end=1)
@@ -45,11 +45,13 @@ def gathered_and_unpacked(node: Node) -> str:
     return recast(build, numbers, T.FLOAT, node.attributes.get("output_dtype", T.BFLOAT16))
 
 
-@says("Replaced by unpacked and scaled weights, MatMul and the activation")
+@says("Replaced MatMulPacked by unpacked and scaled weights, MatMul and the activation")
 def product_of_unpacked(node: Node) -> str:
     if node.input(2):
         raise CannotConvert(
-            node, "global_scale belongs to a format that opshift cannot read", supported="a call without it"
+            node,
+            "global_scale is given, which belongs to a format that opshift cannot read",
+            supported="a call without it",
         )
     node.close("sums in another order")
     build, elem_type = node.build, node.elem_type()

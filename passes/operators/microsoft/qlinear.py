@@ -30,21 +30,21 @@ from opshift.passes.rewrite.says import says
 _POOLING = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 
 
-@says("Replaced by DequantizeLinear, the float operator and QuantizeLinear")
+@says("Replaced the QLinear operator by DequantizeLinear of both inputs, the float operator and QuantizeLinear")
 def of_both(node: Node) -> str:
     node.close(ROUNDS)
     y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantized(node, 0), dequantized(node, 3)])
     return quantized(node, y, 6, node.elem_type(0))
 
 
-@says("Replaced by DequantizeLinear, the float operator and QuantizeLinear")
+@says("Replaced the QLinear operator by DequantizeLinear, the float operator and QuantizeLinear")
 def of_each(node: Node) -> str:
     own = {name: node.attributes.get(name) for name in ("alpha",)}
     y = node.build.emit(node.op_type.removeprefix("QLinear"), [dequantized(node, 0)], own)
     return quantized(node, y, 3, node.elem_type(0))
 
 
-@says("Replaced by DequantizeLinear, Softmax and QuantizeLinear")
+@says("Replaced QLinearSoftmax by DequantizeLinear, Softmax and QuantizeLinear")
 def of_softmax(node: Node) -> str:
     node.close(ROUNDS)
     build, axis = node.build, node.attributes.get("axis", -1)
@@ -74,7 +74,7 @@ def _refuse_infinity(node: Node, axis: int, *, alone: bool) -> None:
         raise CannotConvert(node, f"{why}", supported=f"{softmax_needs(count):.2g} and more")
 
 
-@says("Replaced by DequantizeLinear, Concat and QuantizeLinear")
+@says("Replaced QLinearConcat by DequantizeLinear, Concat and QuantizeLinear")
 def joined(node: Node) -> str:
     if len(node.inputs) < 5 or len(node.inputs) % 3 != 2:
         raise CannotConvert(node, f"{len(node.inputs)} inputs", supported="two, and three more for each tensor")
@@ -82,13 +82,16 @@ def joined(node: Node) -> str:
     return quantized(node, node.build.Concat(*parts, axis=node.attributes["axis"]), 0, node.elem_type(1))
 
 
-@says("Replaced by DequantizeLinear, Where and QuantizeLinear")
+@says("Replaced QLinearWhere by DequantizeLinear, Where and QuantizeLinear")
 def chosen(node: Node) -> str:
     y = node.build.Where(node.input(0), dequantized(node, 1), dequantized(node, 4))
     return quantized(node, y, 7, node.elem_type(1))
 
 
-@says("Replaced by DequantizeLinear, the pool and QuantizeLinear, transposed if channels come last")
+@says(
+    "Replaced the QLinear pooling by DequantizeLinear, pooling and QuantizeLinear, with "
+    "Transposes if channels come last"
+)
 def pooled(node: Node) -> str:
     node.close(ROUNDS)
     last = bool(node.attributes.get("channels_last", 0))
@@ -120,7 +123,7 @@ def _pad_to_windows(node: Node, x: str, own: dict[str, Any], first: int) -> str:
     return str(node.build.Pad(x, [0, 0, *pads[:rank], 0, 0, *(max(end, 0) for end in ends)]))
 
 
-@says("Replaced by DequantizeLinear, ReduceMean and QuantizeLinear")
+@says("Replaced QLinearReduceMean by DequantizeLinear, ReduceMean and QuantizeLinear")
 def averaged(node: Node) -> str:
     node.close(ROUNDS)
     axes, keep = node.attributes.get("axes"), node.attributes.get("keepdims", 1)

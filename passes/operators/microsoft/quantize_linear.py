@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced by ONNX's operator of the same name")
+@says("Replaced com.microsoft's operator by ONNX's operator of the same name")
 def of_onnx(node: Node) -> str:
     build, inputs, axis = node.build, list(node.inputs), node.attributes.get("axis")
     if node.scope.shape(inputs[1]) == [1]:

@@ -13,7 +13,7 @@ _UNDIVIDED, _NARROW = 4, 256
 """Of so many sequences, a state that is wider is quantized as a whole, whatever the number of threads."""
 
 
-@says("Replaced by a Scan with DynamicQuantizeLinear, MatMulInteger and the LSTM gates in each step")
+@says("Replaced DynamicQuantizeLSTM by a Scan over an LSTM step with DynamicQuantizeLinear and MatMulInteger")
 def quantize_in_each_step(node: Node) -> list[str]:
     batch = (node.scope.shape(node.input(X)) or [None] * 3)[1]
     size = node.attributes.get("hidden_size", (node.scope.shape(node.input(R)) or [None] * 3)[1])
@@ -22,8 +22,8 @@ def quantize_in_each_step(node: Node) -> list[str]:
         several = batch if isinstance(batch, int) else "any number of"
         raise CannotConvert(
             node,
-            f"{several} sequences at once: the kernel's result depends on the number of threads (by 0.004 where the "
-            "largest element is 0.85)",
+            f"there are {several} sequences in the batch, and onnxruntime's result then depends on the "
+            "number of threads (by 0.004 where the largest element is 0.85)",
             supported="one sequence",
             fix="--fix-shape",
         )

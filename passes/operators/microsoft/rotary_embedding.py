@@ -16,7 +16,7 @@ T = TensorProto
 SECTIONED, INTERLEAVED = 0, 1  # layouts of MRotaryEmbedding
 
 
-@says("Replaced by RotaryEmbedding-23")
+@says("Replaced com.microsoft::RotaryEmbedding by ONNX's RotaryEmbedding")
 def rotate(node: Node) -> str:
     build, positions = node.build, node.input(1)
     if node.rank(1) == 1:
@@ -26,7 +26,7 @@ def rotate(node: Node) -> str:
     return _turn(node, [node.input(2), node.input(3), positions])
 
 
-@says("Replaced by RotaryEmbedding-23 with angles gathered by three positions")
+@says("Replaced MRotaryEmbedding by RotaryEmbedding with angles gathered by three positions")
 def rotate_by_three_positions(node: Node) -> str:
     build, sections, layout = node.build, node.attributes["mrope_section"], node.attributes.get("mrope_layout", 0)
     if len(sections) != 3 or layout not in (SECTIONED, INTERLEAVED):
@@ -56,9 +56,9 @@ def _coordinates(sections: list[int], layout: int) -> list[int]:
 
 def _turn(node: Node, angles: list[str]) -> str:
     if node.attributes.get("is_packed_batching", 0):
-        raise CannotConvert(node, "is_packed_batching=1: sequences of several lengths are packed", supported="0")
+        raise CannotConvert(node, "is_packed_batching=1 packs sequences of several lengths into one", supported="0")
     if (scale := node.attributes.get("scale", 1.0)) != 1.0:
-        raise CannotConvert(node, f"scale={scale:g}, which the kernel ignores", supported="1")
+        raise CannotConvert(node, f"onnxruntime ignores scale={scale:g}", supported="1")
     node.close("sums and rounds in another order")
     build, x, size = node.build, node.input(0), node.attributes.get("rotary_embedding_dim", 0)
     interleaved = 1 if node.attributes.get("interleaved", 0) == 1 else None
@@ -66,7 +66,7 @@ def _turn(node: Node, angles: list[str]) -> str:
     if node.rank() == 4:
         return str(build.emit("RotaryEmbedding", [x, *angles], attributes))
     if node.rank() != 3:
-        raise CannotConvert(node, f"data of rank {node.rank()}", supported="rank 3 or 4")
+        raise CannotConvert(node, f"the data has rank {node.rank()}", supported="rank 3 or 4")
     hidden, width = ((node.scope.shape(node.input(i)) or [None])[-1] for i in (0, 2))
     heads = node.attributes.get("num_heads", 0) if size else 0
     if not heads and isinstance(hidden, int) and isinstance(width, int) and width:
@@ -79,12 +79,12 @@ def _turn(node: Node, angles: list[str]) -> str:
     return regroup(node, build.Transpose(y, perm=[0, 2, 1, 3]), 2, [None])
 
 
-@says("Replaced by RMSNormalization-23 in float32 and RotaryEmbedding-23")
+@says("Replaced RMSNormRotary by RMSNormalization in float32 and RotaryEmbedding")
 def normalized_and_rotated(node: Node) -> list[str]:
     shape = node.scope.shape(node.input(0)) or [None] * 4
     heads, stride = shape[2:]
     if not (isinstance(heads, int) and isinstance(stride, int)):
-        raise CannotConvert(node, "the number or the size of heads is unknown", fix="--fix-shape")
+        raise CannotConvert(node, "the number of heads or their size is unknown", fix="--fix-shape")
     node.close("the kernel rounds more often where it computes in bfloat16")
     build, given, elem_type = node.build, node.attributes, node.elem_type()
     x, start, width = (
@@ -115,7 +115,7 @@ def normalized_and_rotated(node: Node) -> list[str]:
     return [y, normal][: len(node.outputs)]
 
 
-@says("Replaced by q * cos(emb) + q_rot * sin(emb), and the same for k")
+@says("Replaced GemmaRotaryEmbedding by q * cos(emb) + q_rot * sin(emb), and the same for k")
 def rotate_by_computed_angles(node: Node) -> list[str]:
     build, elem_type, angle = node.build, node.elem_type(1), node.elem_type(0)
     sine, cosine = (

@@ -12,14 +12,14 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced by DFT-20 (onesided) of the last axis")
+@says("Replaced Rfft by DFT of the last axis, with onesided=1")
 def transform(node: Node) -> str:
     _check(node)
     build = node.build
     return str(build.DFT(build.Unsqueeze(node.input(0), [-1]), onesided=1))
 
 
-@says("Replaced by the inverse DFT-20 of the mirrored spectrum")
+@says("Replaced Irfft by the inverse DFT of the mirrored spectrum")
 def transform_back(node: Node) -> str:
     _check(node)
     build, half = node.build, node.input(0)

@@ -9,20 +9,22 @@ from opshift.passes.rewrite.registry import defined, refused
 from opshift.passes.rewrite.says import says
 
 
-@says("Replaced by X + bias + skip")
+@says("Replaced BiasAdd by X + bias + skip")
 def sum_of_three(node: Node) -> str:
     return str(node.build.Add(node.build.Add(node.input(0), node.input(1)), node.input(2)))
 
 
-@says("Replaced by Softmax-11 of data + bias")
+@says("Replaced BiasSoftmax by Add and Softmax")
 def softmax_of_sum(node: Node) -> str:
     build, axis = node.build, node.attributes.get("axis", 1)
     if node.rank(0) != node.rank(1):
-        raise CannotConvert(node, f"data of rank {node.rank(0)}, bias of rank {node.rank(1)}", supported="equal ranks")
+        raise CannotConvert(
+            node, f"the data has rank {node.rank(0)}, and the bias has rank {node.rank(1)}", supported="equal ranks"
+        )
     return str(build.Softmax(build.Add(node.input(0), node.input(1)), axis=axis))
 
 
-@says("Replaced by Dropout-13 of data + bias, plus the residual")
+@says("Replaced BiasDropout by Add of the bias, Dropout and Add of the residual")
 def dropout_of_sum(node: Node) -> list[str]:
     build, residual = node.build, node.input(2)
     mask = node.is_used(1)
@@ -33,7 +35,7 @@ def dropout_of_sum(node: Node) -> list[str]:
     return [build.Add(dropped, residual) if residual else dropped, *rest, ""][: len(node.outputs)]
 
 
-@says("Replaced by Dropout-13, without the bit-packed mask")
+@says("Replaced BitmaskDropout by Dropout; the mask packed in bits is not computed")
 def dropout_without_bits(node: Node) -> list[str]:
     _without_mask(node)
     build = node.build
@@ -41,7 +43,10 @@ def dropout_without_bits(node: Node) -> list[str]:
     return [build.emit("Dropout", operands, {"seed": node.attributes.get("seed")}), ""][: len(node.outputs)]
 
 
-@says("Replaced by Dropout-13 of data + bias, plus the residual, without the bit-packed mask")
+@says(
+    "Replaced BitmaskBiasDropout by Add of the bias, Dropout and Add of the residual; the mask "
+    "packed in bits is not computed"
+)
 def dropout_of_sum_without_bits(node: Node) -> list[str]:
     _without_mask(node)
     return dropout_of_sum(node)

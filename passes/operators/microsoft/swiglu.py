@@ -14,17 +14,19 @@ T = TensorProto
 END = 2**63 - 1
 
 
-@says("Replaced by gate * Sigmoid(alpha * gate) * (up + beta) in float32, clipped at the limit")
+@says("Replaced SwiGLU by gate * Sigmoid(alpha * gate) * (up + beta) in float32, clipped at the limit")
 def clamped_swiglu(node: Node) -> str:
     node.close("kernels of other devices round otherwise")
     gate, up = node.input(0), node.input(1)
     return _activate(node, *((gate, up) if up else _halves(node, gate)))
 
 
-@says("Replaced by MatMul for router and experts, and SwiGLU")
+@says("Replaced RouterGateUpProj by MatMul for router and experts, and SwiGLU")
 def router_and_swiglu(node: Node) -> list[str]:
     if (name := node.attributes.get("activation", "swiglu")) != "swiglu":
-        raise CannotConvert(node, f"activation={name!r}, which its documentation does not define", supported="swiglu")
+        raise CannotConvert(
+            node, f"the documentation of the operator does not define activation={name!r}", supported="swiglu"
+        )
     node.close("sums in another order")
     build, columns = node.build, node.attributes["router_size"]
     product = build.MatMul(node.input(0), node.input(1))

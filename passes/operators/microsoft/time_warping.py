@@ -16,7 +16,7 @@ T = TensorProto
 BOTH, DOWN, ASIDE = range(3)  # where a step came from: the row and the column before, the row, the column
 
 
-@says("Replaced by a Loop over the diagonals, and a Loop back along the best path")
+@says("Replaced DynamicTimeWarping by a Loop over the diagonals, and a Loop back along the cheapest path")
 def way_of_least_cost(node: Node) -> str:
     build = node.build
     rows, columns = flat_indices.sizes(node, node.input(0))[-2:]

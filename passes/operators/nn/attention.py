@@ -30,7 +30,7 @@ SCORES = 3  # an output, qk_matmul_output
 HEADS = ("q_num_heads", "kv_num_heads", "kv_num_heads")  # of QUERY, KEY and VALUE
 
 
-@says("Expanded a mask of width 1 to the number of keys")
+@says("Expanded an attention mask of width 1 to the number of keys")
 def expand_mask(node: Node) -> None:
     width = masks.dim_of(node, MASK, -1) if node.input(MASK) else 0
     if masks.is_full(node) or (isinstance(width, int) and width != 1):
@@ -39,7 +39,7 @@ def expand_mask(node: Node) -> None:
     node.set_input(MASK, node.build.Expand(node.input(MASK), [keys] if isinstance(keys, int) else keys))
 
 
-@says("Wrote nonpad_kv_seqlen and a short mask as one mask of full width")
+@says("Merged nonpad_kv_seqlen and a short mask into one mask of full width")
 def pad_mask(node: Node) -> None:
     _say_all_in_mask(node)
 
@@ -60,7 +60,7 @@ def _say_all_in_mask(node: Node) -> None:
     node.set_input(FILLED, "")
 
 
-@says("Dropped numbers of heads for inputs of rank 4, and wrote nonpad_kv_seqlen beside a cache as a mask")
+@says("Dropped the numbers of heads for inputs of rank 4; turned nonpad_kv_seqlen into a mask where there is a cache")
 def heads_of_axes(node: Node) -> None:
     ranks = (node.scope.shape(node.input(index)) for index in (QUERY, KEY, VALUE))
     told = [node.attributes.get(name, 0) for name in HEADS]  # rank 3 needs all of them
@@ -75,7 +75,7 @@ def heads_of_axes(node: Node) -> None:
         _say_all_in_mask(node)
 
 
-@says("Wrote left_window_size and right_window_size as a mask")
+@says("Turned left_window_size and right_window_size into a mask")
 def window_in_mask(node: Node) -> None:
     left, right = (node.attributes.pop(f"{side}_window_size", -1) for side in ("left", "right"))
     if left < 0 and right < 0:
@@ -127,13 +127,15 @@ def _heads_apart(node: Node, index: int, order: list[int] | None = None) -> str:
     """(batch, heads, length, size), from (batch, length, heads * size) where the rank is 3; then in `order`."""
     rank, build, name = node.rank(QUERY), node.build, node.input(index)
     if rank not in (3, 4):
-        raise CannotConvert(node, f"inputs of rank {rank}", supported="rank 3 or 4")
+        raise CannotConvert(node, f"the inputs have rank {rank}", supported="rank 3 or 4")
     if rank == 4:
         return str(build.Transpose(name, perm=order)) if order else name
     heads = node.attributes.get(HEADS[index], 0)
     if not heads:
         raise CannotConvert(
-            node, f"inputs of rank 3 without attribute {HEADS[index]}", supported="inputs of rank 4, or that attribute"
+            node,
+            f"the inputs have rank 3, and the attribute {HEADS[index]} is missing",
+            supported="inputs of rank 4, or that attribute",
         )
     size = share_along(node, name, 2, heads)
     if masks.dim_of(node, index, -2) == 1:
@@ -192,7 +194,7 @@ def _groups(node: Node, query: str, key: str) -> tuple[Operand, Operand]:
     if not groups or heads % groups:
         raise CannotConvert(
             node,
-            f"{heads} query heads and {groups} key heads",
+            f"there are {heads} query heads and {groups} key heads",
             supported="a number of key heads that divides that of query heads",
         )
     if isinstance(rows, int):

@@ -17,13 +17,13 @@ SHORT = (T.FLOAT16, T.BFLOAT16)
 FILLED_IN_PLACE = [0, 0, 0, 1, 1]  # consumed_inputs: the statistics are overwritten
 
 
-@says("Added consumed_inputs, and made the data an image of rank 4")
+@says("Added consumed_inputs to BatchNormalization, and reshaped the data to rank 4")
 def image_with_consumed_inputs(node: Node) -> Replacement:
     node.attributes["consumed_inputs"] = FILLED_IN_PLACE
     return as_image(node)
 
 
-@says("Dropped is_test: the number of outputs tells inference from training")
+@says("Dropped is_test of BatchNormalization; the number of outputs now tells inference from training")
 def drop_is_test(node: Node) -> None:
     testing = node.attributes.pop("is_test", 0)
     extra = [k for k in range(1, len(node.outputs)) if node.outputs[k]]
@@ -36,7 +36,7 @@ def drop_is_test(node: Node) -> None:
     if not testing and not extra:
         raise CannotConvert(
             node,
-            "is_test=0 with one output: runtimes disagree whether that is training",
+            "runtimes disagree whether is_test=0 with a single output is training",
             supported="is_test=1",
         )
     if not node.attributes.get("spatial", 1) and node.rank() != 2:
@@ -51,22 +51,28 @@ def _check_features(node: Node, data: Sequence[Dim]) -> None:
         if dims is None:
             continue
         if len(dims) != len(data) - 1:
-            raise CannotConvert(node, "spatial=0 with statistics per channel", supported="statistics per feature")
+            raise CannotConvert(
+                node,
+                "spatial=0 needs statistics for each feature, and they are given for each channel",
+                supported="statistics per feature",
+            )
         if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(dims, data[1:], strict=True)):
             shown = [", ".join(str(dim or "?") for dim in shape) for shape in (dims, data[1:])]
             found = f'"{node.input(index)}" of shape [{shown[0]}]'
             raise CannotConvert(
-                node, f"{found} for features of shape [{shown[1]}]", supported="the shape of the features"
+                node,
+                f"{found} does not fit the features, which have shape [{shown[1]}]",
+                supported="the shape of the features",
             )
 
 
-@says("Added is_test: 1 for one output, 0 for more")
+@says("Added is_test to BatchNormalization: 1 for one output, 0 for more")
 def set_is_test(node: Node) -> Replacement:
     node.attributes["is_test"] = int(not any(node.outputs[1:]))
     return features_as_channels(node)
 
 
-@says("Dropped spatial; for 0, flattened the data so that every feature is a channel")
+@says("Dropped spatial of BatchNormalization; for spatial=0, reshaped the data so that every feature is a channel")
 def features_as_channels(node: Node) -> Replacement:
     shape = node.scope.shape(node.input(0))
     if node.attributes.pop("spatial", 1) or (shape is not None and len(shape) == 2):
@@ -94,7 +100,7 @@ def vector_as_matrix(node: Node) -> Replacement:
     return [build.Squeeze(result, axes=[1]), *rest]
 
 
-@says("Set training_mode=1 if there are several outputs; dropped the saved statistics")
+@says("Set training_mode=1 for a BatchNormalization with several outputs; dropped the saved statistics")
 def set_training_mode(node: Node) -> Replacement:
     for index in range(1, 5):
         rank = node.scope.rank(node.input(index))
@@ -104,7 +110,9 @@ def set_training_mode(node: Node) -> Replacement:
         node.outputs = node.outputs[:1]
         return None
     if node.is_used(4):
-        raise CannotConvert(node, "output saved_var is used, which ONNX does not define", supported="the other outputs")
+        raise CannotConvert(
+            node, "the output saved_var is used, and ONNX does not define its value", supported="the other outputs"
+        )
     build = node.build
     results = build.emit("BatchNormalization", node.inputs, {**node.attributes, "training_mode": 1}, outputs=3)
     if node.is_used(3):
@@ -114,7 +122,7 @@ def set_training_mode(node: Node) -> Replacement:
     return list(results[: len(node.outputs)])
 
 
-@says("Replaced training by its formula, and cast statistics to the type of the data")
+@says("Replaced BatchNormalization in training by its formula, and cast statistics to the type of the data")
 def drop_training_mode(node: Node) -> Replacement:
     if node.attributes.pop("training_mode", 0):
         return _trained(node)
@@ -122,7 +130,7 @@ def drop_training_mode(node: Node) -> Replacement:
     return _in_one_type(node, range(5), {node.elem_type(index) for index in range(5)})
 
 
-@says("Cast data, scale and bias to the wider type")
+@says("Cast data, scale and bias of BatchNormalization to the widest of their types")
 def scale_in_type_of_data(node: Node) -> Replacement:
     elem_types = {node.elem_type(0), node.elem_type(1)}
     if node.attributes.get("training_mode", 0) and node.elem_type(0) in SHORT:

@@ -14,7 +14,7 @@ END = 2**63 - 1
 SHORT = (T.FLOAT16, T.BFLOAT16)
 
 
-@says("Replaced by Concat of state and data, Conv, and a Slice for the new state")
+@says("Replaced CausalConvWithState by Concat of state and data, Conv, and Slice for the new state")
 def convolution_after_state(node: Node) -> list[str]:
     build, elem_type = node.build, node.elem_type()
     activation = node.attributes.get("activation", "none")

@@ -48,11 +48,11 @@ class Axis:
     begin: int
 
 
-@says("Replaced Col2Im by Gather and ReduceSum: each pixel adds up its elements")
+@says("Replaced Col2Im by Gather and ReduceSum, which add up the elements of each pixel")
 def gathered_and_added(node: Node) -> str:
     build, elem_type = node.build, node.elem_type()
     if elem_type not in SUMMED:
-        raise CannotConvert(node, "elements of a type that cannot be added", supported="numbers")
+        raise CannotConvert(node, "the element type is one that cannot be added", supported="numbers")
     wide = WIDER.get(elem_type, elem_type)
     x = node.input(0) if wide == elem_type else build.Cast(node.input(0), to=wide)
     axes = _axes(node)

@@ -72,7 +72,11 @@ def _convolve(node: Node, x: int, w: int, x_zero_point: int, w_zero_point: int) 
     if products * WHOLE * NIBBLE > EXACT:
         images = _halves(node, image)
     if products * NIBBLE * NIBBLE > EXACT:
-        raise CannotConvert(node, f"each sum has {products} products", supported=f"at most {EXACT // NIBBLE**2}")
+        raise CannotConvert(
+            node,
+            f"each sum of the convolution has {products} products, too many to be exact in float",
+            supported=f"at most {EXACT // NIBBLE**2}",
+        )
     attributes = {name: node.attributes[name] for name in node.attributes}
     total = ""
     for part, x_worth in images:

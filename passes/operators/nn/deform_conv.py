@@ -27,7 +27,7 @@ def sampled_and_multiplied(node: Node) -> str:
     if {len(kernel), len(result)} != {rank}:
         raise CannotConvert(
             node,
-            f"data, kernel and result have {rank}, {len(kernel)} and {len(result)} spatial axes",
+            f"the data, the kernel and the output have {rank}, {len(kernel)} and {len(result)} spatial axes",
             supported="equal numbers",
         )
     x, weights, offset, bias, mask = (

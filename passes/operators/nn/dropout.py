@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Dropped is_test; replaced training by a random mask and a scale")
+@says("Dropped is_test of Dropout; replaced training by a random mask and a scale")
 def drop_is_test(node: Node) -> Replacement:
     testing, ratio = node.attributes.pop("is_test", 0), node.attributes.get("ratio", 0.5)
     if testing or not ratio:
@@ -25,17 +25,19 @@ def drop_is_test(node: Node) -> Replacement:
 def set_is_test(node: Node) -> None:
     if node.is_used(1):
         raise CannotConvert(
-            node, "the mask output is used, which the older operator does not fill", supported="only the first output"
+            node,
+            "the mask output is used, and the older Dropout does not compute it",
+            supported="only the first output",
         )
     node.attributes["is_test"] = 1
 
 
-@says("Cast the mask from bool to the type of the data")
+@says("Cast the mask of Dropout from bool to the type of the data")
 def mask_from_bool(node: Node) -> Replacement:
     return _with_mask(node)
 
 
-@says("Cast the mask from the type of the data to bool")
+@says("Cast the mask of Dropout from the type of the data to bool")
 def mask_to_bool(node: Node) -> Replacement:
     return _with_mask(node, T.BOOL)
 
@@ -49,7 +51,7 @@ def _with_mask(node: Node, elem_type: int = 0) -> Replacement:
     return [result, node.build.Cast(mask, to=elem_type or node.elem_type())]
 
 
-@says("Moved ratio from attribute to input")
+@says("Moved ratio of Dropout from attribute to input")
 def ratio_to_input(node: Node) -> None:
     held = node.attributes.find("ratio")
     if held is None:
@@ -61,7 +63,7 @@ def ratio_to_input(node: Node) -> None:
     del node.attributes["ratio"]
 
 
-@says("Moved ratio from input to attribute; replaced training by a random mask and a scale")
+@says("Moved ratio of Dropout from input to attribute; replaced training by a random mask and a scale")
 def ratio_to_attribute(node: Node) -> Replacement:
     ratio = node.scope.array(node.input(1)) if node.input(1) else None
     training = node.scope.array(node.input(2)) if node.input(2) else None
@@ -103,7 +105,7 @@ def _width(node: Node) -> int:
     return T.DOUBLE if node.elem_type() == T.DOUBLE else T.FLOAT
 
 
-@says("Cast float8 and bfloat16 to an accepted type and back")
+@says("Cast float8 and bfloat16 to a type that older Dropout accepts, and back")
 def narrow_dropout(node: Node) -> Replacement:
     build, elem_type = node.build, node.elem_type()
     if node.input(1) and node.elem_type(1) in (T.BFLOAT16, *FLOAT8):

@@ -19,7 +19,7 @@ T = TensorProto
 INT64_MAX = 2**63 - 1
 
 
-@says("Replaced a negative axis by a positive one")
+@says("Replaced the negative axis of Flatten by a positive one")
 def axis_from_front(node: Node) -> Replacement:
     axis = node.attributes.get("axis", 1)
     if axis >= 0:
@@ -38,7 +38,7 @@ def float8_flatten(node: Node) -> Replacement:
     return _reshape(node) if node.elem_type() in FLOAT8 else None
 
 
-@says("Replaced Flatten of other types than floats by Reshape")
+@says("Replaced Flatten of integers, strings and bools by Reshape")
 def any_type_flatten(node: Node) -> Replacement:
     return None if node.elem_type() in (T.FLOAT, T.DOUBLE, T.FLOAT16) else _reshape(node)
 

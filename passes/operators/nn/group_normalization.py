@@ -30,7 +30,7 @@ def groups_of_channels(node: Node) -> str:
     return in_shape_of_data(node, recast(build, scaled, wide, elem_type))
 
 
-@says("Repeated scale and bias of each group for its channels")
+@says("Repeated the scale and bias of each group for its channels, as newer GroupNormalization has one per channel")
 def scale_per_channel(node: Node) -> None:
     check_positive(node, "num_groups")
     build, groups = node.build, node.attributes["num_groups"]

@@ -58,7 +58,7 @@ def _check_ranks(node: Node) -> None:
         if other is not None and held is not None and len(other) > len(held):
             raise CannotConvert(
                 node,
-                f'"{name}" has rank {len(other)}, the data rank {len(held)}',
+                f'"{name}" has rank {len(other)}, and the data has rank {len(held)}',
                 supported="at most the rank of the data",
             )
 

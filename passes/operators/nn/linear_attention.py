@@ -20,7 +20,7 @@ T = TensorProto
 RULES = ("linear", "gated", "delta", "gated_delta")
 
 
-@says("Replaced LinearAttention by a loop over the tokens in float32")
+@says("Replaced LinearAttention by a Scan over the tokens in float32")
 def attention_token_by_token(node: Node) -> list[str]:
     node.close("the recurrence is computed token by token in float32")
     build, elem_type, rule = node.build, node.elem_type(), node.attributes.get("update_rule", "gated_delta")
@@ -30,7 +30,11 @@ def attention_token_by_token(node: Node) -> list[str]:
     gated, corrected = rule in ("gated", "gated_delta"), rule in ("delta", "gated_delta")
     for index, needed in ((4, gated), (5, corrected)):
         if needed != bool(node.input(index)):
-            raise CannotConvert(node, f"update_rule={rule!r} {'without' if needed else 'with'} input {index}")
+            raise CannotConvert(
+                node,
+                f"update_rule={rule!r} {'needs' if needed else 'does not take'} input {index}, and it is "
+                f"{'missing' if needed else 'given'}",
+            )
     wide = [recast(build, name, node.elem_type(i), T.FLOAT) if name else "" for i, name in enumerate(node.inputs)]
     wide += [""] * (6 - len(wide))
     query, key, value, decay, beta = (  # each with the shape that one token takes: [B, heads, rows, columns]

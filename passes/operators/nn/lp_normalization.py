@@ -10,7 +10,7 @@ from opshift.passes.rewrite.registry import Pair, changed, defined
 from opshift.passes.rewrite.says import says
 
 
-@says("Replaced LpNormalization by x / norm, and 0 where the norm is 0")
+@says("Replaced LpNormalization by x / norm, with 0 where the norm is 0")
 def divide_by_norm(node: Node) -> str:
     power, build, elem_type = node.attributes.get("p", 2), node.build, node.elem_type()
     if power not in (1, 2):

@@ -51,7 +51,8 @@ def _unpool(node: Node, sizes: list[int]) -> list[int]:
     if node.input(2) and node.scope.ints(node.input(2)) != shape:
         raise CannotConvert(
             node,
-            "output_shape is not the shape that kernel and strides give: runtimes disagree where indices point",
+            "output_shape differs from the shape that kernel and strides give, and runtimes disagree "
+            "where the indices point then",
             supported=f"output_shape={shape}",
         )
     return shape

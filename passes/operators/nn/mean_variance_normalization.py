@@ -22,7 +22,7 @@ def mean_and_variance(node: Node) -> str:
     return recast(build, build.Div(centered, deviation), wide, elem_type)
 
 
-@says("Wrote out the default of axes")
+@says("Set the attribute axes of MeanVarianceNormalization to its default, [0, 2, 3]")
 def write_axes(node: Node) -> None:
     node.attributes.setdefault("axes", [0, 2, 3])
 

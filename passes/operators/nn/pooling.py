@@ -27,7 +27,7 @@ INT64_MAX = 2**63 - 1
 IN_FLOAT = dict.fromkeys(["AveragePool", "LpPool"], "bfloat16 is computed in float32")
 
 
-@says("Replaced ceil_mode by padding at the end that does not count in the average")
+@says("Replaced ceil_mode by padding at the end, which the average does not count")
 def rounded_down(node: Node) -> None:
     if not node.attributes.pop("ceil_mode", 0):
         return
@@ -40,7 +40,9 @@ def rounded_down(node: Node) -> None:
         return
     if node.attributes.get("auto_pad", "NOTSET") == "VALID":
         raise CannotConvert(
-            node, "auto_pad=VALID with ceil_mode=1: runtimes disagree on the result", supported="explicit pads"
+            node,
+            "runtimes disagree on the result of auto_pad=VALID with ceil_mode=1",
+            supported="explicit pads",
         )
     if node.attributes.pop("count_include_pad", 0):
         _pad_data(node, [replace(b, end=min(b.end, a.end)) for a, b in zip(after, before, strict=True)])
@@ -53,7 +55,9 @@ def _missing(node: Node, window: Window) -> int:
     stride, extent = window.stride, window.extent
     if window.size is None:
         if stride > 1 and window.end + stride - 1 >= extent:
-            raise CannotConvert(node, f"ceil_mode=1 along axis {window.axis}, whose size is unknown", fix="--fix-shape")
+            raise CannotConvert(
+                node, f"ceil_mode=1 needs the size of axis {window.axis}, which is unknown", fix="--fix-shape"
+            )
         return stride - 1  # ceil(a / stride) = floor((a + stride - 1) / stride)
     data = window.size + window.begin
     spare = data + window.end - extent
@@ -95,7 +99,7 @@ def _rounds_for_nothing(node: Node) -> bool:
     return not made and any(map(drops_a_window, every))
 
 
-@says("Dropped ceil_mode beside auto_pad SAME, where it changes nothing")
+@says("Dropped ceil_mode of pooling with auto_pad SAME, where it has no effect")
 def no_windows_of_no_data(node: Node) -> None:
     dims = node.scope.shape(node.input(0)) or []
     if node.attributes.get("auto_pad", "").startswith("SAME") and 0 in dims[2:]:
@@ -108,7 +112,7 @@ def has_dilation(node: Node) -> bool:
     return any(dilation != 1 and kernel > 1 for kernel, dilation in pairs)
 
 
-@says("Kept windows out of the padding at the end; cast bfloat16 to float32 and back")
+@says("Dropped windows that lie in the padding at the end; cast bfloat16 to float32 and back")
 def windows_on_data(node: Node) -> Replacement:
     if counts_padding_windows(node) and all(w.end + _missing(node, w) < w.kernel for w in windows(node)):
         rounded_down(node)
@@ -149,7 +153,7 @@ def _undilated(node: Node, reduce: Reduce, filling: float = 0.0) -> Replacement:
     dilated = [w for w in every if w.dilated]
     for w in dilated:
         if w.size is not None and w.size + w.begin + w.end < w.extent:
-            raise CannotConvert(node, f"the window is larger than axis {w.axis}", supported="a smaller window")
+            raise CannotConvert(node, f"the pooling window is larger than axis {w.axis}", supported="a smaller window")
     _pad_data(node, [w if w.dilated else replace(w, begin=0, end=0) for w in every], filling)
     x = node.input(0)
     for w in dilated:
@@ -172,7 +176,7 @@ def _shift(build: Builder, x: str, axis: int, window: Window) -> list[str]:
 # --- MaxPool --------------------------------------------------------------------------------------------
 
 
-@says("Computed the indices of MaxPool by gathering and comparing each window")
+@says("Computed the indices of MaxPool by comparing the elements of each window")
 def drop_indices(node: Node) -> Replacement:
     if node.is_used(1):
         return maxima_and_places(node)
@@ -181,7 +185,7 @@ def drop_indices(node: Node) -> Replacement:
     return None
 
 
-@says("Replaced ceil_mode by padding, and dilations by Max of shifted slices")
+@says("Replaced ceil_mode of MaxPool by padding, and dilations by Max of shifted slices")
 def largest(node: Node) -> Replacement:
     rounded_down(node)
     if has_dilation(node):
@@ -198,7 +202,7 @@ def _largest(node: Node, slices: list[str], window: Window) -> str:
 # --- AveragePool ----------------------------------------------------------------------------------------
 
 
-@says("Replaced dilations by the average of shifted slices")
+@says("Replaced dilations of AveragePool by the average of shifted slices")
 def average(node: Node) -> Replacement:
     if has_dilation(node):
         node.close("dilated averages are computed over slices")
@@ -237,7 +241,7 @@ def _counts(node: Node, window: Window) -> str:
     return str(build.Sum(*_shift(build, build.Pad(ones, pads), 0, window)))
 
 
-@says("Padded the data itself, as count_include_pad did not exist")
+@says("Padded the data itself before AveragePool, as count_include_pad did not exist")
 def count_padding_as_data(node: Node) -> None:
     if node.attributes.pop("count_include_pad", 0):
         every = windows(node)
@@ -249,7 +253,7 @@ def count_padding_as_data(node: Node) -> None:
 # --- LpPool ---------------------------------------------------------------------------------------------
 
 
-@says("Replaced ceil_mode by padding, and dilations by the norm of shifted slices")
+@says("Replaced ceil_mode of LpPool by padding, and dilations by the norm of shifted slices")
 def norm(node: Node) -> Replacement:
     rounded_down(node)
     if has_dilation(node):
@@ -274,7 +278,7 @@ def _power(node: Node, x: str, p: int) -> str:
     return x if p == 1 else str(build.Pow(x, build.constant(float(p), node.elem_type())))
 
 
-@says("Made p an integer; replaced a fractional p by the definition")
+@says("Made the attribute p of LpPool an integer; replaced a fractional p by the definition")
 def whole_p(node: Node) -> Replacement:
     if node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
         node.attributes.pop("pads", None)  # which runtimes do not read, but inference, which begins here
@@ -308,7 +312,7 @@ def _fractional(node: Node, p: float) -> str:
     return str(build.Pow(total, build.constant(1 / p, elem_type), broadcast=1))
 
 
-@says("Made p a float")
+@says("Made the attribute p of LpPool a float")
 def p_as_float(node: Node) -> None:
     if "p" in node.attributes:
         node.attributes["p"] = float(node.attributes["p"])
@@ -317,7 +321,7 @@ def p_as_float(node: Node) -> None:
 # --- over everything behind the channels, which a reduction says as well -------------------------------------
 
 
-@says("Replaced GlobalAveragePool by ReduceMean over the axes behind the channels")
+@says("Replaced GlobalAveragePool by ReduceMean over the axes after the channels")
 def mean_of_each_channel(node: Node) -> str:
     node.close("sums in another order")
     build, elem_type = node.build, node.elem_type()
@@ -325,12 +329,12 @@ def mean_of_each_channel(node: Node) -> str:
     return recast(build, build.ReduceMean(x, axes=behind_channels(node)), wider(elem_type), elem_type)
 
 
-@says("Replaced GlobalMaxPool by ReduceMax over the axes behind the channels")
+@says("Replaced GlobalMaxPool by ReduceMax over the axes after the channels")
 def maximum_of_each_channel(node: Node) -> str:
     return str(node.build.ReduceMax(node.input(0), axes=behind_channels(node)))
 
 
-@says("Replaced GlobalLpPool by sum(|X| ** p) ** (1 / p) over the axes behind the channels")
+@says("Replaced GlobalLpPool by sum(|X| ** p) ** (1 / p) over the axes after the channels")
 def norm_of_each_channel(node: Node) -> str:
     build, elem_type, axes, p = node.build, node.elem_type(), behind_channels(node), node.attributes.get("p", 2)
     if not p:

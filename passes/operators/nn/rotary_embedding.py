@@ -19,16 +19,20 @@ def rotate(node: Node) -> str:
     node.close("sums and rounds in another order")
     build, elem_type, rank = node.build, node.elem_type(), node.rank()
     if rank not in (3, 4):
-        raise CannotConvert(node, f"data of rank {rank}", supported="rank 3 or 4")
+        raise CannotConvert(node, f"the data has rank {rank}", supported="rank 3 or 4")
     if _turning(node, rank) % 2:
-        raise CannotConvert(node, "an odd number of elements of a head is rotated", supported="an even number")
+        raise CannotConvert(node, "the number of rotated elements of each head is odd", supported="an even number")
     x, cosine, sine = (build.Cast(name, to=T.FLOAT) if elem_type in SHORT else name for name in node.inputs[:3])
     if node.input(3):
         cosine, sine = (build.Gather(cache, node.input(3), axis=0) for cache in (cosine, sine))
     if rank == 3:
         heads = node.attributes.get("num_heads", 0)
         if not heads:
-            raise CannotConvert(node, "data of rank 3 without num_heads", supported="data of rank 4, or num_heads")
+            raise CannotConvert(
+                node,
+                "the data has rank 3, and the attribute num_heads is missing",
+                supported="data of rank 4, or num_heads",
+            )
         x = reshaped_behind(node, x, 2, [heads, share_along(node, node.input(0), 2, heads)])
     heads_axis = 2 if rank == 3 else 1
     cosine, sine = (build.Unsqueeze(cache, [heads_axis]) for cache in (cosine, sine))

@@ -29,7 +29,7 @@ def count_by_comparison(node: Node) -> str:
     coordinates = np.array(node.attributes["ngram_indexes"])
     if len(set(coordinates)) < len(coordinates):
         raise CannotConvert(
-            node, "two n-grams share a coordinate in ngram_indexes", supported="one coordinate an n-gram"
+            node, "two n-grams share a coordinate in ngram_indexes", supported="one coordinate for each n-gram"
         )
     counts, chosen, number = list[str](), list[int](), 0
     starts = [*node.attributes["ngram_counts"], len(pool)]
@@ -46,7 +46,7 @@ def count_by_comparison(node: Node) -> str:
     if len(chosen) < len(places):  # coordinates for which nothing is counted
         counts, weights = [*counts, _counts(node, tokens, np.zeros([1, 1], np.int64))], np.append(weights, 0)
     if not np.isfinite(weights).all():
-        raise CannotConvert(node, "a weight is infinite or NaN", supported="finite weights")
+        raise CannotConvert(node, "a weight of the attribute weights is infinite or NaN", supported="finite weights")
     result = build.Concat(*counts, axis=rank - 1) if len(counts) > 1 else counts[0]
     if mode == "IDF":
         result = build.Cast(build.Cast(result, to=T.BOOL), to=T.FLOAT)
@@ -61,14 +61,14 @@ def _check_tables(node: Node, starts: list[int]) -> None:
     if starts[0] < 0 or any(end < start or (end - start) % length for length, (start, end) in enumerate(spans, 1)):
         raise CannotConvert(
             node,
-            f"ngram_counts={starts[:-1]} cuts an n-gram of the pool of {starts[-1]}",
+            f"ngram_counts={starts[:-1]} cuts an n-gram of the pool, which has {starts[-1]} elements",
             supported="counts of whole n-grams",
         )
     number = sum((end - start) // length for length, (start, end) in enumerate(spans, 1))
     for name in ("ngram_indexes", "weights")[: 1 if node.attributes["mode"] == "TF" else 2]:
         if not number or len(node.attributes.get(name, range(number))) != number:
             raise CannotConvert(
-                node, f"{number} n-grams, but another number of {name}", supported="one for each n-gram"
+                node, f"there are {number} n-grams, but another number of {name}", supported="one for each n-gram"
             )
     if (skipped := node.attributes["max_skip_count"]) < 0:
         raise CannotConvert(node, f"max_skip_count={skipped}", supported="0 or more")

@@ -15,12 +15,12 @@ T = TensorProto
 MODE = "coordinate_transformation_mode"
 
 
-@says("Set coordinate_transformation_mode to the old default, output_half_pixel")
+@says("Set coordinate_transformation_mode of RoiAlign to the old default, output_half_pixel")
 def no_pixel_shift(node: Node) -> None:
     node.attributes[MODE] = "output_half_pixel"
 
 
-@says("Shifted constant regions by half a pixel; replaced RoiAlign by Gather for others")
+@says("Shifted constant regions by half a pixel; replaced RoiAlign by Gather for dynamic regions")
 def shifted_regions(node: Node) -> Replacement:
     mode = node.attributes.pop(MODE, "half_pixel")
     if mode not in ("half_pixel", "output_half_pixel"):
@@ -35,7 +35,7 @@ def shifted_regions(node: Node) -> Replacement:
     return None
 
 
-@says("Replaced RoiAlign by gathering, weighting and pooling samples")
+@says("Replaced RoiAlign by gathering, weighting and pooling the samples of each region")
 def gathered_samples(node: Node) -> str:
     return pooled_samples(node)
 

@@ -35,13 +35,13 @@ def _is_optional(node: Node) -> bool:
 # --- 15: before optionals existed ---------------------------------------------------------------------------
 
 
-@says("Removed Optional; its input is used directly")
+@says("Removed Optional, and used its input directly")
 def input_held(node: Node) -> str:
     node.scope.dissolve(node.outputs[0], node.inputs)
     return ""
 
 
-@says("Removed OptionalGetElement; the element is used directly")
+@says("Removed OptionalGetElement, and used the element directly")
 def element_held(node: Node) -> str:
     held = _held(node)
     if not held:
@@ -58,7 +58,9 @@ def _held(node: Node) -> list[str]:
     found = node.scope.elements(node.input(0))
     if found is None:
         raise CannotConvert(
-            node, f'the optional "{node.input(0)}" is dynamic', supported="an optional that the same graph builds"
+            node,
+            f'the optional "{node.input(0)}" is dynamic: only a run tells whether it is empty',
+            supported="an optional that the same graph builds",
         )
     return found
 

@@ -45,7 +45,7 @@ def _dequantize(node: Node) -> str:
     return widened(node, build.Mul(widened(node, x, elem_type, T.FLOAT), scale), T.FLOAT, out)
 
 
-@says("Replaced output_dtype by a Cast of the scale or of the result")
+@says("Replaced the attribute output_dtype by a Cast of the scale or of the result")
 def output_type_of_the_scale(node: Node) -> Replacement:
     all_constants_in_carrier_types(node)
     wanted = node.attributes.pop("output_dtype", 0)
@@ -59,7 +59,7 @@ def output_type_of_the_scale(node: Node) -> Replacement:
     return str(node.build.Cast(node.build.again(node.proto, node.inputs), to=wanted))
 
 
-@says("Wrote constant float8e8m0 scales in float32")
+@says("Stored constant float8e8m0 scales as float32")
 def scale_of_powers_of_two(node: Node) -> None:
     if node.elem_type(SCALE) not in (T.FLOAT, *HALVES) and not node.attributes.get("output_dtype", 0):
         raise CannotConvert(
@@ -94,7 +94,7 @@ def dequantize_in_float(node: Node) -> Replacement:
     return str(node.build.Cast(node.build.again(node.proto, inputs), to=elem_type))
 
 
-@says("Replaced the operator by its formula for scales per axis")
+@says("Replaced DequantizeLinear with a scale for each axis by its formula")
 def dequantized_per_axis(node: Node) -> Replacement:
     return None if drop_axis_of_one_scale(node) else _dequantize(node)
 

@@ -70,12 +70,12 @@ def _output_type(node: Node) -> int:
     return int(kind or T.UINT8)
 
 
-@says("Checked that the output type exists")
+@says("Checked that the older opset has the output type")
 def older_output_type(node: Node) -> None:
     _output_type(node)
 
 
-@says("Cast x and scale to precision, or to the type of the scale")
+@says("Cast x and scale to the type that precision names, or to the type of the scale")
 def divide_in_one_type(node: Node) -> None:
     _output_type(node)
     precision = node.attributes.pop("precision", 0) or node.elem_type(SCALE)
@@ -111,7 +111,9 @@ def _float8_blocks(node: Node, elem_type: int) -> str:
     """Divided by the repeated scales first, then quantized with the scale 1, which saturates as before."""
     zero = node.scope.array(node.input(ZERO)) if node.input(ZERO) else None
     if node.input(ZERO) and (zero is None or zero.astype("float32").any()):
-        raise CannotConvert(node, "float8 in blocks with a zero point", supported="a zero point that is constant 0")
+        raise CannotConvert(
+            node, "QuantizeLinear to float8 in blocks has a zero point", supported="a zero point that is constant 0"
+        )
     scalars = [node.build.constant(1.0, T.FLOAT), node.build.constant(0.0, elem_type)]
     inputs = [_ratio(node), *scalars]
     return str(node.build.again(node.proto, inputs, axis=None, block_size=None, output_dtype=None))
@@ -126,7 +128,7 @@ def _zeros(node: Node, elem_type: int) -> str:
     return str(build.constant(T(data_type=elem_type, dims=sizes, raw_data=bytes(prod(sizes)))))
 
 
-@says("Cast x and scale to float32, and dropped saturate")
+@says("Cast x and scale to float32, and dropped the attribute saturate")
 def quantize_from_float(node: Node) -> None:
     _output_type(node)
     elem_type = node.elem_type(SCALE)
@@ -146,7 +148,7 @@ def integers_as_float(node: Node) -> None:
         node.set_input(X, node.build.Cast(node.input(X), to=T.FLOAT))
 
 
-@says("Replaced the operator by its formula for scales per axis")
+@says("Replaced QuantizeLinear with a scale for each axis by its formula")
 def quantized_per_axis(node: Node) -> Replacement:
     return None if drop_axis_of_one_scale(node) else _quantize(node, _output_type(node))
 

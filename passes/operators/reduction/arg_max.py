@@ -12,7 +12,7 @@ T = TensorProto
 INT64_MIN = -(2**63)
 
 
-@says("Replaced select_last_index by reversing the axis")
+@says("Replaced select_last_index=1 by reversing the axis")
 def last_of_equals(node: Node) -> Replacement:
     if not node.attributes.pop("select_last_index", 0):
         return None

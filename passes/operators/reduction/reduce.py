@@ -41,7 +41,7 @@ WITH_INTEGERS: dict[int, int] = dict.fromkeys((T.INT32, T.INT64, T.UINT32, T.UIN
 WIDE: dict[int, int] = {T.FLOAT16: T.FLOAT, T.BFLOAT16: T.FLOAT, **WITH_INTEGERS}
 
 
-@says("Moved axes from input to attribute")
+@says("Moved axes of the reduction from input to attribute")
 def axes_to_attribute(node: Node) -> Replacement:
     axes = constant_axes(node)
     if axes is None:
@@ -129,7 +129,9 @@ def _as_sum(node: Node) -> Replacement:
     """The definition of the operator over ReduceSum, which takes its axes as an input from opset 13 on."""
     form = functions.find("", node.op_type, node.elem_type())
     if form is None:
-        raise CannotConvert(node, "axes is an attribute there, but dynamic here", supported="constant axes")
+        raise CannotConvert(
+            node, "older opsets take axes as an attribute, but axes is dynamic here", supported="constant axes"
+        )
     node.grade = form.grade
     node.build.nodes += instantiate(node, form)
     return node.outputs

@@ -39,19 +39,19 @@ def without_output_sequence(node: Node) -> None:
     node.attributes.pop("output_sequence", 0)
 
 
-@says("Set output_sequence=1 if Y is an output")
+@says("Set output_sequence=1 where the output Y is used")
 def with_output_sequence(node: Node) -> None:
     if node.outputs and node.outputs[0]:
         node.attributes["output_sequence"] = 1
 
 
-@says("Corrected the spelling of direction")
+@says("Corrected the spelling of the attribute direction")
 def spell_forward(node: Node) -> None:
     if node.attributes.get("direction", "forward") == "foward":
         node.attributes["direction"] = "forward"
 
 
-@says("Dropped linear_before_reset, and made Y_h an output")
+@says("Dropped linear_before_reset of GRU, and made Y_h an output")
 def reset_before_linear(node: Node) -> None:
     if node.attributes.pop("linear_before_reset", 0):
         raise CannotConvert(node, "linear_before_reset is set", supported="0")

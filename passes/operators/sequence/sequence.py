@@ -28,7 +28,9 @@ def _held(node: Node) -> list[str]:
         found = construct(node.scope, name)
     if found is None:
         raise CannotConvert(
-            node, f'the contents of sequence "{name}" are dynamic', supported="a sequence that the same graph builds"
+            node,
+            f'the elements of the sequence "{name}" are dynamic',
+            supported="a sequence that the same graph builds",
         )
     return found
 
@@ -42,7 +44,7 @@ def _place(node: Node, index: int, length: int, last: int) -> int | str:
     if found is not None:
         position = found[0] + length if found[0] < 0 else found[0]
         if not 0 <= position <= last:
-            raise CannotConvert(node, f"position {found[0]} is out of range for a sequence of {length}")
+            raise CannotConvert(node, f"position {found[0]} is out of range for a sequence of {length} elements")
         return position
     if last < 0:
         raise CannotConvert(node, "the sequence is empty", supported="a sequence of at least one tensor")
@@ -121,12 +123,12 @@ def nothing_held(node: Node) -> str:
     return _dissolve(node, [])
 
 
-@says("Removed SequenceConstruct; its inputs are used directly")
+@says("Removed SequenceConstruct, and used its inputs directly")
 def inputs_held(node: Node) -> str:
     return _dissolve(node, node.inputs)
 
 
-@says("Removed SequenceInsert; its tensors are used directly")
+@says("Removed SequenceInsert, and used its tensors directly")
 def one_more_held(node: Node) -> str:
     held, more = _held(node), node.input(1)
     place = _place(node, 2, len(held), len(held))
@@ -139,7 +141,7 @@ def one_more_held(node: Node) -> str:
     return _release(node, [*elements, _either(node, passed[-1], held[-1], more)])
 
 
-@says("Removed SequenceErase; its tensors are used directly")
+@says("Removed SequenceErase, and used its tensors directly")
 def one_less_held(node: Node) -> str:
     held = _held(node)
     place = _place(node, 1, len(held), len(held) - 1)
@@ -205,7 +207,7 @@ def _slices(node: Node, axis: int) -> list[str]:
 # --- 11: what asks sequences --------------------------------------------------------------------------------
 
 
-@says("Removed SequenceAt; the tensor is used directly")
+@says("Removed SequenceAt, and used the tensor directly")
 def tensor_at(node: Node) -> str:
     held = _held(node)
     return _at(node, held, _place(node, 1, len(held), len(held) - 1))

@@ -20,7 +20,7 @@ from opshift.passes.rewrite.says import says
 SWAPPED = {op: op for op in ("Add", "Mul", "And", "Or", "Xor", "Equal")} | {"Greater": "Less", "Less": "Greater"}
 
 
-@says("Replaced attributes broadcast and axis by an Unsqueeze of the second operand")
+@says("Replaced the attributes broadcast and axis by an Unsqueeze of the second operand")
 def numpy_broadcast(node: Node) -> None:
     wanted, axis = node.attributes.pop("broadcast", 0), node.attributes.pop("axis", None)
     if not wanted or axis in (None, -1):  # without an axis the last dimensions are matched, as numpy does
@@ -30,13 +30,13 @@ def numpy_broadcast(node: Node) -> None:
         return
     behind = node.rank(0) - axis - node.rank(1)
     if axis < 0 or behind < 0:
-        raise CannotConvert(node, f"axis={axis} is out of range for rank {node.rank(0)}")
+        raise CannotConvert(node, f"axis={axis} is out of range for data of rank {node.rank(0)}")
     if behind:
         axes = [node.rank(1) + k for k in range(behind)]
         node.set_input(1, node.build.Unsqueeze(node.input(1), axes=axes))
 
 
-@says("Set attributes broadcast and axis")
+@says("Set the attributes broadcast and axis, without which older opsets do not broadcast")
 def limited_broadcast(node: Node) -> None:
     if node.scope.shape(node.input(1)) == [] and node.scope.shape(node.input(0)) != []:
         node.attributes["broadcast"] = 1  # a scalar takes any shape
@@ -78,7 +78,7 @@ def covers(node: Node, a: Sequence[Dim], b: Sequence[Dim]) -> bool:
         if y != 1 and x != 1 and (x != y or x is None):
             raise CannotConvert(
                 node,
-                f"dimensions {x or '?'} and {y or '?'} may differ, and this opset broadcasts only on request",
+                f"dimensions {x or '?'} and {y or '?'} may differ, and older opsets do not broadcast both operands",
                 fix="--fix-shape",
             )
     return all(y == 1 or x != 1 for x, y in zip(reversed(a), reversed(b), strict=False))

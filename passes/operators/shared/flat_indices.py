@@ -192,14 +192,16 @@ def check_within(node: Node, indices: Any, sizes: Any) -> None:
     """Refuse indices that no data of these sizes have: counted from the front, they would name other elements."""
     outside = (indices < -sizes) | (indices >= sizes)
     if outside.any():
-        raise CannotConvert(node, f"index {indices[outside][0]} is out of range")
+        raise CannotConvert(node, f"the index {indices[outside][0]} is out of range")
 
 
 def check_ranks(node: Node) -> None:
     """Raise `CannotConvert` where indices of single elements are known not to have the rank of the data."""
     data, indices = (node.scope.rank(name) for name in node.inputs[:2])
     if data is not None and indices is not None and data != indices:
-        raise CannotConvert(node, f"indices of rank {indices}, data of rank {data}", supported="equal ranks")
+        raise CannotConvert(
+            node, f"the indices have rank {indices}, and the data has rank {data}", supported="equal ranks"
+        )
 
 
 def merged(node: Node, name: str, dims: list[Size], axes: int) -> str:

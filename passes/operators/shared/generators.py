@@ -11,7 +11,7 @@ T = TensorProto
 DRAWS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 
 
-@says("Cast bfloat16 to float32 before and back after")
+@says("Generated bfloat16 as float32, and cast the result")
 def make_in_float(node: Node) -> Replacement:
     dtype = node.attributes.get("dtype")
     if node.inputs and node.elem_type() == T.BFLOAT16:

@@ -44,7 +44,7 @@ CARRIERS = {
 }
 
 
-@says("Made a vector of one scale a scalar")
+@says("Reshaped a scale of one element to a scalar")
 def scale_of_one_element(node: Node) -> None:
     scale = node.scope.shape(node.input(SCALE))
     for index in (SCALE, ZERO):
@@ -62,12 +62,12 @@ WIDE_INTEGERS = {
 }
 
 
-@says("Wrote constants of a newer type in a wider one that holds the same values")
+@says("Stored constants of a newer type in a wider type that holds the same values")
 def constants_in_carrier_types(node: Node) -> None:
     _carried(node, CARRIERS)
 
 
-@says("Wrote constants of a newer type in a wider one that holds the same values")
+@says("Stored constants of a newer type in a wider type that holds the same values")
 def all_constants_in_carrier_types(node: Node) -> None:
     _carried(node, CARRIERS | WIDE_INTEGERS)
 
@@ -81,7 +81,9 @@ def _carried(node: Node, carriers: Mapping[int, int]) -> None:
         values = node.scope.array(name)
         if values is None:
             raise CannotConvert(
-                node, f'"{name}" is {element_name(elem_type)} and not constant', supported="a constant of that type"
+                node,
+                f'"{name}" has type {element_name(elem_type)}, which the older opset lacks, and is not constant',
+                supported="a constant of that type",
             )
         node.set_input(index, node.build.constant(values.astype("float32"), carriers[elem_type]))
 
@@ -96,7 +98,9 @@ def in_blocks(node: Node) -> bool:
     dims = node.scope.shape(node.input(SCALE))
     if not node.attributes.get("block_size", 0):
         if dims is not None and len(dims) > 1:
-            raise CannotConvert(node, f"a scale of rank {len(dims)} without block_size", supported="block_size")
+            raise CannotConvert(
+                node, f"the scale has rank {len(dims)}, and block_size is missing", supported="block_size"
+            )
         return False
     return node.rank(SCALE) > 0 and node.rank(SCALE) == node.rank(X)
 

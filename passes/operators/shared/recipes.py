@@ -86,7 +86,7 @@ def nonnegative_axis(default: int) -> Step:
 def axis_inside(default: int | None) -> Step:
     """An axis in an attribute is one of the data, which inference did not check; with no default there may be none."""
 
-    @says("Checked that axis is in range")
+    @says("Checked that axis is in range for the older opset")
     def refuse_beyond(node: Node) -> None:
         axis, rank = node.attributes.get("axis", default), node.scope.rank(node.input(0))
         if axis is not None and rank is not None:
@@ -98,7 +98,7 @@ def axis_inside(default: int | None) -> Step:
 def axes_inside(new: bool = False) -> Step:
     """The same for several axes: of the data, or of what they are put into as `new` ones."""
 
-    @says("Checked that axes are in range")
+    @says("Checked that axes are in range for the older opset")
     def refuse_beyond(node: Node) -> None:
         axes, rank = node.attributes.get("axes", []), node.scope.rank(node.input(0))
         if rank is None:
@@ -122,7 +122,7 @@ def carried(carriers: Mapping[int, int], why: str = "", variable: str = "T") -> 
     are the same bit for bit.
     """
 
-    @says("Cast to a wider type that the operator accepts, and back")
+    @says("Cast to a wider type that the older operator accepts, and back")
     def through_a_carrier_type(node: Node) -> Replacement:
         schema = node.schema
         assert schema is not None, "steps are registered for operators with schemas"
@@ -248,7 +248,7 @@ def along_channels(node: Node, index: int, elem_type: int) -> str:
 def behind_channels(node: Node) -> list[int]:
     """All axes of the data after the second."""
     if node.rank() < 3:
-        raise CannotConvert(node, f"data of rank {node.rank()}", supported="rank 3 or more")
+        raise CannotConvert(node, f"the data has rank {node.rank()}", supported="rank 3 or more")
     return list(range(2, node.rank()))
 
 
@@ -268,7 +268,7 @@ def as_image(node: Node) -> Replacement:
     if rank == 4:
         return None
     if rank < 2:
-        raise CannotConvert(node, f"data of rank {rank}", supported="rank 2 or more")
+        raise CannotConvert(node, f"the data has rank {rank}", supported="rank 2 or more")
     dims, alone = node.scope.shape(node.input(0)) or [], not any(node.outputs[1:])
     if 0 in dims and alone:
         return node.input(0)  # there is nothing to compute
@@ -304,7 +304,7 @@ def unless_empty(node: Node, compute: Callable[[Builder], str], hint: str) -> st
     return recast(build, build.typed(result, held, node.scope.shape(x)), held, elem_type) if elem_type else str(result)
 
 
-@says("Dropped consumed_inputs, which changes no value")
+@says("Dropped the attribute consumed_inputs, which changes no value")
 def without_hint(node: Node) -> None:
     if "consumed_inputs" in node.attributes:
         del node.attributes["consumed_inputs"]
@@ -313,7 +313,7 @@ def without_hint(node: Node) -> None:
 def with_defaults(defaults: Mapping[str, float]) -> Step:
     """The defaults of one side, written out for the other."""
 
-    @says("Wrote out attributes whose defaults changed")
+    @says("Set missing attributes to their defaults, as the newer defaults differ")
     def defaults_written_out(node: Node) -> None:
         without_hint(node)
         for name, value in defaults.items():

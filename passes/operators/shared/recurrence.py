@@ -85,7 +85,7 @@ class Attention:
     """What is read next, of the builder of a step and H."""
 
 
-@says("Replaced the recurrent operator by a Scan over time")
+@says("Replaced the recurrent operator (RNN, GRU or LSTM) by a Scan over time")
 def scan_over_time(node: Node, attention: Callable[[int], Attention] | None = None) -> list[str]:
     """`attention` is asked for what each direction attends to, by its number."""
     node.close("the recurrence is computed from its definition")
@@ -179,7 +179,9 @@ def _size(node: Node) -> int:
     dims = node.scope.shape(node.input(R)) or [None, None]
     size = node.attributes.get("hidden_size", dims[-2 if _is_quantized(node) else -1])
     if not isinstance(size, int):
-        raise CannotConvert(node, "hidden_size is missing and cannot be inferred", supported="the attribute")
+        raise CannotConvert(
+            node, "the attribute hidden_size is missing and cannot be inferred", supported="the attribute"
+        )
     return size
 
 

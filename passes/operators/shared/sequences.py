@@ -59,7 +59,7 @@ def elements_of(node: Node, scope: Scope, name: str) -> list[str]:
     if found is None:
         raise CannotConvert(
             node,
-            f'the contents of sequence "{name}" are dynamic',
+            f'the elements of the sequence "{name}" are dynamic',
             supported="a sequence that the same graph constructs",
         )
     return found
@@ -75,7 +75,7 @@ def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> SequenceL
     if len(known) < len(held) or len(ranks) != 1 or len(elem_types) != 1 or 0 in elem_types:
         raise CannotConvert(
             node,
-            f'the tensors in "{name}" have unknown ranks, or different ones',
+            f'the tensors in the sequence "{name}" have unknown ranks, or different ones',
             supported="tensors of one known rank",
         )
     if not known[0]:
@@ -85,7 +85,7 @@ def layout_of(node: Node, name: str, held: list[tuple[Scope, str]]) -> SequenceL
     if len(varying) > 1:
         raise CannotConvert(
             node,
-            f'the shapes in "{name}" may differ along {len(varying)} axes',
+            f'the tensors in the sequence "{name}" may differ in size along {len(varying)} axes',
             supported="shapes that differ along one axis",
         )
     axis = varying[0] if varying else 0

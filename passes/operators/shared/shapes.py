@@ -54,7 +54,7 @@ def in_shape(node: Node, shape: str) -> str:
 def fillable_type(node: Node) -> int:
     elem_type = node.elem_type()
     if elem_type in (T.COMPLEX64, T.COMPLEX128):
-        raise CannotConvert(node, "complex data that may be empty", supported="any other type")
+        raise CannotConvert(node, "the data are complex numbers and may be empty", supported="any other type")
     return elem_type
 
 
@@ -113,7 +113,7 @@ def indexed_axes(node: Node) -> tuple[int, list[Size], str]:
     if not isinstance(indexed, int):
         raise CannotConvert(node, "the last dimension of the indices is unknown", fix="--fix-shape")
     if not 1 <= indexed <= len(dims):
-        raise CannotConvert(node, f"the indices address {indexed} axes, the data has {len(dims)}")
+        raise CannotConvert(node, f"the indices address {indexed} axes, but the data has {len(dims)}")
     indices = flat_indices.nonnegative(node, 1, flat_indices.vector(build, dims[:indexed]))
     if indexed == 1:
         return indexed, dims, str(build.Squeeze(indices, axes=[rank - 1]))

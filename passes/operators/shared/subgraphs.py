@@ -15,7 +15,7 @@ T = TensorProto
 def carry_in_float(first_in: int | None, first_out: int) -> Step:
     """The inputs from `first_in` on are the graph's own; its outputs from `first_out` on are the node's."""
 
-    @says("Passed bfloat16 in and out of subgraphs as float32")
+    @says("Passed bfloat16 into and out of subgraphs as float32")
     def bfloat16_in_float(node: Node) -> Replacement:
         inputs = node.inputs
         own = range(len(inputs) if first_in is None else first_in, len(inputs))

@@ -31,7 +31,7 @@ def _spatial_axes(node: Node) -> int:
         dims = node.scope.shape(node.input(index))
         if dims and isinstance(dims[-1], int):
             return dims[-1] - less
-    raise CannotConvert(node, "the number of axes is unknown", supported="a size input of known length")
+    raise CannotConvert(node, "the number of spatial axes is unknown", supported="a size input of known length")
 
 
 def _coordinate(node: Node, axis: int, axes: int, wide: int) -> str:

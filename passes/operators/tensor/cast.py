@@ -16,7 +16,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Wrote attribute to as a number")
+@says("Changed the attribute to of Cast from a name to a number")
 def type_name_to_number(node: Node) -> None:
     name = node.attributes["to"]
     if name.upper() not in NUMBERS:
@@ -24,17 +24,17 @@ def type_name_to_number(node: Node) -> None:
     node.attributes["to"] = NUMBERS[name.upper()]
 
 
-@says("Wrote attribute to as a name")
+@says("Changed the attribute to of Cast from a number to a name")
 def type_number_to_name(node: Node) -> None:
     node.attributes["to"] = number_name(node.attributes["to"])
 
 
-@says("Dropped saturate, which only float8 uses")
+@says("Dropped the attribute saturate of Cast, which only float8 uses")
 def without_saturate(node: Node) -> None:
     node.attributes.pop("saturate", None)
 
 
-@says("Dropped round_mode, which only float8e8m0 uses")
+@says("Dropped the attribute round_mode of Cast, which only float8e8m0 uses")
 def without_round_mode(node: Node) -> None:
     node.attributes.pop("round_mode", None)
 
@@ -45,7 +45,9 @@ def without_strings(node: Node) -> Replacement:
     if elem_types == {T.STRING}:
         return str(node.build.Identity(node.input(0)))
     if T.STRING in elem_types:
-        raise CannotConvert(node, "no operator of opset 8 turns numbers into strings, or strings into numbers")
+        raise CannotConvert(
+            node, "the Cast is from or to strings, and no operator of opset 8 converts between numbers and strings"
+        )
     return None
 
 
@@ -80,7 +82,7 @@ UNSIGNED = set(SIGNED.values())
 BELOW_A_BYTE = {NUMBERS[name] for name in ("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")}
 
 
-@says("Replaced BitCast by Cast for integers; by a table or arithmetic for floats")
+@says("Replaced BitCast by Cast for integers, by a table or arithmetic for floats")
 def cast_or_looked_up(node: Node) -> str:
     build, x, source, to = node.build, node.input(0), node.elem_type(), node.attributes["to"]
     held = node.scope.array(x)
@@ -101,7 +103,9 @@ def cast_or_looked_up(node: Node) -> str:
     if not {source, to} & BELOW_A_BYTE and source not in integers:
         why = ", whose NaN bits no older operator can read"
     raise CannotConvert(
-        node, f"a BitCast from {name(source)} to {name(to)}{why}", supported="from integers to integers or floats"
+        node,
+        f"the BitCast goes from {name(source)} to {name(to)}{why}",
+        supported="from integers to integers or floats",
     )
 
 

@@ -20,7 +20,9 @@ def padded_and_cut(node: Node) -> str:
     axes = [axis % len(dims) for axis in node.attributes.get("axes", range(len(dims)))]
     wanted, given = node.scope.ints(node.input(1)), [dims[axis] for axis in axes]
     if wanted is not None and len(wanted) != len(axes):
-        raise CannotConvert(node, f"{len(wanted)} sizes for {len(axes)} axes", supported="one size an axis")
+        raise CannotConvert(
+            node, f"there are {len(wanted)} sizes for {len(axes)} axes", supported="one size for each axis"
+        )
     if wanted is None or not all(isinstance(size, int) for size in given):
         return _measure(node, axes, len(dims))
     pads, starts, ends = [0] * (2 * len(dims)), list[int](), list[int]()

@@ -9,7 +9,7 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("Wrote out axis, which had the default 1")
+@says("Set the attribute axis of Concat to 1, its old default")
 def axis_is_written(node: Node) -> None:
     if "axis" not in node.attributes:
         node.attributes["axis"] = 1

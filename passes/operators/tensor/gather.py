@@ -57,7 +57,7 @@ def gather_from_merged_axes(node: Node) -> str:
     return str(node.build.Gather(flat_indices.merged(node, node.input(0), data, indexed), places, axis=0))
 
 
-@says("Replaced batch_dims by indices that include the place in the batch")
+@says("Replaced batch_dims by indices that include the position in the batch")
 def batch_coordinates(node: Node) -> None:
     batch = node.attributes.pop("batch_dims", 0)
     if not batch:

@@ -58,10 +58,12 @@ def gathered_and_weighted(node: Node) -> str:
     mode, padding = node.attributes.get("mode", "linear"), node.attributes.get("padding_mode", "zeros")
     mode = NEWER.get(mode, mode)
     if mode not in ("nearest", *OLDER) or padding not in PADDINGS or rank < 3:
-        raise CannotConvert(node, f"mode={mode}, padding_mode={padding} at rank {rank}")
+        raise CannotConvert(node, f"GridSample has mode={mode} and padding_mode={padding} for data of rank {rank}")
     if mode != "nearest" and elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
         raise CannotConvert(
-            node, f"mode={mode} for integers: ONNX does not say how they are rounded", supported="floats"
+            node,
+            f"the data are integers and mode is {mode}, and ONNX does not say how the result is rounded",
+            supported="floats",
         )
     node.close("interpolates in another order")
     wide = T.FLOAT if elem_type == T.FLOAT16 and mode != "nearest" else elem_type

@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Copied a sequence by inserting and erasing an element")
+@says("Replaced Identity of a sequence by inserting and erasing an element")
 def copy_sequence(node: Node) -> Replacement:
     if node.scope.elem_type(node.input(0)):
         return None
@@ -23,7 +23,9 @@ def copy_sequence(node: Node) -> Replacement:
         return None
     elem_type = elem_type_of(value_type.sequence_type.elem_type)
     if not elem_type:
-        raise CannotConvert(node, "the input is not a tensor", supported="a tensor, or a sequence of tensors")
+        raise CannotConvert(
+            node, "the input of Identity is not a tensor", supported="a tensor, or a sequence of tensors"
+        )
     element = node.build.constant("" if elem_type == T.STRING else 0, elem_type)
     return str(node.build.SequenceErase(node.build.SequenceInsert(node.input(0), element)))
 

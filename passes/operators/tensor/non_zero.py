@@ -22,7 +22,7 @@ def found_one_after_another(node: Node) -> str:
     build, scope, name = node.build, node.scope, node.input(0)
     held, shape = scope.array(name), scope.shape(name)
     if shape == []:
-        raise CannotConvert(node, "the input is a scalar: runtimes disagree on the shape of the result")
+        raise CannotConvert(node, "the input of NonZero is a scalar, and runtimes disagree on the shape of the result")
     if held is not None:
         import numpy as np
 

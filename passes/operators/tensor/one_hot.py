@@ -26,7 +26,7 @@ def _held_depth(node: Node) -> int | None:
     return depth if depth is None or depth <= MOST_PLACES else None
 
 
-@says("Replaced OneHot by comparing indices with positions and Gather")
+@says("Replaced OneHot by comparing indices with positions, and Gather")
 def gathered_off_and_on(node: Node) -> str:
     build, (indices, depth, values) = node.build, node.inputs
     axis = node.attributes.get("axis", -1)
@@ -46,7 +46,7 @@ def gathered_off_and_on(node: Node) -> str:
     return str(build.Gather(values, build.Cast(build.Equal(column, places), to=T.INT32), axis=0))
 
 
-@says("Replaced negative indices by positive ones")
+@says("Replaced negative indices of OneHot by positive ones")
 def nonnegative_classes(node: Node) -> None:
     axis = node.attributes.get("axis", -1)
     if axis < -1:

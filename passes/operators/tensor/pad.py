@@ -31,7 +31,7 @@ MODES = ("constant", "reflect", "edge", "wrap")
 # --- 1 and 2: what paddings means ---------------------------------------------------------------------------
 
 
-@says("Renamed paddings to pads, all begins first")
+@says("Renamed paddings of Pad to pads, with all begins first")
 def paddings_to_pads(node: Node) -> None:
     paddings = node.attributes.pop("paddings")
     half = len(paddings) // 2
@@ -42,7 +42,7 @@ def paddings_to_pads(node: Node) -> None:
         if len(fits) != 1 or shape is None or result is None:
             raise CannotConvert(
                 node,
-                f"paddings={paddings} is ambiguous: all begins first, or begin and end axis by axis",
+                f"paddings={paddings} can mean two things: all begins first, or begin and end axis by axis",
                 supported="a list that is the same both ways, or shapes that tell which it is",
             )
         paddings = fits[0]
@@ -58,7 +58,7 @@ def _leads_to(pads: list[int], rank: int, shape: Sequence[object] | None, result
     )
 
 
-@says("Renamed pads to paddings; replaced negative pads by a Slice")
+@says("Renamed pads of Pad to paddings; replaced negative pads by a Slice")
 def pads_to_paddings(node: Node) -> None:
     pads = node.attributes.pop("pads")
     if any(pad < 0 for pad in pads):
@@ -79,7 +79,7 @@ def _crop(build: Builder, x: str, pads: list[int]) -> str:
 # --- 2 and 11: attributes and inputs ------------------------------------------------------------------------
 
 
-@says("Moved pads and value from attributes to inputs")
+@says("Moved pads and value of Pad from attributes to inputs")
 def attributes_to_inputs(node: Node) -> None:
     pads, value = node.attributes.pop("pads"), node.attributes.pop("value", 0.0)
     node.set_input(1, node.build.constant(tensors.int64s(pads), hint="pads"))
@@ -87,7 +87,7 @@ def attributes_to_inputs(node: Node) -> None:
         node.set_input(2, node.build.constant(value, node.elem_type()))
 
 
-@says("Moved pads and value from inputs to attributes; replaced dynamic ones by Concat")
+@says("Moved pads and value of Pad from inputs to attributes; replaced dynamic ones by Concat")
 def inputs_to_attributes(node: Node) -> Replacement:
     mode, pads = _mode(node), node.scope.ints(node.input(1))
     if pads is None:
@@ -178,7 +178,7 @@ def _crop_at_runtime(build: Builder, x: str, pads: str, rank: int) -> tuple[str,
 # --- 13: types that can only be moved -----------------------------------------------------------------------
 
 
-@says("Padded bool as uint8; strings and complex numbers by their positions")
+@says("Padded bool as uint8; padded strings and complex numbers by their positions")
 def positions_instead_of_values(node: Node) -> Replacement:
     elem_type, mode = node.elem_type(), _mode(node)
     if elem_type not in ONLY_MOVED:
@@ -196,7 +196,7 @@ def positions_instead_of_values(node: Node) -> Replacement:
 # --- 18: axes -----------------------------------------------------------------------------------------------
 
 
-@says("Replaced input axes by pads of 0 for the other axes")
+@says("Replaced the input axes of Pad by pads of 0 for the other axes")
 def pads_of_all_axes(node: Node) -> None:
     if not node.input(3):
         return
@@ -213,7 +213,7 @@ def pads_of_all_axes(node: Node) -> None:
         axes = [axis % len(shape) for axis in axes]
         given = node.scope.shape(node.input(1)) if pads is None else [len(pads)]
         if given and isinstance(given[0], int) and given[0] != 2 * len(axes):
-            raise CannotConvert(node, f"{given[0]} pads for {len(axes)} axes", supported="two for each")
+            raise CannotConvert(node, f"there are {given[0]} pads for {len(axes)} axes", supported="two for each")
         places, zeros = axes + [axis + len(shape) for axis in axes], [0] * (2 * len(shape))
         if pads is None:
             chosen = [places.index(k) if k in places else len(places) for k in range(len(zeros))]
@@ -239,7 +239,7 @@ def _scatter_at_runtime(node: Node) -> str:
 # --- 19: wrap -----------------------------------------------------------------------------------------------
 
 
-@says("Replaced mode wrap by Gather")
+@says("Replaced Pad with mode wrap by Gather")
 def wrap_by_gather(node: Node) -> Replacement:
     if _mode(node) != "wrap":
         return None

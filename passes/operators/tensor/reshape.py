@@ -13,7 +13,7 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("Dropped allowzero; made an empty result from its shape")
+@says("Dropped allowzero of Reshape; computed an empty result from its shape")
 def zero_copies(node: Node) -> Replacement:
     if not node.attributes.pop("allowzero", 0):
         return None
@@ -29,7 +29,7 @@ def zero_copies(node: Node) -> Replacement:
     return empty(node.build, node.input(1), fillable_type(node))
 
 
-@says("Moved shape from attribute to input")
+@says("Moved shape of Reshape from attribute to input")
 def shape_to_input(node: Node) -> None:
     node.attributes.pop("consumed_inputs", None)
     if "shape" not in node.attributes:
@@ -37,7 +37,7 @@ def shape_to_input(node: Node) -> None:
     node.set_input(1, node.build.constant(tensors.int64s(node.attributes.pop("shape"))))
 
 
-@says("Moved shape from input to attribute; reshaped integers as double")
+@says("Moved shape of Reshape from input to attribute; reshaped integers as double")
 def shape_to_attribute(node: Node) -> Replacement:
     shape = node.scope.ints(node.input(1))
     if shape is None:
@@ -51,7 +51,11 @@ def _shape_of_result(node: Node) -> list[int]:
     """What is known of the result says the same as the shape input, if it leaves at most one size open."""
     dims = node.scope.shape(node.outputs[0])
     if dims is None or 0 in dims or sum(not isinstance(dim, int) for dim in dims) > 1:
-        raise CannotConvert(node, "shape is an attribute there, but dynamic here", supported="a constant shape")
+        raise CannotConvert(
+            node,
+            "Reshape takes shape as an attribute in older opsets, but shape is dynamic here",
+            supported="a constant shape",
+        )
     return [dim if isinstance(dim, int) else -1 for dim in dims]
 
 

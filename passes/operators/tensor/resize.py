@@ -79,7 +79,7 @@ def _scaled(node: Node, scales: list[float]) -> list[Axis]:
 # --- 11: coordinates ----------------------------------------------------------------------------------------
 
 
-@says("Set the coordinate and rounding modes that opset 10 implied")
+@says("Set the coordinate and rounding modes of Resize that opset 10 implied")
 def old_coordinates(node: Node) -> Replacement:
     build, scales = node.build, node.input(1)
     roi = build.constant([], T.FLOAT)
@@ -98,7 +98,7 @@ def old_coordinates(node: Node) -> Replacement:
     return str(build.again(node.proto, [grown, roi, build.Min(scales, one)], nearest_mode="ceil"))
 
 
-@says("Dropped mode attributes if they equal opset 10's; else replaced Resize by Gather")
+@says("Dropped mode attributes of Resize that equal opset 10's; else replaced Resize by Gather")
 def from_the_first_corner(node: Node) -> Replacement:
     how = sampling_of(node)
     scales = _scales_from_the_first_corner(node, how)
@@ -162,7 +162,7 @@ def _scale_to(along: Axis, how: Sampling) -> float:
 # --- 13: what may be left out -------------------------------------------------------------------------------
 
 
-@says("Removed empty scales beside sizes; replaced tf_half_pixel_for_nn")
+@says("Removed empty scales of Resize beside sizes; replaced tf_half_pixel_for_nn")
 def leave_out_empty_inputs(node: Node) -> Replacement:
     if has_sizes(node):
         node.set_input(SCALES, "")
@@ -176,7 +176,7 @@ def leave_out_empty_inputs(node: Node) -> Replacement:
     return sampled(node)
 
 
-@says("Added empty roi and scales, which were required")
+@says("Added empty inputs roi and scales to Resize, which older opsets require")
 def give_empty_inputs(node: Node) -> None:
     for index in (ROI, SCALES):
         if not node.input(index):
@@ -186,7 +186,7 @@ def give_empty_inputs(node: Node) -> None:
 # --- 18: axes, antialias and the aspect ratio ---------------------------------------------------------------
 
 
-@says("Wrote out all axes; replaced antialias by interpolation weights")
+@says("Extended sizes, scales and roi of Resize to all axes; replaced antialias by interpolation weights")
 def stretch_all_axes(node: Node) -> Replacement:
     how, policy = sampling_of(node), node.attributes.get("keep_aspect_ratio_policy", "stretch")
     if policy not in ("stretch", "not_larger", "not_smaller"):
@@ -293,7 +293,7 @@ def _elem_type(of: Any) -> int:
 # --- 19: half_pixel_symmetric -------------------------------------------------------------------------------
 
 
-@says("Replaced half_pixel_symmetric by half_pixel, or by Gather where they differ")
+@says("Replaced half_pixel_symmetric of Resize by half_pixel, or by Gather where they differ")
 def symmetric_where_nothing_is_cut(node: Node) -> Replacement:
     if sampling_of(node).coordinates != "half_pixel_symmetric":
         return None

@@ -10,7 +10,7 @@ from opshift.passes.rewrite.registry import Pair, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("Replaced ReverseSequence by Gather from the end")
+@says("Replaced ReverseSequence by Gather with reversed indices")
 def gathered_backwards(node: Node) -> str:
     build, data = node.build, node.input(0)
     time, batch = node.attributes.get("time_axis", 0), node.attributes.get("batch_axis", 1)

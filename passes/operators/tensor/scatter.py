@@ -156,7 +156,7 @@ def scatter_by_coordinates(node: Node) -> str:
 def combined_outside(*known: str) -> Step:
     """For a version whose reduction takes `known` at most."""
 
-    @says("Combined updates with the data before writing them, as reduction did not exist")
+    @says("Combined updates with the data before writing them, as the attribute reduction did not exist")
     def combine_before_scattering(node: Node) -> Replacement:
         reduction = node.attributes.get("reduction", "none")
         if reduction not in ("none", *COMBINES):
@@ -170,7 +170,9 @@ def combined_outside(*known: str) -> Step:
             flat_indices.check_ranks(node)
         floats, once = node.elem_type() in FLOATS, _no_target_twice(node)
         if not once and node.op_type == "ScatterND" and (node.scope.shape(node.input(1)) or [1])[-1] == 0:
-            raise CannotConvert(node, "several updates of one scalar", supported="updates along an axis")
+            raise CannotConvert(
+                node, "the data is a scalar that several updates write", supported="updates along an axis"
+            )
         if floats and reduction in ("max", "min"):
             node.close(f"runtimes disagree on the {reduction} of NaN")
         elif floats and not once:

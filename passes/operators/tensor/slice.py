@@ -22,14 +22,14 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
 
-@says("Moved starts, ends and axes from attributes to inputs")
+@says("Moved starts, ends and axes of Slice from attributes to inputs")
 def bounds_to_inputs(node: Node) -> None:
     starts, ends = node.attributes.pop("starts"), node.attributes.pop("ends")
     axes = node.attributes.pop("axes", []) or list(range(len(starts)))
     node.inputs = [node.input(0), *(node.build.constant(tensors.int64s(v)) for v in (starts, ends, axes))]
 
 
-@says("Moved starts, ends and axes from inputs to attributes; replaced steps and dynamic bounds by Gather")
+@says("Moved starts, ends and axes of Slice from inputs to attributes; replaced steps and dynamic bounds by Gather")
 def bounds_to_attributes(node: Node) -> Replacement:
     _check_lengths(node)
     starts, ends, axes, steps = (node.scope.ints(node.input(i)) if node.input(i) else [] for i in range(1, 5))
@@ -49,7 +49,7 @@ def _check_lengths(node: Node) -> None:
     if len(lengths) > 1:
         raise CannotConvert(
             node,
-            f"starts, ends, axes and steps have {' and '.join(map(str, lengths))} elements",
+            f"the inputs starts, ends, axes and steps have different lengths: {' and '.join(map(str, lengths))}",
             supported="equal lengths",
         )
 
@@ -59,12 +59,12 @@ def _check_ends(node: Node, ends: list[int], steps: list[int]) -> None:
         if step < 0 and end in (INT32_MAX, INT64_MAX):
             raise CannotConvert(
                 node,
-                f"end {end} of a backward slice, which runtimes read as the last element or as beyond the first",
+                f"the backward slice has end {end}, which runtimes read as the last element or as before the first",
                 supported="any other end",
             )
 
 
-@says("Replaced negative axes by positive ones")
+@says("Replaced negative axes of Slice by positive ones")
 def nonnegative_slice_axes(node: Node) -> None:
     if not node.input(3):
         return

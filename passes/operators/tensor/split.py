@@ -12,14 +12,18 @@ from opshift.passes.rewrite.registry import Pair, Replacement, changed
 from opshift.passes.rewrite.says import says
 
 
-@says("Wrote out axis; moved sizes from input to attribute")
+@says("Set axis of Split; moved sizes from input to attribute")
 def axis_and_sizes_are_told(node: Node) -> None:
     if "axis" not in node.attributes:
         node.attributes["axis"] = _axis_of_parts(node)
     if node.input(1):
         sizes = node.scope.array(node.input(1))
         if sizes is None:
-            raise CannotConvert(node, "the sizes are an attribute there, but dynamic here", supported="constant sizes")
+            raise CannotConvert(
+                node,
+                "older opsets take the sizes as an attribute, but they are dynamic here",
+                supported="constant sizes",
+            )
         node.attributes["split"] = [int(size) for size in sizes]
         node.set_input(1, "")
 
@@ -31,24 +35,24 @@ def _axis_of_parts(node: Node) -> int:
         axes = [axis for axis, sizes in enumerate(zip(whole, part, strict=True)) if sizes[0] != sizes[1]]
         if len(axes) == 1:
             return axes[0]
-    raise CannotConvert(node, "axis is missing, and there is no default at this opset")
+    raise CannotConvert(node, "the attribute axis is missing, and it has no default at this opset")
 
 
-@says("Wrote out axis; split integers as double")
+@says("Set axis of Split; split integers as double")
 def parts_of_doubles(node: Node) -> Replacement:
     if "axis" not in node.attributes:
         node.attributes["axis"] = 0
     return carried(INTEGERS_AS_DOUBLE)(node)
 
 
-@says("Moved split from attribute to input")
+@says("Moved sizes of Split from attribute to input")
 def sizes_to_input(node: Node) -> None:
     sizes = node.attributes.pop("split", [])
     if sizes:
         node.set_input(1, node.build.constant(tensors.int64s(sizes)))
 
 
-@says("Moved split from input to attribute; replaced dynamic sizes by Slice")
+@says("Moved sizes of Split from input to attribute; replaced dynamic sizes by Slice")
 def sizes_to_attribute(node: Node) -> Replacement:
     if not node.input(1):
         return None
@@ -70,7 +74,7 @@ def _sliced(node: Node) -> list[str]:
     return parts
 
 
-@says("Set num_outputs if there are no sizes")
+@says("Set num_outputs of Split where there are no sizes")
 def parts_to_number(node: Node) -> None:
     if node.input(1):
         return
@@ -87,7 +91,7 @@ def number_to_parts(node: Node) -> None:
     if parts is None or parts == 1:
         return
     if parts != len(node.outputs):
-        raise CannotConvert(node, f"num_outputs={parts}, but there are {len(node.outputs)} outputs")
+        raise CannotConvert(node, f"num_outputs={parts}, but the node has {len(node.outputs)} outputs")
     build, size = node.build, size_along(node, node.attributes.get("axis", 0))
     if isinstance(size, int):
         part = -(-size // parts)

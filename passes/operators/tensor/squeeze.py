@@ -46,7 +46,7 @@ def _upwards(node: Node, axes: list[int]) -> None:
         node.attributes["axes"] = ordered
 
 
-@says("Moved axes from input to attribute; replaced dynamic axes by a Reshape")
+@says("Moved axes of Unsqueeze from input to attribute; replaced dynamic axes by a Reshape")
 def squeezed_axes_to_attribute(node: Node) -> Replacement:
     if not node.input(1):
         return None
@@ -56,21 +56,21 @@ def squeezed_axes_to_attribute(node: Node) -> Replacement:
     if not axes:
         raise CannotConvert(
             node,
-            "axes is empty: runtimes read that as no axis or as all axes",
+            "axes is empty, which runtimes read as no axis or as all axes",
             supported="axes that are named, or missing",
         )
     _hold(node, axes)
     return None
 
 
-@says("Moved axes from attribute to input")
+@says("Moved axes of Squeeze from attribute to input")
 def new_axes_to_input(node: Node) -> None:
     axes_to_input(node)
     if not node.input(1):
         node.set_input(1, node.build.constant(tensors.int64s([])))
 
 
-@says("Moved axes from input to attribute; replaced dynamic axes by a Reshape")
+@says("Moved axes of Squeeze from input to attribute; replaced dynamic axes by a Reshape")
 def new_axes_to_attribute(node: Node) -> Replacement:
     axes = node.scope.ints(node.input(1))
     if axes is None:
@@ -117,7 +117,7 @@ def _sum(build: Builder, x: str, axis: int) -> str:
     return str(build.ReduceSum(x, axes=[axis], keepdims=0))
 
 
-@says("Made scalar axes a vector")
+@says("Reshaped scalar axes to a vector")
 def axes_to_vector(node: Node) -> None:
     if node.input(1) and not node.scope.rank(node.input(1)):  # of an unknown rank, it may be one
         axes = node.scope.ints(node.input(1))

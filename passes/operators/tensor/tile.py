@@ -15,7 +15,7 @@ COUNTS: dict[int, int] = {T.FLOAT16: 2**11, T.FLOAT: 2**24, T.DOUBLE: 2**53}
 JOINED_AT_ONCE = 64
 
 
-@says("Replaced tiles and axis by repeats")
+@says("Replaced the inputs tiles and axis of Tile by repeats")
 def copies_to_repeats(node: Node) -> None:
     build, rank, held = node.build, node.rank(), node.scope.array(node.input(2))
     if held is None:
@@ -52,7 +52,7 @@ def repeats_to_copies(node: Node) -> str:
 def _copied(node: Node, value: str, count: int, axis: int) -> str:
     build, elem_type = node.build, node.elem_type()
     if count < 0:
-        raise CannotConvert(node, f"{count} copies along axis {axis}", supported="0 or more")
+        raise CannotConvert(node, f"Tile repeats axis {axis} {count} times", supported="0 or more")
     if count == 1:
         return value
     if count <= COUNTS.get(elem_type, -1):

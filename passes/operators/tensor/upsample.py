@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced height_scale and width_scale by scales; renamed mode bilinear to linear")
+@says("Replaced height_scale and width_scale of Upsample by scales; renamed mode bilinear to linear")
 def sides_to_scales(node: Node) -> None:
     height, width = (float(node.attributes.pop(name)) for name in ("height_scale", "width_scale"))
     node.attributes["scales"] = [1.0, 1.0, height, width]
@@ -20,7 +20,7 @@ def sides_to_scales(node: Node) -> None:
         node.attributes["mode"] = "linear"
 
 
-@says("Replaced scales by height_scale and width_scale; renamed mode linear to bilinear")
+@says("Replaced scales of Upsample by height_scale and width_scale; renamed mode linear to bilinear")
 def scales_to_sides(node: Node) -> None:
     scales = node.attributes.pop("scales")
     if len(scales) != 4 or scales[:2] != [1.0, 1.0]:
@@ -30,12 +30,12 @@ def scales_to_sides(node: Node) -> None:
         node.attributes["mode"] = "bilinear"
 
 
-@says("Moved scales from attribute to input")
+@says("Moved scales of Upsample from attribute to input")
 def scales_to_input(node: Node) -> None:
     node.set_input(1, node.build.constant(node.attributes.pop("scales"), T.FLOAT))
 
 
-@says("Moved scales from input to attribute; replaced dynamic scales by Gather")
+@says("Moved scales of Upsample from input to attribute; replaced dynamic scales by Gather")
 def scales_to_attribute(node: Node) -> Replacement:
     scales = node.scope.array(node.input(1))
     if scales is None:
@@ -44,7 +44,9 @@ def scales_to_attribute(node: Node) -> Replacement:
         raise CannotConvert(node, f"scales of shape {list(scales.shape)}", supported="a vector")
     dims = node.scope.shape(node.input(0))
     if dims is not None and len(dims) != len(scales):
-        raise CannotConvert(node, f"{len(scales)} scales for data of rank {len(dims)}", supported="one scale an axis")
+        raise CannotConvert(
+            node, f"there are {len(scales)} scales for data of rank {len(dims)}", supported="one scale for each axis"
+        )
     node.inputs = node.inputs[:1]
     node.attributes["scales"] = [float(scale) for scale in scales]
     return None

@@ -16,12 +16,14 @@ T = TensorProto
 def stop_words_looked_up(node: Node) -> str:
     build, x, action = node.build, node.input(0), node.attributes.get("case_change_action", "NONE")
     if action != "NONE":
-        raise CannotConvert(node, f"case_change_action={action}: no operator of opset 9 changes case")
+        raise CannotConvert(
+            node, f"case_change_action={action} changes the case of letters, which no operator of opset 9 does"
+        )
     words = list(dict.fromkeys(node.attributes.get("stopwords", [])))
     if not words:
         return str(build.Identity(x))
     if not node.attributes.get("is_case_sensitive", 0):
-        raise CannotConvert(node, "is_case_sensitive=0: no operator of opset 9 ignores case")
+        raise CannotConvert(node, "is_case_sensitive=0 compares without case, which no operator of opset 9 does")
     rank = node.rank()
     flat = build.Reshape(x, [-1]) if rank > 1 else x
     kept = build.Equal(categories(node, flat, words, range(1, len(words) + 1), 0), 0)

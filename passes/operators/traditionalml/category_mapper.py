@@ -12,7 +12,7 @@ from opshift.passes.rewrite.says import says
 T = TensorProto
 
 
-@says("Replaced CategoryMapper by Gather from a table; strings are compared with each key")
+@says("Replaced CategoryMapper by Gather from a table, for strings after a comparison with each key")
 def mapped(node: Node) -> str:
     strings, numbers = node.attributes.get("cats_strings", []), node.attributes.get("cats_int64s", [])
     if len(strings) != len(numbers) or not strings:

@@ -26,7 +26,7 @@ MISSING: dict[int, Any] = {
 }  # fmt: skip
 
 
-@says("Wrote classes_strings as pairs of keys and values")
+@says("Replaced classes_strings of LabelEncoder by pairs of keys and values")
 def classes_to_pairs(node: Node) -> None:
     classes = node.attributes.pop("classes_strings", [])
     positions = list(range(len(classes)))
@@ -39,7 +39,7 @@ def classes_to_pairs(node: Node) -> None:
         _set_pairs(node, T.INT64, positions, T.STRING, classes, _default(node, T.STRING))
 
 
-@says("Replaced other pairs than string and position by CategoryMapper or a table")
+@says("Replaced LabelEncoder for other pairs than string and position by CategoryMapper or a table")
 def pairs_to_categories(node: Node) -> Replacement:
     (key_kind, keys), (value_kind, values) = _pairs(node)
     default = _default(node, value_kind)
@@ -65,12 +65,12 @@ def _entry(node: Node, table: list[Any], elem_type: int, index: str) -> str:
     return str(node.build.Gather(node.build.constant(table, elem_type), index, axis=0))
 
 
-@says("Checked that no key is repeated or NaN")
+@says("Checked that no key of LabelEncoder is repeated or NaN")
 def unmistakable_keys(node: Node) -> None:
     _pairs(node)
 
 
-@says("Moved keys and values from tensors to lists, or to a table")
+@says("Moved keys and values of LabelEncoder from tensors to lists, or to a table")
 def tensors_to_lists(node: Node) -> Replacement:
     (key_kind, keys), (value_kind, values) = _pairs(node)
     if not any(name.endswith("_tensor") for name in node.attributes):
@@ -95,7 +95,7 @@ Column = tuple[int, list[Any]]
 def _pairs(node: Node) -> tuple[Column, Column]:
     keys, values = _column(node, "keys"), _column(node, "values")
     if len(keys[1]) != len(values[1]):
-        raise CannotConvert(node, f"{len(keys[1])} keys, but {len(values[1])} values")
+        raise CannotConvert(node, f"there are {len(keys[1])} keys, but {len(values[1])} values")
     _check_keys(node, keys[1])
     return keys, values
 
@@ -104,7 +104,11 @@ def _column(node: Node, side: str) -> Column:
     """The element type and the elements of keys_* or values_*."""
     given = [name for name in node.attributes if name.startswith(f"{side}_")]
     if len(given) != 1:
-        raise CannotConvert(node, f"{len(given)} of the attributes {side}_* are set", supported="exactly one")
+        raise CannotConvert(
+            node,
+            f"{len(given)} of the attributes {side}_* are set, and LabelEncoder needs one",
+            supported="exactly one",
+        )
     held = node.attributes[given[0]]
     if isinstance(held, TensorProto):
         return held.data_type, _elements(node, held)
@@ -114,15 +118,17 @@ def _column(node: Node, side: str) -> Column:
 def _elements(node: Node, held: TensorProto) -> list[Any]:
     values = tensors.array(held)
     if values is None:
-        raise CannotConvert(node, "a tensor in the attributes is empty")
+        raise CannotConvert(node, "a tensor in the attributes of LabelEncoder is empty")
     return [v.decode() if isinstance(v, bytes) else v for v in values.ravel().tolist()]
 
 
 def _check_keys(node: Node, keys: list[Any]) -> None:
     if len(set(keys)) != len(keys):
-        raise CannotConvert(node, "a key is repeated: runtimes disagree which entry counts", supported="unique keys")
+        raise CannotConvert(
+            node, "a key is repeated, and runtimes disagree which entry counts", supported="unique keys"
+        )
     if any(key != key for key in keys):
-        raise CannotConvert(node, "a key is NaN: runtimes disagree what it matches", supported="other keys")
+        raise CannotConvert(node, "a key is NaN, and runtimes disagree what it matches", supported="other keys")
 
 
 def _default(node: Node, elem_type: int) -> Any:
@@ -152,7 +158,7 @@ def _clear(node: Node) -> None:
             del node.attributes[name]
 
 
-@says("Replaced LabelEncoder by Gather from a table; strings are compared with each key")
+@says("Replaced LabelEncoder by Gather from a table, for strings after a comparison with each key")
 def looked_up_in_table(node: Node) -> str:
     if node.opset < 2:
         classes = node.attributes.get("classes_strings", [])

@@ -18,7 +18,7 @@ ML = "ai.onnx.ml"
 OPSET = 18
 
 
-@says("Replaced by MatMul with the coefficients, and ArgMax for the label")
+@says("Replaced LinearClassifier by MatMul with the coefficients, and ArgMax for the label")
 def classify(node: Node) -> list[str]:
     build, labels = node.build, class_labels(node, "classlabels_ints", "classlabels_strings")
     transform, classes = checked_transform(node), len(labels.values)
@@ -29,7 +29,9 @@ def classify(node: Node) -> list[str]:
         places = build.ArgMax(scores, axis=1, keepdims=0)
         return [label_of(node, labels, places), transformed(build, scores, transform, T.FLOAT)]
     if transform == "PROBIT":
-        raise CannotConvert(node, "post_transform=PROBIT with one score for two classes: the other score is undefined")
+        raise CannotConvert(
+            node, "post_transform=PROBIT has one score for two classes, and the other score is undefined"
+        )
     if transform == "LOGISTIC":
         scores = build.Concat(build.Neg(scores), scores, axis=1)
         places = build.ArgMax(scores, axis=1, keepdims=0)
@@ -39,7 +41,7 @@ def classify(node: Node) -> list[str]:
     return [label_of(node, labels, build.ArgMax(scores, axis=1, keepdims=0)), str(scores)]
 
 
-@says("Replaced by MatMul with the coefficients and Add of the intercepts")
+@says("Replaced LinearRegressor by MatMul with the coefficients and Add of the intercepts")
 def regress(node: Node) -> str:
     targets, coefficients = node.attributes.get("targets", 1), node.attributes.get("coefficients", [])
     transform = checked_transform(node)

@@ -23,7 +23,7 @@ def normalized(node: Node) -> str:
     if norm not in ("MAX", "L1", "L2"):
         raise fault(f"norm is {norm!r}; it is one of MAX, L1, L2", node.proto)
     if node.scope.rank(node.input(0)) not in (None, 1, 2):
-        raise CannotConvert(node, "data of rank 3 or more", supported="a matrix of rows, or one row")
+        raise CannotConvert(node, "the data has rank 3 or more", supported="a matrix of rows, or one row")
     node.close("sums in another order")
     x = recast(build, node.input(0), node.elem_type(), elem_type)
     if norm == "MAX":
@@ -72,7 +72,7 @@ def binarize(node: Node) -> str:
     return str(build.Cast(build.Greater(x, build.constant(threshold, wide)), to=elem_type))
 
 
-@says("Replaced OneHotEncoder by Equal with all categories")
+@says("Replaced OneHotEncoder by comparing with all categories (Equal)")
 def compare_with_categories(node: Node) -> str:
     build, elem_type, x = node.build, node.elem_type(), node.input(0)
     strings, numbers = node.attributes.get("cats_strings", []), node.attributes.get("cats_int64s", [])

@@ -26,7 +26,7 @@ ROUNDS = 100  # after which the kernel gives up the coupling of probabilities
 DIFFERENCES = 4096  # elements of a row by which RBF subtracts each support vector; of more it multiplies
 
 
-@says("Replaced by kernels of rows and support vectors, and votes of each pair of classes")
+@says("Replaced SVMClassifier by kernels of rows and support vectors, and votes of each pair of classes")
 def classify(node: Node) -> list[str]:
     build, labels = node.build, class_labels(node, "classlabels_ints", "classlabels_strings")
     transform, sizes = checked_transform(node), node.attributes.get("vectors_per_class", [])
@@ -52,7 +52,7 @@ def classify(node: Node) -> list[str]:
     return [label, _scores_of_two(node, scores, transform)]
 
 
-@says("Replaced by kernels of rows and support vectors, times the coefficients, plus rho")
+@says("Replaced SVMRegressor by kernels of rows and support vectors, times the coefficients, plus rho")
 def regress(node: Node) -> str:
     build, coefficients = node.build, node.attributes.get("coefficients", [])
     node.close("sums in another order")
@@ -150,7 +150,9 @@ def _scores_of_two(node: Node, score: str, transform: str) -> str:
     """[-s, s], or [1 - s, s] under SOFTMAX and SOFTMAX_ZERO, which are not applied."""
     build = node.build
     if transform == "PROBIT":
-        raise CannotConvert(node, "post_transform=PROBIT with one score for two classes: the other score is undefined")
+        raise CannotConvert(
+            node, "post_transform=PROBIT has one score for two classes, and the other score is undefined"
+        )
     if transform in ("SOFTMAX", "SOFTMAX_ZERO"):
         return str(build.Concat(build.Sub(build.constant(1.0, T.FLOAT), score), score, axis=1))
     scores = build.Concat(build.Neg(score), score, axis=1)

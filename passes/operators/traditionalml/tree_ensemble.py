@@ -47,7 +47,7 @@ TRANSFORMS = {"NONE": 0, "SOFTMAX_ZERO": 3, "PROBIT": 4}
 # --- both regressor and classifier, 1 and 3 ---------------------------------------------------------------
 
 
-@says("Moved parameters from double tensors to float lists")
+@says("Moved parameters of the trees from double tensors to float lists")
 def doubles_to_floats(node: Node) -> None:
     for name in [name for name in node.attributes if name.endswith("_as_tensor")]:
         held = node.attributes[name]
@@ -74,7 +74,7 @@ def numbers(node: Node, name: str) -> list[float]:
     return [float(value) for value in values.ravel()]
 
 
-@says("Replaced the deprecated classifier by TreeEnsemble and ArgMax")
+@says("Replaced TreeEnsembleClassifier, which is deprecated, by TreeEnsemble and ArgMax")
 def classifier_to_ensemble(node: Node) -> list[str]:
     if node.build.opset < OPSET:
         raise CannotConvert(
@@ -86,7 +86,9 @@ def classifier_to_ensemble(node: Node) -> list[str]:
     trees = _read(node, "class", len(labels.values))
     targets = sorted({target for tree in trees for target in tree.targets()})
     if not targets or targets[-1] >= len(labels.values) or targets[0] < 0:
-        raise CannotConvert(node, f"votes for classes {targets}, but there are {len(labels.values)}")
+        raise CannotConvert(
+            node, f"the trees vote for the classes {targets}, but there are {len(labels.values)} classes"
+        )
     node.close("sums votes tree by tree")
     made = _Trees()
     for tree in trees:
@@ -117,7 +119,7 @@ def rows_of_features(node: Node) -> None:
     if rank == 1:
         node.set_input(0, node.build.Reshape(node.input(0), [1, -1]))
     elif rank not in (None, 2):
-        raise CannotConvert(node, f"features of rank {rank}", supported="a matrix of rows, or one row")
+        raise CannotConvert(node, f"the features have rank {rank}", supported="a matrix of rows, or one row")
 
 
 # --- the regressor becomes TreeEnsemble -------------------------------------------------------------------
@@ -138,7 +140,7 @@ class _Trees:
     weights: list[float] = field(default_factory=list)
 
 
-@says("Replaced the deprecated regressor by TreeEnsemble")
+@says("Replaced TreeEnsembleRegressor, which is deprecated, by TreeEnsemble")
 def regressor_to_ensemble(node: Node) -> str:
     given = node.attributes
     aggregate, transform = given.get("aggregate_function", "SUM"), checked_transform(node)
@@ -148,15 +150,21 @@ def regressor_to_ensemble(node: Node) -> str:
     single = all(len(votes) == 1 for tree in trees for votes in tree.votes.values())
     averaged = aggregate == "AVERAGE" and not single
     if not single and aggregate not in ("SUM", "AVERAGE"):
-        raise CannotConvert(node, f"{aggregate} with several votes in a leaf; supported: one vote a leaf")
+        raise CannotConvert(
+            node, f"{aggregate} is used with several votes in one leaf; supported: one vote in each leaf"
+        )
     at_last = transform if any(base) or averaged or transform not in TRANSFORMS else "NONE"
     if at_last == "SOFTMAX_ZERO" and node.build.opset < OPSET:
-        raise CannotConvert(node, f"SOFTMAX_ZERO after base_values or an average; supported: from opset {OPSET} on")
+        raise CannotConvert(node, f"SOFTMAX_ZERO follows base_values or an average; supported: from opset {OPSET} on")
     if any(base) and (len(base) != count or any(tree.misses(count) for tree in trees)):
-        raise CannotConvert(node, "base_values for a target without votes; supported: votes for every target")
+        raise CannotConvert(
+            node, "base_values is given for a target that no leaf votes for; supported: votes for every target"
+        )
     if aggregate not in AGGREGATES or not trees or not count:
         raise CannotConvert(
-            node, f"{aggregate} with {len(trees)} trees and {count} targets", supported="one tree and one target"
+            node,
+            f"{aggregate} is used with {len(trees)} trees and {count} targets",
+            supported="one tree and one target",
         )
     made = _Trees()
     for tree in trees:
@@ -218,12 +226,12 @@ def _read(node: Node, side: str, count: int) -> list[_Tree]:
         "tracks": given.get("nodes_missing_value_tracks_true", []) or [0] * len(trees),
     }
     if any(len(column) != len(trees) for column in columns.values()):
-        raise CannotConvert(node, "the lists nodes_* have different lengths")
+        raise CannotConvert(node, "the attributes nodes_* have lists of different lengths")
     found: dict[int, dict[int, dict[str, Any]]] = {}
     for position, tree in enumerate(trees):
         row = {name: column[position] for name, column in columns.items()}
         if row["mode"] not in (*MODES, "LEAF"):
-            raise CannotConvert(node, f"a node has mode {row['mode']}", supported=f"{', '.join(MODES)}")
+            raise CannotConvert(node, f"a node of a tree has the mode {row['mode']}", supported=f"{', '.join(MODES)}")
         found.setdefault(tree, {})[row["id"]] = row
     votes = zip(
         given.get(f"{side}_treeids", []), given.get(f"{side}_nodeids", []), given.get(f"{side}_ids", []),
@@ -366,7 +374,9 @@ def _members(node: Node) -> dict[int, list[float]]:
     sets = sets if sets[-1] else sets[:-1]
     if len(sets) != len(holders) or not all(sets):
         raise CannotConvert(
-            node, f"{len(sets)} sets of members for {len(holders)} nodes", supported="one filled set a node"
+            node,
+            f"there are {len(sets)} sets of members for {len(holders)} nodes",
+            supported="one filled set for each node",
         )
     return dict(zip(holders, sets, strict=True))
 

@@ -15,7 +15,7 @@ _RECURRENT = ("GRU", "LSTM", "RNN")
 _SAME = frozenset(["Cast", "Clip", "Identity", "LeakyRelu", "Neg", "Relu", "Sigmoid", "Sqrt", "Tanh"])
 
 
-@says("Replaced If by the only branch whose rank fits")
+@says("Replaced If by the only branch whose rank fits the nodes after it")
 @rule("If", since=13)
 def take_the_rank_that_is_needed(call: Call) -> Outcome:
     space, condition = call.space, call.input(0)

@@ -21,7 +21,7 @@ def _bare(call: Call) -> str | None:
     return beside_unit(call, lambda held: held == 0, commutes=call.op == "Add")
 
 
-@says("Removed an addition of 0 whose sign does not matter")
+@says("Removed an addition of 0 where the sign of a zero does not matter")
 @rule("Add", "Sub")
 def pass_on_before_blind(call: Call) -> Outcome:
     bare = _bare(call)

@@ -56,7 +56,7 @@ def transpose_unjoined(call: Call) -> Outcome:
     return EDITED
 
 
-@says("Made constant axes of Pad int64, which shape inference needs")
+@says("Cast constant axes of Pad to int64, which shape inference needs")
 @rule("Pad", since=18)
 def widen_axes(call: Call) -> Outcome:
     held = call.ints(3) if call.elem_type(3) == TensorProto.INT32 else None
@@ -66,7 +66,7 @@ def widen_axes(call: Call) -> Outcome:
     return EDITED
 
 
-@says("Wrote out the axes of a Squeeze")
+@says("Set the axes of a Squeeze that had none")
 @rule("Squeeze", settles=True)
 def state_axes(call: Call) -> Outcome:
     shape = call.shape()
@@ -85,7 +85,7 @@ def state_axes(call: Call) -> Outcome:
 _ATTRIBUTE_UNTIL = 17  # the last opset at which ReduceMax and ReduceMin take their axes as an attribute
 
 
-@says("Merged two reductions into one")
+@says("Merged two reductions of different axes into one")
 @rule("ReduceMax", "ReduceMin", settles=True)
 def reduce_once(call: Call) -> Outcome:
     """Take the largest of the largest in one node: [3], then [2] is [2, 3]."""

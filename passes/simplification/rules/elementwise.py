@@ -62,7 +62,7 @@ class _Between:
         return all(space.whole.counted(name, inside.count(name)) and not space.is_protected(name) for name in made)
 
 
-@says("Removed a Reshape and its inverse around elementwise operators")
+@says("Removed a Reshape and the Reshape that undoes it, around elementwise operators")
 @rule("Reshape")
 def compute_unreshaped(call: Call) -> Outcome:
     made = call.maker()

@@ -33,7 +33,7 @@ def pass_on_inference_dropout(call: Call) -> Outcome:
     return call.input(0) if call.unused(1) else None
 
 
-@says("Removed an operator with a single input, which does nothing")
+@says("Removed an operator with a single input, which does nothing (such as Sum or Concat)")
 @rule("Sum", "Max", "Min", "Mean", "Concat")
 def pass_on_only_input(call: Call) -> Outcome:
     return call.input(0) if len(call.inputs) == 1 else None
@@ -110,7 +110,7 @@ def pass_on_factor(call: Call) -> Outcome:
     return beside_unit(call, lambda held: held == 1)
 
 
-@says("Removed a division by 1 or a power of 1")
+@says("Removed a division by 1, or a power of 1")
 @rule("Div", "Pow")
 def pass_on_operand_of_one(call: Call) -> Outcome:
     return beside_unit(call, lambda held: held == 1, commutes=False)
@@ -250,7 +250,7 @@ def pass_on_order(call: Call) -> Outcome:
     return call.input(0) if perm == list(range(len(perm))) else None
 
 
-@says("Removed a Slice that takes everything")
+@says("Removed a Slice that takes all elements")
 @rule("Slice")
 def pass_on_whole(call: Call) -> Outcome:
     if call.opset < 10:
@@ -279,14 +279,14 @@ def pass_on_unpadded(call: Call) -> Outcome:
     return call.input(0) if pads is not None and not any(pads) and call.attribute("mode") != "wrap" else None
 
 
-@says("Removed a Tile that repeats nothing")
+@says("Removed a Tile that repeats once")
 @rule("Tile")
 def pass_on_once(call: Call) -> Outcome:
     repeats = call.ints(1)
     return call.input(0) if repeats is not None and all(number == 1 for number in repeats) else None
 
 
-@says("Removed a Resize by 1")
+@says("Removed a Resize by the factor 1")
 @rule("Resize", since=11)
 def pass_on_size(call: Call) -> Outcome:
     scales = call.array(2, _SMALL)

@@ -30,7 +30,7 @@ def transpose_once(call: Call) -> Outcome:
     return EDITED
 
 
-@says("Merged two changes of shape")
+@says("Merged two Reshapes, Squeezes or Unsqueezes into one")
 @rule("Reshape")
 def reshape_once(call: Call) -> Outcome:
     made, shape = call.maker(), call.ints(1)
@@ -125,7 +125,7 @@ def _may_lose_more(call: Call) -> bool:
     return shape is None or not all(isinstance(size, int) for size in shape)
 
 
-@says("Merged two changes of shape")
+@says("Merged two Reshapes, Squeezes or Unsqueezes into one")
 @rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def view_once(call: Call) -> Outcome:
     made = call.maker()

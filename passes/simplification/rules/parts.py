@@ -78,7 +78,7 @@ def _cut(call: Call) -> tuple[int, int, int, int] | None:
     return found
 
 
-@says("Merged Slices of one value into Split")
+@says("Merged several Slices of one value into one Split")
 @rule("Slice", since=10)
 def split_at_once(call: Call) -> Outcome:
     space, found = call.space, _cut(call)
@@ -207,7 +207,7 @@ def _emit_split(call: Call, value: str, axis: int, sizes: list[int], key: tuple[
     space.emitted.update({(*key, index): name for index, name in enumerate(made.output)})
 
 
-@says("Removed SequenceAt of a known sequence")
+@says("Replaced SequenceAt of a known sequence by the element")
 @rule("SequenceAt", since=11)
 def take_member(call: Call) -> Outcome:
     made, at = call.made_by("SequenceConstruct"), call.ints(1)
@@ -217,7 +217,7 @@ def take_member(call: Call) -> Outcome:
     return made.input(at[0] % count) if -count <= at[0] < count else None
 
 
-@says("Merged two Concats along one axis")
+@says("Merged two Concats along the same axis")
 @rule("Concat")
 def join_at_once(call: Call) -> Outcome:
     axis, names = _joined_along(call), list[str]()

@@ -19,7 +19,7 @@ _SHAPE_OF_PARTS = 15  # the opset from which on Shape takes a start and an end
 _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Greater", "Less", "Where", "Min", "Max")
 
 
-@says("Read dimensions from the value itself")
+@says("Took the dimensions from the value itself (Shape), not from how they were computed")
 @rule("Shape", since=1)
 def remember(call: Call) -> Outcome:
     shape = call.shape()
@@ -137,7 +137,7 @@ def _read_off(call: Call, part: _Part) -> str:
     return made
 
 
-@says("Merged dimensions that were split and joined again")
+@says("Merged dimensions that a Reshape split and another one joined")
 @rule("Concat", "Unsqueeze", "Reshape", "Slice", "Gather", "Cast", "Where", "Mul", "Add", "Expand")
 def read_off(call: Call) -> Outcome:
     known = _noted(call) if call.space.whole.measures else None
@@ -165,7 +165,7 @@ def _is_plain(call: Call) -> bool:
     return made is not None and made.op == "Shape" and call.op in ("Gather", "Slice") and call.opset < _SHAPE_OF_PARTS
 
 
-@says("Read equal dimensions from one Shape")
+@says("Used one Shape where several computed the same dimensions")
 @rule("Gather")
 def read_off_one(call: Call) -> Outcome:
     known, made = _noted(call), call.maker()
@@ -180,7 +180,7 @@ def read_off_one(call: Call) -> Outcome:
     return EDITED
 
 
-@says("Replaced a computed Expand shape by constants, 1 for kept dimensions")
+@says("Replaced a computed Expand shape by constants, with 1 for dimensions that stay")
 @rule("Expand")
 def state_expansion(call: Call) -> Outcome:
     known, given = call.known(1), call.shape()
@@ -214,7 +214,7 @@ def broadcast_at_once(call: Call) -> Outcome:
     return None
 
 
-@says("Removed an initial state of zeros, which is the default")
+@says("Removed an initial state of zeros, which is the default of the recurrent operator")
 @rule("LSTM", "GRU", "RNN")
 def start_from_zero(call: Call) -> Outcome:
     names = list(call.inputs)

@@ -74,7 +74,7 @@ def test_the_history_of_an_operator_and_the_files_that_tell_it(capsys):
     assert "  down  exact or close: replaced by its definition" in celu
     assert "12 -> 28\n  up    exact: no change\n  down  exact or close: Replaced Celu by" in celu
     assert exp.startswith(
-        "Exp\n  written in passes/operators/math/exponentials.py\n1 -> 6\n  up    exact: Dropped consumed_inputs"
+        "Exp\n  written in passes/operators/math/exponentials.py\n1 -> 6\n  up    exact: Dropped the attribute consumed_inputs"
     )
     assert reduced == "opshift.openvino::ReduceL1\n  defined in functions/openvino.py\n"
 

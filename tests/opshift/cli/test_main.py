@@ -42,7 +42,7 @@ def test_convert_writes_what_it_proved(source, tmp_path, capsys):
     written = onnx.load(output)
     assert written.opset_import[0].version == 13
     printed = capsys.readouterr().out
-    assert "1 x ReduceMax 18 -> 13, exact: Moved axes from input to attribute" in printed
+    assert "1 x ReduceMax 18 -> 13, exact: Moved axes of the reduction from input to attribute" in printed
     assert "equal: the same values\n" in printed
     assert str(output) in printed
     assert listing(tmp_path) == ["in.onnx", "out.onnx"]

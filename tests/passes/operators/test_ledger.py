@@ -121,14 +121,14 @@ def test_every_operator_is_told_in_the_folder_of_its_family():
 )
 def test_a_second_registration_is_an_error(register):
     before = registry.all_registrations()
-    with pytest.raises(ValueError, match="RNN 14 is already registered"):
+    with pytest.raises(ValueError, match="a transition of RNN to version 14 is already registered"):
         register()
     assert registry.all_registrations() == before
 
 
 @pytest.mark.parametrize(("op", "version"), [("RNN", 1), ("RNN", 8), ("RNN", 29), ("NoSuchOperator", 2)])
 def test_a_registration_without_a_transition_is_an_error(op, version):
-    with pytest.raises(ValueError, match=f"{op} has no transition to version {version}"):
+    with pytest.raises(ValueError, match=f"no transition of {op} to version {version} is registered"):
         registry.changed(op, version, Pair())
 
 

@@ -139,7 +139,7 @@ def test_an_attribute_is_of_the_type_that_the_arriving_schema_declares():
 
 def test_an_attribute_of_the_function_has_no_value(node):
     node.proto.attribute[0].ref_attr_name = "outer"
-    with pytest.raises(CannotConvert, match="attribute axis refers to the function's attribute outer"):
+    with pytest.raises(CannotConvert, match="attribute axis refers to the attribute outer of the function"):
         node.attributes["axis"]
     assert "axis" in node.attributes
 

@@ -36,11 +36,11 @@ def test_both_directions_of_a_boundary():
 @pytest.mark.parametrize(
     ("op", "version", "pair", "why"),
     [
-        ("Clip", 11, Pair(), "Clip 11 is already registered"),
-        ("Clip", 10, Pair(up=step), "Clip has no transition to version 10"),
-        ("Clip", 1, Pair(up=step, down=step), "Clip has no transition to version 1"),
-        ("Clip", 1, Pair(), "Clip has no transition to version 1"),
-        ("Nothing", 1, Pair(), "Nothing has no transition to version 1"),
+        ("Clip", 11, Pair(), "a transition of Clip to version 11 is already registered"),
+        ("Clip", 10, Pair(up=step), "no transition of Clip to version 10"),
+        ("Clip", 1, Pair(up=step, down=step), "no transition of Clip to version 1 is"),
+        ("Clip", 1, Pair(), "no transition of Clip to version 1 is"),
+        ("Nothing", 1, Pair(), "no transition of Nothing to version 1"),
     ],
 )
 def test_what_is_no_boundary(op, version, pair, why):

@@ -52,7 +52,9 @@ def test_what_nobody_reads_needs_no_value(node):
 
 
 def test_what_is_read_needs_a_value(node):
-    with pytest.raises(CannotConvert, match='"y" is used, but its meaning is not documented'):
+    with pytest.raises(
+        CannotConvert, match='"y" is used, but the operator\'s documentation does not say what it means'
+    ):
         replace.take_over(node, ["", node.build.Abs("x")])
 
 

@@ -314,7 +314,7 @@ def test_sizes_that_operators_do_not_take_are_said():
         outputs="float[N,2] y",
         constants="float[2,2] w = {1.0,2.0,3.0,4.0}",
     )
-    with pytest.raises(ValueError, match="does not run at these sizes"):
+    with pytest.raises(ValueError, match="cannot run at the sizes that are fixed"):
         fixing.attempt(source, wanted("C=3"))
 
 

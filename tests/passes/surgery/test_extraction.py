@@ -35,16 +35,16 @@ def shape_of(made):
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({}, "say which part"),
+        ({}, "name the part to extract"),
         ({"to": "y", "around": "b"}, "name the part with --around, or with --from and --to"),
         ({"to": "y", "depth": 1}, "needs --around"),
         ({"around": "b", "depth": -1}, "0 or more"),
         ({"to": 3}, "give values by name"),
         ({"to": "Y"}, "no value or node 'Y'; did you mean 'y'?"),
         ({"to": "x"}, "no value or node 'x'"),
-        ({"to": "q*"}, "no value like"),
+        ({"to": "q*"}, "no value of the model matches"),
         ({"to": "y", "start": "f"}, "'f' does not lead to 'y'"),
-        ({"start": "y"}, "'y' is an output of the part; nothing comes after it"),
+        ({"start": "y"}, "'y' is an output of the part to extract, but no node after it belongs to the part"),
         ({"around": "Add_B"}, "no node 'Add_B'; did you mean 'Add_b'?"),
     ],
 )

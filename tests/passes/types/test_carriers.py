@@ -26,10 +26,10 @@ def test_a_type_that_is_carried_itself_carries_nothing():
 
 
 @pytest.mark.parametrize(("text", "why"), [
-    ("bfloat16=float16", "float16 does not hold all its values; float, double could"),
+    ("bfloat16=float16", "float16 does not hold all values of the first type; float, double could"),
     ("float=float8", "float8 stands for several types"),
-    ("int4=uint8", "uint8 does not hold all its values"),
-    ("int4=int4", "both types are the same"),
+    ("int4=uint8", "uint8 does not hold all values"),
+    ("int4=int4", "the two types are the same"),
     ("int4", "give two types, such as float8e4m3fn=float"),
     ("bfloat=float", "unknown type bfloat; did you mean"),
     ("double=float", "no type could"),

@@ -76,12 +76,16 @@ def test_an_operator_that_does_not_take_the_carrier_is_refused():
     body = "q = Cast<to=17>(x) z = Cast<to=17>(s) y = QLinearMatMul(q, s, z, q, s, z, s, z)"
     io = {"inputs": "float[5,5] x", "outputs": "float8e4m3fn[5,5] y"}
     source = model(body, 21, constants="float s = {1.0}", **io)
-    assert "it does not accept float, which stores float8e4m3fn" in refused(source, "float8e4m3fn=float")
+    assert "the operator does not accept float, the type that stores float8e4m3fn" in refused(
+        source, "float8e4m3fn=float"
+    )
 
 
 def test_an_operator_that_nobody_knows_is_refused():
     source = model("b = Cast<to=16>(x) c = acme.Twist(b) y = Cast<to=1>(c)", 21, domains='"acme" : 1', **IO)
-    assert "it uses bfloat16, and opshift does not know what it computes" in refused(source, "bfloat16=float")
+    assert "the node uses bfloat16, and opshift does not know what the node computes with it" in refused(
+        source, "bfloat16=float"
+    )
 
 
 # --- values that go in and come out -----------------------------------------------------------------------------------

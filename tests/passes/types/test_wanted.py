@@ -32,7 +32,7 @@ def test_float16_alone_leaves_float64_as_it_is():
         ("float15", "unknown type 'float15'; did you mean float16?"),
         ("", "--types needs a type"),
         ("float16,bfloat16", "names two types for float32"),
-        ("float32=float32", "both types are the same"),
+        ("float32=float32", "the two types are the same"),
         ("float16,float64=float32", "use two commands"),
     ],
 )

@@ -27,12 +27,12 @@ NUMBERED = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 """The transforms of TreeEnsemble by number, of which onnxruntime swaps 1 and 2 of the text."""
 
 
-@says("Replaced the classifier by Gather from tables of its nodes, level by level, and ArgMax of the votes")
+@says("Replaced the tree classifier by Gather from tables of its nodes, level by level, and ArgMax of the votes")
 def classify_by_tables(node: Node) -> list[str]:
     return _classify(node, elements=True)
 
 
-@says("Replaced the classifier by comparing all nodes, Where among the leaves, and ArgMax of the votes")
+@says("Replaced the tree classifier by comparing all nodes, Where among the leaves, and ArgMax of the votes")
 def classify_by_choices(node: Node) -> list[str]:
     return _classify(node, elements=False)
 
@@ -76,12 +76,12 @@ def classify(node: Node, labels: Labels, transform: str, found: Totals, elem_typ
     return [label_of(node, labels, node.build.ArgMax(compared, axis=1, keepdims=0)), _float(node, scores, elem_type)]
 
 
-@says("Replaced the regressor by Gather from tables of its nodes, level by level, and the sum of the leaves")
+@says("Replaced the tree regressor by Gather from tables of its nodes, level by level, and the sum of the leaves")
 def regress_by_tables(node: Node) -> str:
     return _regress(node, elements=True)
 
 
-@says("Replaced the regressor by comparing all nodes, Where among the leaves, and their sum")
+@says("Replaced the tree regressor by comparing all nodes, Where among the leaves, and their sum")
 def regress_by_choices(node: Node) -> str:
     return _regress(node, elements=False)
 
@@ -112,12 +112,12 @@ def _regress(node: Node, *, elements: bool) -> str:
     return _float(node, _targets(node, found, count, aggregate, base, transform, elem_type), elem_type)
 
 
-@says("Replaced the trees by Gather from tables of their nodes, level by level, and the sum of the leaves")
+@says("Replaced TreeEnsemble by Gather from tables of its nodes, level by level, and the sum of the leaves")
 def evaluate_by_tables(node: Node) -> str:
     return _evaluate(node, elements=True)
 
 
-@says("Replaced the trees by comparing all nodes, Where among the leaves, and their sum")
+@says("Replaced TreeEnsemble by comparing all nodes, Where among the leaves, and their sum")
 def evaluate_by_choices(node: Node) -> str:
     return _evaluate(node, elements=False)
 
@@ -263,7 +263,8 @@ def _scores_of_two(
     if len(base) == 1 and len(found.targets) == 2 and second is not True:
         raise CannotConvert(
             node,
-            "one base value for two classes, but no leaf votes for the second in some rows: its score is undefined",
+            "the trees have one base value for two classes, and some rows get no vote for the second "
+            "class, so its score is undefined",
         )
     alone, both = ("", ""), ("", "")
     if second is not True:
@@ -286,7 +287,8 @@ def _scores_of_first(
         return transformed(build, compared, transform, elem_type), str(compared)
     if transform == "PROBIT":
         raise CannotConvert(
-            node, "post_transform=PROBIT, but leaves vote for one of the two classes only: the other score is undefined"
+            node,
+            "leaves vote for one of two classes only, and with post_transform=PROBIT the other score is undefined",
         )
     score = _based(node, score, base, elem_type)
     left = positive and transform != "LOGISTIC"

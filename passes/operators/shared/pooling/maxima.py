@@ -24,12 +24,16 @@ def maxima_and_places(node: Node) -> list[str]:
     build, every = node.build, windows(node)
     sizes = [w.size for w in every if w.size is not None]
     if len(sizes) < len(every):
-        raise CannotConvert(node, "the indices are used, and the size of the data is unknown", fix="--fix-shape")
+        raise CannotConvert(
+            node, "the indices of MaxPool are used, and the size of the data is unknown", fix="--fix-shape"
+        )
     counts = [(size + w.begin + w.end - w.extent) // w.stride + 1 for size, w in zip(sizes, every, strict=True)]
     kernel = prod(w.kernel for w in every)
     if min(counts) < 1 or prod(counts) * kernel > MOST:
         raise CannotConvert(
-            node, f"{counts} windows of {kernel} elements are too many to gather", supported=f"{MOST} elements in all"
+            node,
+            f"the pooling has {counts} windows of {kernel} elements, which are too many to gather",
+            supported=f"{MOST} elements in all",
         )
     batch, channels, *_ = flat_indices.sizes(node, node.input(0))
     elements = _elements(node, every, counts)
@@ -58,7 +62,7 @@ def _elements(node: Node, every: list[Window], counts: list[int]) -> Array:
     at = window * strides + element * dilations - begins
     inside = ((at >= 0) & (at < np.array(sizes).reshape(-1, 1, 1))).all(axis=0)
     if not inside.any(axis=1).all():
-        raise CannotConvert(node, "a window lies in the padding alone", supported="windows that hold data")
+        raise CannotConvert(node, "a pooling window lies in the padding alone", supported="windows that hold data")
     places = np.ravel_multi_index(tuple(at), sizes, mode="clip")
     first = np.take_along_axis(places, inside.argmax(axis=1)[:, None], axis=1)
     return np.where(inside, places, first)

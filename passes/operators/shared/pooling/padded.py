@@ -55,12 +55,14 @@ def _same(node: Node, window: Window, auto: str) -> Window:
     """SAME pads so that the output has ceil(size / stride) elements; with stride 1 any size does."""
     if window.dilated:
         raise CannotConvert(
-            node, f"auto_pad={auto} with dilations: runtimes disagree on the result", supported="explicit pads"
+            node,
+            f"runtimes disagree on the result of auto_pad={auto} with dilations",
+            supported="explicit pads",
         )
     if window.size is None and window.stride != 1:
         raise CannotConvert(
             node,
-            f"auto_pad={auto} along axis {window.axis}, whose size is unknown",
+            f"auto_pad={auto} needs the size of axis {window.axis}, which is unknown",
             fix="--fix-shape, or explicit pads",
         )
     size = window.size or 1

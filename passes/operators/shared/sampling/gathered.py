@@ -95,7 +95,7 @@ def resized(node: Node, *, all_axes: bool = False) -> list[Axis]:
         if not size and not (result or all_axes):
             continue  # no element stays none
         if not size:
-            raise CannotConvert(node, f"axis {axis} is empty and would grow")
+            raise CannotConvert(node, f"axis {axis} is empty and would have to grow")
         asked = scale is None
         if scale is None and isinstance(result, int):
             scale = result / size
@@ -199,7 +199,9 @@ def _wide(node: Node, how: Sampling) -> int:
     elem_type = node.elem_type()
     if elem_type not in (T.FLOAT16, T.FLOAT, T.DOUBLE):
         raise CannotConvert(
-            node, f"integers with mode={how.mode}: ONNX does not say how they are rounded", supported="floats"
+            node,
+            f"the data are integers and mode is {how.mode}, and ONNX does not say how the result is rounded",
+            supported="floats",
         )
     if how.coordinates == "tf_half_pixel_for_nn":
         raise CannotConvert(node, f"tf_half_pixel_for_nn with mode={how.mode}", supported="mode=nearest")

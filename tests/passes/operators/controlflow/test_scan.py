@@ -60,7 +60,9 @@ def test_only_states_stay_beyond_the_length_of_a_sequence():
 
 def test_reversed_sequences_of_several_lengths_are_refused():
     io = {**BATCH, "inputs": "int64[2] n, " + BATCH["inputs"]}
-    check_refused(f"s, y = Scan<{BODY}, directions=[1]>(n, i, x)", 8, 9, "a reversed scan with sequence_lens", **io)
+    check_refused(
+        f"s, y = Scan<{BODY}, directions=[1]>(n, i, x)", 8, 9, "the Scan runs backwards and has sequence_lens", **io
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,9 @@ def test_loops_keep_the_states_beyond_the_length_of_a_sequence(inputs, lengths):
     made = convert.attempt(source, {"": 7}).model
     feeds = {"n": np.array(lengths), "i": drawn(batch, 3), "x": drawn(batch, 4, 3)}
     same_rows(source, made, feeds, lengths)
-    check_refused(f"s, y = Scan<{BODY}, directions=[1]>(n, i, x)", 8, 7, "a reversed scan with sequence_lens", **io)
+    check_refused(
+        f"s, y = Scan<{BODY}, directions=[1]>(n, i, x)", 8, 7, "the Scan runs backwards and has sequence_lens", **io
+    )
 
 
 @pytest.mark.parametrize("how", ["scan_input_axes=[1], scan_output_axes=[1]", "scan_input_directions=[1]"])

@@ -93,7 +93,7 @@ def test_a_matrix_product_is_one_node():
 @pytest.mark.parametrize(
     ("equation", "why"),
     [
-        ("ij,jk", "2 terms for 1 operands"),
+        ("ij,jk", "the equation has 2 terms, but there are 1 operands"),
         ("ijk", "does not fit an operand of rank 2"),
         ("i-", "does not fit an operand of rank 2"),
         ("ijk...", "ellipses"),

@@ -97,5 +97,5 @@ def test_there_is_a_weight_for_each_class():
     call = "l = NegativeLogLikelihoodLoss(x, t, w)"
     for weights in ("2", "N"):
         check_unchanged(call, 13, 22, **io | {"inputs": io["inputs"].format(weights)})
-    refused = "1 weights for 2 classes; supported: one weight a class"
+    refused = "1 weights for 2 classes; supported: one weight for each class"
     check_refused(call, 13, 22, refused, **io | {"inputs": io["inputs"].format(1)})

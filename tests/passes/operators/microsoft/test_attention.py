@@ -94,7 +94,7 @@ def test_a_past_of_which_no_present_is_made_is_refused(asked):
     """The kernel forgets it, and yields other numbers at every run where one half of it is asked for."""
     x, past = np.ones((B, S, 8), FLOAT), np.ones((B, N, P, 4), FLOAT)
     call = Call("MultiHeadAttention", (x, x, x, None, None, None, past, past), (True, *asked), {"num_heads": N})
-    check_refused([call], "past without present")
+    check_refused([call], "past is given without present")
 
 
 def test_only_1_is_unidirectional():
@@ -158,7 +158,9 @@ def test_what_cannot_be_said_is_refused():
     for name in ("do_rotary", "past_present_share_buffer"):
         check_refused(calls("Attention", attention, {"num_heads": [N], name: [1]})[:1], f"{name}=1")
     square = np.ones((B, 1, 8, 8), np.int32)
-    check_refused(calls("Attention", {**attention, "mask_index": square}, {"num_heads": [N]})[:1], "a mask of rank 4")
+    check_refused(
+        calls("Attention", {**attention, "mask_index": square}, {"num_heads": [N]})[:1], "the attention mask has rank 4"
+    )
     sizes = {"num_heads": [N], "qkv_hidden_sizes": [[8, 8, 12]]}
     wide = {"input": (B, S, 8), "weights": (8, 28), "bias": (28,)}
     check_refused(calls("Attention", wide, sizes, outputs=["present"])[:1], "keys and values have different sizes")
@@ -166,7 +168,7 @@ def test_what_cannot_be_said_is_refused():
     x = np.ones((B, S, 8), FLOAT)
     shared = Call("MultiHeadAttention", (x, x, x, *[None] * 6, beams), (True,), {"num_heads": N})
     check_refused([shared], "past and present share a buffer")
-    check_refused([Call("MultiHeadAttention", (x,), (True,), {"num_heads": N})], "without key")
+    check_refused([Call("MultiHeadAttention", (x,), (True,), {"num_heads": N})], "there is no key")
     check_refused([Call("MultiHeadAttention", (x, x), (True,), {"num_heads": N})], "without value")
 
 

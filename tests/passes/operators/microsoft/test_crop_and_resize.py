@@ -22,7 +22,7 @@ def test_boxes(size, opset):
 
 def test_a_computed_size_is_refused():
     made = calls("CropAndResize", {**INPUTS, "crop_size": np.array([2, 2], np.int32)}, types=[FLOAT])
-    check_refused(made, "crop_size computed")
+    check_refused(made, "crop_size of computed")
 
 
 def test_images_without_pixels():

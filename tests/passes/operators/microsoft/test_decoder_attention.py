@@ -53,4 +53,4 @@ def test_beams_are_refused():
     shared = {"num_heads": N, "past_present_share_buffer": 1}
     check_refused([Call("DecoderMaskedMultiHeadAttention", inputs, (True,), shared)], "cache_indirection")
     check_refused([Call("DecoderMaskedMultiHeadAttention", inputs[:8], (True,), {"num_heads": N})], "past_present_share_buffer")  # fmt: skip
-    check_refused([Call("DecoderMaskedMultiHeadAttention", inputs[:3], (True, True), {"num_heads": N})], "present without past")  # fmt: skip
+    check_refused([Call("DecoderMaskedMultiHeadAttention", inputs[:3], (True, True), {"num_heads": N})], "present is used without past")  # fmt: skip

@@ -128,5 +128,5 @@ def test_numbers_of_tokens_and_of_sequences_are_symbols(ends):
 
 def test_what_cannot_be_said_is_refused():
     check_refused(made("gated_delta", {"state_update_capacity": [1]}), "state_update_capacity")
-    check_refused(made("gated_delta", {"gate_activation": ["softplus"]}), "without a_log or dt_bias")
+    check_refused(made("gated_delta", {"gate_activation": ["softplus"]}), "needs a_log and dt_bias, and one is missing")
     check_refused(made("gated_delta", {"gate_activation": ["relu"]}), "gate_activation='relu'")

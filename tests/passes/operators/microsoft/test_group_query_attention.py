@@ -95,13 +95,15 @@ def test_what_cannot_be_said_is_refused():
     check_refused(made("token", window)[:1], "sliding_window_cache=1")
     check_refused(made("token", {"k_quant_type": ["PER_TENSOR"]})[:1], "k_quant_type='PER_TENSOR'")
     padded = made("prompt", {}, query_seqlens=np.array([1, 2], np.int32))
-    check_refused([call for call in padded if call.inputs[16] is not None][:1], "query_seqlens without past")
-    check_refused(made("prompt", {"do_rotary": [1]})[:1], "do_rotary=1 without cos_cache")
+    check_refused([call for call in padded if call.inputs[16] is not None][:1], "query_seqlens is given without past")
+    check_refused(made("prompt", {"do_rotary": [1]})[:1], "do_rotary=1 needs cos_cache")
 
 
 def test_scores_that_are_not_asked_for_are_refused():
     """The kernel leaves what lies in memory."""
-    check_refused(made("prompt", {}, ["output_qk"])[:1], "is used, but its meaning is not documented")
+    check_refused(
+        made("prompt", {}, ["output_qk"])[:1], "is used, but the operator's documentation does not say what it means"
+    )
 
 
 @pytest.mark.parametrize("own", [{}, {"q_norm_epsilon": 0.1, "k_norm_epsilon": 0.5}])

@@ -78,18 +78,18 @@ def test_what_the_kernel_scales_otherwise_is_refused():
     bias = np.ones(5, FLOAT)
     check_refused(
         [Call("MatMulIntegerToFloat", (a, w, s, columns, None, None, bias), (True,))],
-        "scales of shape [5] for B of shape [2, 4, 5]",
+        "the scales of shape [5] do not have one scale for each column of B, which has shape [2, 4, 5]",
     )
     floats = a.astype(FLOAT)
     check_refused(
         [Call("DynamicQuantizeMatMul", (floats, w, columns, None, bias), (True,))],
-        "scales of shape [5] for B of shape [2, 4, 5]",
+        "the scales of shape [5] do not have one scale for each column of B, which has shape [2, 4, 5]",
     )
     zero = np.array(0, np.int8)
     given = (a[0], s, np.array(0, np.uint8), w[0], s, zero, None)
     check_refused(
         [Call("QGemm", (*given, s), (True,)), Call("QGemm", (*given, None, zero), (True,))],
-        "y_scale or y_zero_point is missing",
+        "only one of y_scale and y_zero_point is given",
     )
 
 

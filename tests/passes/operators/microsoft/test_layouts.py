@@ -354,4 +354,4 @@ def test_a_last_channel_without_a_weight_tells_nothing(width):
     weights[:, -1] = 0
     _, after = behind_a_resize(width, weights)
     (refusal,) = convert.attempt(after, {"": 18}, ops=OPS).refusals
-    assert "the number of its channels is unknown" in refusal.why
+    assert "the number of channels is unknown" in refusal.why

@@ -117,4 +117,4 @@ def test_what_cannot_be_said_is_refused():
     heads = {"q_num_heads": [2], "kv_num_heads": [2], "update_rule": ["linear"]}
     given = {"query": (B, T, 8), "key": (B, T, 8), "value": (B, T, 8)}
     check_refused(calls("LinearAttention", given, {**heads, "state_window": [2]}), "state_window=2")
-    check_refused(calls("LinearAttention", given, {**heads, "update_rule": ["gated"]}), "without input 4")
+    check_refused(calls("LinearAttention", given, {**heads, "update_rule": ["gated"]}), "needs input 4")

@@ -33,7 +33,7 @@ def test_softmax_over_all_axes_from_one_on(axis, inner, shape, opset):
 
 def test_a_bias_of_another_rank_is_refused():
     call = Call("BiasSoftmax", (draw(2, 3, 4), draw(4)), (True,), {"axis": 2, "is_inner_broadcast": 1})
-    check_refused([call], "data of rank 3, bias of rank 1")
+    check_refused([call], "the data has rank 3, and the bias has rank 1")
 
 
 @pytest.mark.parametrize("op", ["BiasDropout", "BitmaskBiasDropout"])

@@ -92,7 +92,7 @@ def test_outputs_of_inference_that_nobody_reads_are_dropped_at_7():
 
 @pytest.mark.parametrize("attributes", ["", "<is_test=0>"])
 def test_one_output_of_training_is_ambiguous_below_7(attributes):
-    why = "is_test=0 with one output: runtimes disagree"
+    why = "runtimes disagree whether is_test=0 with a single output is training"
     check_refused(f"y = BatchNormalization{attributes}(x, s, b, m, v)", 6, 7, why, **IMAGE)
 
 
@@ -212,15 +212,15 @@ def test_features_become_channels_below_7():
     after = FLATTENED.replace("[-1]", "const").replace("Normalization(", "Normalization<is_test=1>(")
     check(text, 7, after, 6, run=False, **io)  # no engine runs this form at opset 6
     check_refused(
-        "y = BatchNormalization<spatial=0, is_test=1>(x, s, b, m, v)", 6, 7, "spatial=0 with statistics per channel",
+        "y = BatchNormalization<spatial=0, is_test=1>(x, s, b, m, v)", 6, 7, "spatial=0 needs statistics for each feature, and they are given for each channel",
         inputs=f"float[2,3,2] x, {STATISTICS}", outputs="float[2,3,2] y",
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "why"), [
-    ("float[3,1] s, float[3,2] b, float[3,2] m, float[3,2] v", '"s" of shape [3, 1] for features of shape [3, 2]'),
-    ("float[3,2] s, float[3,2] b, float[3,2] m, float[1,2] v", '"v" of shape [1, 2] for features of shape [3, 2]'),
-    ("float[3,2] s, float[3,2] b, float[3] m, float[3,2] v", "statistics per channel"),
+    ("float[3,1] s, float[3,2] b, float[3,2] m, float[3,2] v", '"s" of shape [3, 1] does not fit the features, which have shape [3, 2]'),
+    ("float[3,2] s, float[3,2] b, float[3,2] m, float[1,2] v", '"v" of shape [1, 2] does not fit the features, which have shape [3, 2]'),
+    ("float[3,2] s, float[3,2] b, float[3] m, float[3,2] v", "they are given for each channel"),
 ])  # fmt: skip
 @pytest.mark.parametrize(("opset", "target", "attributes"), [(6, 14, "spatial=0, is_test=1"), (8, 9, "spatial=0")])
 def test_statistics_of_other_sizes_than_the_features(given, why, opset, target, attributes):

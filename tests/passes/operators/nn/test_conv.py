@@ -87,7 +87,7 @@ def test_more_products_than_can_be_exact_are_refused():
         "y = ConvInteger(x, w)",
         10,
         9,
-        "each sum has 70000 products; supported: at most 65536",
+        "each sum of the convolution has 70000 products, too many to be exact in float; supported: at most 65536",
         inputs="uint8[1,70000,1,1] x, uint8[2,70000,1,1] w",
         **io,
     )

@@ -109,7 +109,7 @@ def test_inside_a_function_whose_attribute_is_bound_by_reference():
 )
 def test_scale_or_bias_of_a_higher_rank_than_the_data_is_refused(call, opset):
     """Engines part on the rank of the result."""
-    told = '"b" has rank 3, the data rank 2; supported: at most the rank of the data'
+    told = '"b" has rank 3, and the data has rank 2; supported: at most the rank of the data'
     given = {"inputs": "float[2,4] x, float[4] s, float[1,2,4] b", "outputs": "y"}
     check_refused(f"y = {call}", opset, opset - 1, told, **given)
     check_refused(

@@ -56,7 +56,7 @@ def test_linear_attention(rule, per_key, stateful, scale):
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ("gated", "update_rule='gated' without input 4"),
+        ("gated", "update_rule='gated' needs input 4, and it is missing"),
         ("rwkv", "update_rule='rwkv'; supported: linear, gated, delta, gated_delta"),
     ],
 )

@@ -105,11 +105,11 @@ def test_same_padding_never_rounded():
 def test_what_cannot_be_rounded_is_refused():
     before = "y = MaxPool<{} ceil_mode=1, kernel_shape=[2,2], strides=[2,2]>(x)"
     valid = before.format('auto_pad="VALID",')
-    check_refused(valid, 10, 9, "auto_pad=VALID with ceil_mode=1: runtimes disagree", **IMAGE)
+    check_refused(valid, 10, 9, "runtimes disagree on the result of auto_pad=VALID with ceil_mode=1", **IMAGE)
     after = "y = MaxPool<auto_pad=VALID, kernel_shape=[2, 2], strides=[2, 2]>(x)"
     check(valid, 10, after, 9, inputs="float[1,2,4,6] x", outputs="float[1,2,2,3] y")
     padded = before.format("pads=[0,0,1,1],")
-    check_refused(padded, 10, 9, "ceil_mode=1 along axis 2, whose size is unknown", **ANY_SIZE)
+    check_refused(padded, 10, 9, "ceil_mode=1 needs the size of axis 2, which is unknown", **ANY_SIZE)
     check_refused(before.format('auto_pad="same",'), 10, 9, "auto_pad=same", **IMAGE)
     text = 'y = AveragePool<auto_pad="same", count_include_pad=1, kernel_shape=[2,2]>(x)'
     check_refused(text, 7, 6, "auto_pad=same; supported: NOTSET, VALID, SAME_UPPER or SAME_LOWER", **IMAGE)
@@ -273,9 +273,9 @@ def test_dilated_windows_in_every_combination(op, count_include_pad, ceil_mode, 
 def test_what_dilations_cannot_say_is_refused():
     node = "MaxPool<{} dilations=[2,2], kernel_shape=[2,2]>(x)"
     same = f"y = {node.format('auto_pad=' + chr(34) + 'SAME_UPPER' + chr(34) + ',')}"
-    check_refused(same, 10, 9, "auto_pad=SAME_UPPER with dilations: runtimes disagree", **IMAGE)
+    check_refused(same, 10, 9, "runtimes disagree on the result of auto_pad=SAME_UPPER with dilations", **IMAGE)
     small = {"inputs": "float[1,2,2,6] x", "outputs": "float[1,2,A,B] y"}
-    check_refused(f"y = {node.format('')}", 10, 9, "the window is larger than axis 2", **small)
+    check_refused(f"y = {node.format('')}", 10, 9, "the pooling window is larger than axis 2", **small)
 
 
 # --- padding, indices, types --------------------------------------------------------------------------------------
@@ -305,7 +305,11 @@ def test_padding_that_counts_becomes_data_below_7(attributes, pads):
 def test_padding_of_unknown_size_is_refused_below_7():
     node = 'y = AveragePool<auto_pad="SAME_UPPER", count_include_pad=1, kernel_shape=[2,2]{}>(x)'
     check_refused(
-        node.format(", strides=[2,2]"), 7, 6, "auto_pad=SAME_UPPER along axis 2, whose size is unknown", **ANY_SIZE
+        node.format(", strides=[2,2]"),
+        7,
+        6,
+        "auto_pad=SAME_UPPER needs the size of axis 2, which is unknown",
+        **ANY_SIZE,
     )
     source = model(node.format(""), 7, **ANY_SIZE)
     converted = convert.attempt(source, {"": 6}).model

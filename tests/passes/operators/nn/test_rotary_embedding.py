@@ -47,7 +47,7 @@ def test_rotations(size, interleaved, rank, cached, dtype):
 
 def test_heads_must_be_known():
     check_refused(
-        "y = RotaryEmbedding(x, c, s)", 23, 22, "data of rank 3 without num_heads", inputs="float[2,5,24] x, float[2,5,4] c, float[2,5,4] s",
+        "y = RotaryEmbedding(x, c, s)", 23, 22, "the data has rank 3, and the attribute num_heads is missing", inputs="float[2,5,24] x, float[2,5,4] c, float[2,5,4] s",
         outputs="float[2,5,24] y",
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_heads_must_be_known():
 )  # fmt: skip
 def test_elements_turn_in_pairs(call, dims):
     check_refused(
-        f"y = RotaryEmbedding{call}(x, c, c)", 23, 22, "an odd number of elements of a head is rotated",
+        f"y = RotaryEmbedding{call}(x, c, c)", 23, 22, "the number of rotated elements of each head is odd",
         inputs=f"float[{dims}] x, float[A,B,C] c", outputs="float[N] y",
     )  # fmt: skip
 

@@ -84,7 +84,7 @@ def test_one_block_is_told_by_the_rank_of_the_scale():
     flat = {"inputs": "int8[3] x", "outputs": "float[3] y", "constants": "float[2] s = {0.5, 2}"}
     expected = "t1 = Gather<axis=0>([0.5, 2.0], [0, 0, 1])\nt2 = Cast<to=1>(x)\ny = Mul(t2, t1)"
     check("y = DequantizeLinear<axis=0, block_size=2>(x, s)", 21, expected, 20, **flat)
-    why = "a scale of rank 2 without block_size"
+    why = "the scale has rank 2, and block_size is missing"
     check_refused("y = DequantizeLinear(x, s, z)", 21, 20, why, constants=BLOCKS, **DEQUANTIZED)
 
 

@@ -85,7 +85,7 @@ def test_blocks_of_float8_are_divided_first():
     )  # fmt: skip
     io = {"inputs": "float[1,3] x, float8e4m3fn[1,2] z", "outputs": "float8e4m3fn[1,3] y"}
     held = "float[1,2] s = {0.5, 0.25}"
-    why = "float8 in blocks with a zero point"
+    why = "QuantizeLinear to float8 in blocks has a zero point"
     check_refused("y = QuantizeLinear<axis=1, block_size=2>(x, s, z)", 21, 20, why, constants=held, **io)
 
 

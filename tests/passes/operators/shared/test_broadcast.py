@@ -59,7 +59,7 @@ def test_runs_need_ranks_at_7():
         "y = Add<broadcast=1, axis=3>(a, b)",
         6,
         7,
-        "axis=3 is out of range for rank 3",
+        "axis=3 is out of range for data of rank 3",
         **two("Add", "2,3,4", "3", "2,3,4"),
     )
     unknown = {"inputs": "float[] a, float[] b", "outputs": "float[] y"}

@@ -127,7 +127,7 @@ def test_a_map_of_a_sequence_goes_below_13(target):
         ("float[5]", "SequenceConstruct(x)", "new = SequenceInsert(old, x, i)", "that only grows at its end"),
         (
             "float[5]", "SequenceConstruct(x)",
-            "a = SequenceAt(old, i) new = SequenceInsert(old, a)", 'reads "old", a sequence with dynamic contents',
+            "a = SequenceAt(old, i) new = SequenceInsert(old, a)", 'reads the carried sequence "old", whose elements are dynamic',
         ),
         (
             "float", "SequenceConstruct(x)",
@@ -147,7 +147,7 @@ def test_other_sequences_cannot_be_carried_below_13(kind, first, body, why):
 def test_a_sequence_from_outside_cannot_leave_a_branch_below_13():
     body = IF.format(kind="seq(float[3])", then="a = SequenceConstruct(x)", other="b = SequenceInsert(s, x)")
     io = {"inputs": "float[3] x, bool c, seq(float[3]) s", "outputs": "seq(float[3]) y"}
-    check_refused(body, 13, 12, 'the contents of sequence "b" are dynamic', **io)
+    check_refused(body, 13, 12, 'the elements of the sequence "b" are dynamic', **io)
 
 
 def test_loops_without_sequences_stay():

@@ -39,7 +39,9 @@ def test_a_cast_to_a_type_that_does_not_exist_is_refused(elem_type, number, sinc
 def test_strings_are_cast_from_9_on():
     for kind, to, result in (("float", 8, "string"), ("string", 1, "float")):
         given = {"inputs": f"{kind}[3] x", "outputs": f"{result}[3] y"}
-        check_refused(f"y = Cast<to={to}>(x)", 9, 8, "no operator of opset 8 turns numbers into strings", **given)
+        check_refused(
+            f"y = Cast<to={to}>(x)", 9, 8, "no operator of opset 8 converts between numbers and strings", **given
+        )
     check_unchanged("y = Cast<to=1>(x)", 9, 8, inputs="int64[3] x", outputs="float[3] y")
     given = {"inputs": "string[3] x", "outputs": "string[3] y"}
     check("y = Cast<to=8>(x)", 9, "y = Identity(x)", 8, **given)

@@ -30,4 +30,4 @@ def test_center_crop_pad_below_18(shape, wanted, axes):
 def test_another_number_of_sizes_than_of_axes_is_refused(wanted):
     held = f"int64[{len(wanted.split(','))}] n = {{{wanted}}}"
     io = {"inputs": "float[5,4] x", "outputs": "float[A,B] y", "constants": held}
-    check_refused("y = CenterCropPad(x, n)", 18, 17, "sizes for 2 axes; supported: one size an axis", **io)
+    check_refused("y = CenterCropPad(x, n)", 18, 17, "sizes for 2 axes; supported: one size for each axis", **io)

@@ -80,7 +80,7 @@ def test_the_nearest_of_integers_is_gathered_below_16():
             f'y = GridSample<mode="{mode}">(x, g)',
             16,
             15,
-            f"mode={'linear' if mode == 'bilinear' else 'cubic'} for integers",
+            f"the data are integers and mode is {'linear' if mode == 'bilinear' else 'cubic'}",
             **io,
         )
 

@@ -172,7 +172,7 @@ def test_unknown_words_are_refused(attribute):
 
 def test_integers_are_not_interpolated():
     io = {"inputs": "uint8[4] x", "outputs": "uint8[A] y", "constants": scaled(2)}
-    check_refused('y = Resize<mode="linear">(x, , s)', 13, 10, "integers with mode=linear", **io)
+    check_refused('y = Resize<mode="linear">(x, , s)', 13, 10, "the data are integers and mode is linear", **io)
 
 
 def test_where_rounding_decides_is_refused():

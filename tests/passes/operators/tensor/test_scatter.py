@@ -275,10 +275,10 @@ def test_indices_of_another_rank_than_the_data_are_refused(shape, dims):
     source = model('y = ScatterElements<reduction="mul">(x, i, u)', 18, **io)
     onnx.checker.check_model(source, full_check=True)
     (refusal,) = convert.attempt(source, {"": 18}, ops=[("", "ScatterElements")]).refusals
-    assert "indices of rank 2, data of rank" in refusal.why
+    assert "the indices have rank 2, and the data has rank" in refusal.why
     for body, target in (
         ('y = ScatterElements<reduction="mul">(x, i, u)', 15),
         ("y = ScatterElements(x, i, u)", 8),
         ("y = GatherElements(x, i)", 10),
     ):
-        check_refused(body, 18, target, "indices of rank 2, data of rank", **io)
+        check_refused(body, 18, target, "the indices have rank 2, and the data has rank", **io)

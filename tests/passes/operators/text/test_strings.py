@@ -64,9 +64,15 @@ def test_a_domain_that_is_used_but_not_imported_is_not_supplied():
 @pytest.mark.parametrize(
     ("attributes", "why"),
     [
-        ('case_change_action="LOWER", is_case_sensitive=1', "case_change_action=LOWER: no operator of opset 9 changes"),
-        ('case_change_action="UPPER", stopwords=["a"]', "case_change_action=UPPER: no operator of opset 9 changes"),
-        ('stopwords=["a"]', "is_case_sensitive=0: no operator of opset 9 ignores case"),
+        (
+            'case_change_action="LOWER", is_case_sensitive=1',
+            "case_change_action=LOWER changes the case of letters, which no operator of opset 9",
+        ),
+        (
+            'case_change_action="UPPER", stopwords=["a"]',
+            "case_change_action=UPPER changes the case of letters, which no operator of opset 9",
+        ),
+        ('stopwords=["a"]', "is_case_sensitive=0 compares without case, which no operator of opset 9 does"),
     ],
 )
 def test_case_is_refused_below_10(attributes, why):

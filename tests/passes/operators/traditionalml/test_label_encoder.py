@@ -149,4 +149,6 @@ def test_a_model_without_the_default_domain_is_refused_what_needs_it():
     text = f"""<ir_version: 8, opset_import: ["ai.onnx.ml" : 2]>
     g (string[4] x) => (float[4] y) {{ y = {OP}<keys_strings=["a"], values_floats=[1.5]>(x) }}"""
     refusals = convert.attempt(onnx.parser.parse_model(text), {"ai.onnx.ml": 1}).refusals
-    assert [r.why for r in refusals] == ["Gather is needed, but the model imports no opset of its domain"]
+    assert [r.why for r in refusals] == [
+        "Gather is needed, but the model imports no opset of its domain; add an opset import of it"
+    ]

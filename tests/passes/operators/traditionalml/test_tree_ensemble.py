@@ -182,19 +182,19 @@ def test_integers_are_compared_as_floats():
 @pytest.mark.parametrize(
     ("trees", "attributes", "why"),
     [
-        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX with several votes in a leaf"),
+        ([stump(true={0: 1, 1: 2})], {"aggregate_function": "MAX"}, "MAX is used with several votes in one leaf"),
         (
             [stump(true={1: 1, 0: 2}, false={1: 1, 0: 2})],
             {"base_values": [1.0, 2.0], "post_transform": "SOFTMAX_ZERO"},
-            "SOFTMAX_ZERO after base_values or an average; supported: from opset 18 on",
+            "SOFTMAX_ZERO follows base_values or an average; supported: from opset 18 on",
         ),
-        ([stump()], {"base_values": [1.0, 2.0]}, "base_values for a target without votes"),
-        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN with 1 trees and 2 targets"),
-        ([stump("BRANCH_ODD")], {}, "a node has mode BRANCH_ODD"),
+        ([stump()], {"base_values": [1.0, 2.0]}, "base_values is given for a target that no leaf votes for"),
+        ([stump()], {"aggregate_function": "MEDIAN"}, "MEDIAN is used with 1 trees and 2 targets"),
+        ([stump("BRANCH_ODD")], {}, "a node of a tree has the mode BRANCH_ODD"),
         ([[*stump(), {0: 1.0}]], {}, "a root that is not its first node"),
         ([[{0: 1.0}, {0: 2.0}, ("BRANCH_LEQ", 1, 0.5, 0, 1, 0)]], {}, "a root that is not its first node"),
-        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values for a target"),
-        ([stump()], {"nodes_modes": ["LEAF"]}, "have different lengths"),
+        ([stump()], {"base_values": [1.0, 2.0], "targets": 1}, "base_values is given for a target"),
+        ([stump()], {"nodes_modes": ["LEAF"]}, "have lists of different lengths"),
     ],
 )
 def test_what_no_ensemble_expresses_is_refused(trees, attributes, why):
@@ -306,7 +306,7 @@ def test_half_precision_is_carried_in_float():
     [
         (T.DOUBLE, {}, "or opset 18 of the default domain"),
         (T.FLOAT, {"membership_values": np.array([1, np.nan], np.float32)}, "1 sets of members for 2 nodes"),
-        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "one filled set a node"),
+        (T.FLOAT, {"membership_values": np.array([1, np.nan, np.nan], np.float32)}, "one filled set for each node"),
         (T.FLOAT, {"n_targets": 0}, "n_targets is missing"),
     ],
 )

@@ -15,4 +15,4 @@ from tests.support import check_refused
 )
 def test_the_maximum_of_padding_alone_is_nowhere(size, how):
     io = {"inputs": f"float[1,1,{size}] x", "outputs": "float[1,1,A] y, int64[1,1,A] i"}
-    check_refused(f"y, i = MaxPool<{how}>(x)", 12, 7, "a window lies in the padding alone", **io)
+    check_refused(f"y, i = MaxPool<{how}>(x)", 12, 7, "a pooling window lies in the padding alone", **io)
