@@ -64,7 +64,10 @@ QUANTIZATIONS = ("qdq", "qoperator")
 
 
 def check_quantization(form: str | None) -> str:
-    """The form of quantized operators that a user names, empty for none; raises `ValueError` for an unknown one."""
+    """Check the form of quantized operators that a user names (`--quantization`); returns empty for none.
+
+    Called while a goal is made.
+    """
     if form is not None and form not in QUANTIZATIONS:
         likely = hint(form, QUANTIZATIONS) or f"; supported: {' and '.join(QUANTIZATIONS)}"
         raise ValueError(f"unknown quantization {form!r}{likely}")
@@ -126,7 +129,7 @@ class Goal:
         return self.backend or self.refinement.backend
 
     def stages(self) -> list[Stage]:
-        """List the stages that do what is asked, in order.
+        """List the stages that do what is asked, in order. `run` applies them; reports and `--dry-run` list them.
 
         A new stage is a file in `passes/stages` and an entry here. The file is imported only where the stage is asked
         for, so that other commands do not wait for it.
@@ -216,7 +219,9 @@ class Goal:
         return stages
 
     def _optional_stages(self, *, optimize: bool) -> list[Stage]:
-        """List the optional stages: fold, optimize, fold, optimize, as each finds more after the other."""
+        """List the stages that the proof may take back: fold, optimize, fold, optimize, as each finds more after the
+        other.
+        """
         asked, stages = self.refinement, list[Stage]()
         avoided: frozenset[Op] = frozenset()
         if asked.fold or asked.quantization == "qoperator":
@@ -240,11 +245,12 @@ class Goal:
 
     @staticmethod
     def _lacks_control_flow(backend: Backend) -> bool:
+        """Tell whether the backend lacks If, Loop or Scan; then conversion for it may unroll loops and try again."""
         return any(not backend.has("", op, backend.opset) for op in ("If", "Loop", "Scan"))
 
     @property
     def _reaches(self) -> bool:
-        """Whether a `Reach` stage is needed: an opset, an IR version, a backend, or operators to replace."""
+        """Whether the list needs a `Reach` stage: for an opset, an IR version, a backend, or operators to replace."""
         named = bool(self.names) or self.domain is not None or self.portable or self.refinement.dequantizes
         return named or bool(self.targets) or self.ir_version is not None or self.reader is not None
 
@@ -282,7 +288,10 @@ class Goal:
         return replace(result, optional=tuple(allowance.made), absent=absent)
 
     def put_in_order(self, source: ModelProto) -> ModelProto:
-        """The source with its nodes in order, where types are asked for: other converters of types write such files."""
+        """Sort the nodes of the source, if element types are to change: other converters of types write unsorted files.
+
+        Runs before any stage, and before the proof reads the source.
+        """
         if self.types is None:
             return source
         from opshift.passes.model.editing.order import put_in_order
@@ -291,7 +300,9 @@ class Goal:
 
     @property
     def is_fixing(self) -> bool:
-        """Whether sizes, inputs, names or types are fixed, which is a goal by itself."""
+        """Whether sizes, inputs, names or types are fixed, so that `inline` without operators still has something to
+        do.
+        """
         done = bool(self.fixed) or self.rebatch is not None or self.annotate
         done = done or bool(self.unroll or self.if_to_where)
         return done or bool(self.carriers) or bool(self.ends) or self.types is not None
@@ -340,7 +351,7 @@ class Goal:
         return f"at {' and '.join(reached)}" if reached else ""
 
     def find_unread(self, made: ModelProto, folder: str | None) -> tuple[Refusal, ...]:
-        """List calls in the result that failed when the backend was measured."""
+        """List calls in the result that failed when the backend was measured. Reports show them after a conversion."""
         if self.reader is None or not self.reader.measured:
             return ()
         from opshift.passes.backends.door import obstacles
@@ -358,14 +369,16 @@ class Goal:
     def fix_sizes(self, source: ModelProto) -> ModelProto:
         """Copy the model with sizes and inputs fixed; the model itself if nothing is fixed.
 
-        Its inputs and outputs are those of the result.
+        The proof, `--try` and advice compare this copy with the result: its inputs and outputs are those of the result.
         """
         from opshift.passes.inputs.writing import write_into_copy
 
         return write_into_copy(self.with_ends(source), self.fixed)
 
     def carry_types(self, source: ModelProto, folder: str | None) -> ModelProto:
-        """The source with types that are carried in others, as far as that is asked for and can be done."""
+        """Copy the source with types stored in others (`--interface float8e4m3fn=float`), as far as that is asked
+        for and can be done. The search for the nearest opset starts from this copy.
+        """
         if not self.carriers:
             return source
         from opshift.passes.stages.carry import Carry
@@ -373,7 +386,8 @@ class Goal:
         return Carry(self.carriers).apply(source, Facts(folder), Allowance()).model or source
 
     def with_ends(self, source: ModelProto) -> ModelProto:
-        """Copy the model with the inputs and outputs of the result, to compare both; itself if they are the same.
+        """Copy the source with the inputs and outputs of the result, so that the proof can compare both; the source
+        itself if they are the same.
 
         Maps are tensors in it where that is asked for.
         """
@@ -397,7 +411,9 @@ class Goal:
         return convert.find_nearest_opset(source, result.refusals, self.targets, folder)
 
     def _is_lacked(self, refusal: Refusal) -> bool:
-        """Whether a refusal is about an operator that the backend lacks, or a vendor operator that must go."""
+        """Whether a refusal is about an operator that the backend lacks, or a vendor operator that must go: other
+        opsets do not help then.
+        """
         if self.reader is None:
             return False
         op = default_domain(refusal.domain), refusal.op
@@ -415,6 +431,7 @@ def _has_elem_type(output: ValueInfoProto) -> bool:
 
 
 def _with_output_types(source: ModelProto) -> ModelProto:
+    """Infer the types of outputs that the source leaves out. Runs before the stages, and again on their result."""
     from opshift.passes.specialization.door import with_output_types
 
     return with_output_types(source)
@@ -451,15 +468,17 @@ def versions(
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
-    """Add to a goal that maps become tensors; raises `ValueError` for any other wish."""
-    for option, asked in (("zipmap", zipmap), ("map", maps)):
-        if asked not in (None, "tensor"):
-            raise ValueError(f"--{option} must be tensor or left out, not {asked}")
+    """Add to a goal that maps become tensors (`--zipmap`, `--map`); raises `ValueError` for anything but `tensor`."""
+    for option, form in (("zipmap", zipmap), ("map", maps)):
+        if form not in (None, "tensor"):
+            raise ValueError(f"--{option} must be tensor or left out, not {form}")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
 
 
 def with_control_flow(goal: Goal, unroll: int | None, if_to_where: int | None) -> Goal:
-    """Add to a goal what control flow goes; raises `ValueError` for numbers below 1."""
+    """Add to a goal that loops are unrolled and Ifs become Where (`--unroll`, `--if-to-where`); raises `ValueError`
+    for numbers below 1.
+    """
     for option, most in (("unroll", unroll), ("if-to-where", if_to_where)):
         if most is not None and most < 1:
             raise ValueError(f"--{option} must be 1 or more, not {most}")
@@ -467,7 +486,9 @@ def with_control_flow(goal: Goal, unroll: int | None, if_to_where: int | None) -
 
 
 def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:
-    """The goal with types that are carried in others, as `float8e4m3fn=float`; raises `ValueError` for unfit ones."""
+    """Add to a goal the types that are stored in others, written as `float8e4m3fn=float`; raises `ValueError` for
+    types that do not fit.
+    """
     pairs = texts(interface, "give interface as pairs of types, such as float8e4m3fn=float")
     if not pairs:
         return goal
@@ -484,10 +505,9 @@ def with_types(
     only: Iterable[str] | str | None = None,
     budget: float | Iterable[str] | Mapping[str, float] | str | None = None,
 ) -> Goal:
-    """The goal with other element types, and with types that are carried in others.
+    """Add to a goal the change of element types (`--types`), and types that are stored in others (`--interface`).
 
-    `interface` says both what types inputs and outputs have, and which types are carried. Raises `ValueError` for what
-    has no meaning.
+    `interface` may also say which types inputs and outputs have. Raises `ValueError` for what has no meaning.
     """
     held = [interface] if isinstance(interface, str) else list(interface or ())
     own = [text for text in held if "=" not in text or text.startswith(("input:", "output:"))]
@@ -555,7 +575,10 @@ def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refi
 
 
 def check_available(wanted: Refinement, opsets: Mapping[str, int]) -> None:
-    """Raise `ValueError` for operators to fold that the opset or the backend does not have."""
+    """Raise `ValueError` for operators to fold that the opset or the backend does not have.
+
+    Runs before the first stage.
+    """
     for domain, op in sorted(wanted.ops or ()):
         opset, first = opsets.get(domain, 1), min(schemas.versions(domain, op), default=1)
         if opset < first:

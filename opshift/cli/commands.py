@@ -62,7 +62,9 @@ def convert_goal(options: argparse.Namespace) -> Goal:
 
 
 def _fixing(options: argparse.Namespace) -> bool:
-    """Whether sizes, inputs or the batch are fixed, which is a goal by itself."""
+    """Whether options fix sizes, inputs, the batch, types or names, so that the command has something to do without
+    a target.
+    """
     fixing = options.fix_shape or options.set or options.rebatch or options.annotate
     named = options.rename or options.add_output or options.drop_output
     flow = options.unroll is not None or options.if_to_where is not None
@@ -97,7 +99,10 @@ def optimize_goal(options: argparse.Namespace) -> Goal:
 
 
 def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
-    """Make the goal to reach every opset that `--opset` names."""
+    """Make a goal that also reaches every opset that `--opset` names, one for each domain.
+
+    Used by `fold`, `extract` and `merge`.
+    """
     targets: dict[str, int] = {}
     ir: int | None = None
     backend: Backend | None = None
@@ -135,7 +140,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
 
 
 def part_goal(options: argparse.Namespace) -> Goal:
-    """The goal of `opshift extract` and `opshift merge`, of what these make."""
+    """Make the goal of `opshift extract` and `opshift merge`: what to do to the part, or to the joined model."""
     return _conversion(options, Refinement(optimize=options.optimize))
 
 
@@ -151,7 +156,9 @@ GOALS = {
 
 
 def _preparation(options: argparse.Namespace) -> Preparation | None:
-    """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
+    """Plan what to do before the stages: cut a part out (`extract`) or join two models (`merge`); None for other
+    commands.
+    """
     if options.command == "extract":
         from opshift.jobs.preparing import Extraction
         from opshift.passes.inputs.parts import part_of
@@ -174,7 +181,7 @@ _LABELS = {"extract": "part"}
 
 
 def _read_deny_list(path: Path) -> list[str]:
-    """Read a list of operators (`--deny`): `ops` of a TOML file, or one a line with `#` comments."""
+    """Read a list of operators (`inline --deny`): `ops` of a TOML file, or one a line with `#` comments."""
     from opshift.passes.backends.door import loads, text_of
 
     text = text_of(path)
@@ -230,7 +237,7 @@ def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
 
 
 def _trying(options: argparse.Namespace, goal: Goal) -> Trying | None:
-    """Read the options of `--try`; None without it."""
+    """Read the options of `--try`, which runs the result in an installed backend; None without it."""
     if not getattr(options, "try_", False):
         for option in ("tries", "seconds", "learn", "python", "adapter"):
             if getattr(options, option, None) is not None:
@@ -264,6 +271,7 @@ def _file(path: str | None) -> str | None:
 
 
 def _read_inputs(options: argparse.Namespace) -> Asked:
+    """Read what the options say of the proof: inputs, their sizes and ranges, runs, engine, tolerances."""
     return read_options(
         options.inputs,
         options.input_shape,
@@ -293,6 +301,7 @@ def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int
     with working(options) as clear:
 
         def tell(result: batch.FileResult, place: int) -> None:
+            """Print the line of a finished model. Called after each one."""
             if plain:
                 clear()
                 display.say(display.line(result))
@@ -318,7 +327,7 @@ def _folder(model: str) -> str:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Run `opshift verify`."""
+    """Run `opshift verify`: prove that two models compute the same."""
     from opshift.verification.verify import compare_models  # slow to import, and not wanted without a proof
 
     if options.evidence and os.path.exists(options.evidence):
@@ -352,7 +361,7 @@ def verify(options: argparse.Namespace) -> int:
 
 @process.ours()
 def diff(options: argparse.Namespace) -> int:
-    """`opshift diff`."""
+    """Run `opshift diff`: print how two models differ."""
     from opshift.jobs.difference import difference
 
     outputs.look(options.report)
@@ -377,7 +386,7 @@ def diff(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    """Repeat the proof of an evidence file, and report whether it still holds."""
+    """Run `opshift verify` with an evidence file: repeat that proof, and report whether it still holds."""
     from opshift.jobs import evidence
     from opshift.verification.verify import verify_apart  # slow to import, and not wanted without a proof
 
@@ -417,16 +426,17 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def strip(options: argparse.Namespace) -> int:
-    """`opshift strip`."""
+    """Run `opshift strip`: write a model without its weights."""
     return _on_weights(options)
 
 
 def fill(options: argparse.Namespace) -> int:
-    """`opshift fill`."""
+    """Run `opshift fill`: write a stripped model with random weights."""
     return _on_weights(options)
 
 
 def _on_weights(options: argparse.Namespace) -> int:
+    """Run `opshift strip` or `opshift fill`, which differ in one call only."""
     from opshift.jobs import sharing
 
     output = outputs.weights(options.model, options.output)
@@ -449,7 +459,7 @@ def _side(path: str) -> Side:
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """`opshift inspect`, of one model or of several; of these, one that cannot be read does not stop the others."""
+    """Run `opshift inspect` for one model or several. One that cannot be read does not stop the others."""
     if options.strict and options.target is None and options.opset is None:
         raise ValueError("--strict needs --target or --opset")
     if not options.more:
@@ -472,6 +482,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 @process.ours()
 def _inspect(options: argparse.Namespace) -> int:
+    """Run `opshift inspect` for one model: describe it, or say what a target or opset would take."""
     if options.target is not None and options.opset is not None:
         raise ValueError(_SAME)
     everywhere = options.target == "all"
@@ -533,7 +544,7 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts,
 
 
 def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> outcome_.Prospect:
-    """What a target thinks of a model, without what could be tried where it is refused."""
+    """Find out what a target lacks in a model, what would change, and what would be refused. Nothing is written."""
     from opshift.passes.backends.door import find_known_calls as known_calls
     from opshift.passes.backends.door import obstacles
 
@@ -552,7 +563,9 @@ def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | No
 
 
 def _kept_in_others(source: ModelProto, backend: Backend) -> dict[str, str]:
-    """The types of a model that a target keeps in other ones; constants alone do not count."""
+    """List types of a model that the target computes in another type, such as int64 in int32; constants alone do not
+    count.
+    """
     if not backend.casts:
         return {}
     from opshift.passes.types.door import describe
@@ -563,7 +576,7 @@ def _kept_in_others(source: ModelProto, backend: Backend) -> dict[str, str]:
 
 
 def _everywhere(options: argparse.Namespace, source: ModelProto, found: FileFacts, held: Wanted) -> int:
-    """What the newest version of each measured target thinks of a model."""
+    """Run `opshift inspect --target all`: ask the newest version of each measured target."""
     from opshift.passes.backends.door import newest
 
     folder, prospects = _folder(options.model), []
@@ -582,7 +595,7 @@ def _everywhere(options: argparse.Namespace, source: ModelProto, found: FileFact
 
 
 def ledger(options: argparse.Namespace) -> int:
-    """Run `opshift ledger`."""
+    """Run `opshift ledger`: print what each version of an operator changes."""
     from opshift.catalog import ledger as table
 
     if options.op:
@@ -610,7 +623,7 @@ def ledger(options: argparse.Namespace) -> int:
 
 
 def targets(options: argparse.Namespace) -> int:
-    """Run `opshift targets`."""
+    """Run `opshift targets`: list the known backends, or describe one."""
     from opshift.passes.backends.door import targets as known
 
     if options.format == "json":
@@ -625,13 +638,13 @@ def targets(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
-    """Run `opshift schema`."""
+    """Run `opshift schema`: print the JSON Schema of `--format json`."""
     print(documents.schema_file().read_text(encoding="utf-8"), end="")
     return DONE
 
 
 def probe(options: argparse.Namespace) -> int:
-    """Run `opshift probe`."""
+    """Run `opshift probe`: measure which operators an installed backend runs."""
     from opshift.probing import probe as prober
 
     outputs.look(options.output)

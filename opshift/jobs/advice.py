@@ -28,6 +28,8 @@ _SIZES = (3, 5, 7, 11, 13, 17, 19, 23)  # one for each dimension: what holds of 
 def advice(source: ModelProto, goal: Goal, result: Result, nearest: int | None, folder: str | None) -> tuple[str, ...]:
     """Find hints for a refused model that work, as phrases that follow "try": `--opset 14`, `--target x-2`, fixed
     sizes.
+
+    Runs after a refusal. Each hint was tried on the model.
     """
     found: list[str] = []
     if nearest is not None and nearest != opsets(source).get(""):
@@ -51,6 +53,7 @@ def _releases(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[st
 
 
 def _later(backend: Backend) -> Iterator[Backend]:
+    """List later releases of a backend, the next one first."""
     from opshift.passes.backends.door import targets
 
     known = list(targets().values())
@@ -84,7 +87,7 @@ _CARRIED = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
 
 
 def _carriers(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> Iterator[str]:
-    """Types that carry those that the target lacks."""
+    """Suggest `--interface` types for element types that the target lacks, if the model converts with them."""
     found = (re.match(r"tensor\((\w+)\) does not exist", refusal.why) for refusal in result.refusals)
     lacking = sorted({match[1] for match in found if match is not None})
     pairs = [f"{kind}={_CARRIED.get(kind, 'float')}" for kind in lacking]
@@ -94,6 +97,7 @@ def _carriers(source: ModelProto, goal: Goal, result: Result, folder: str | None
 
 
 def _reaches(source: ModelProto, goal: Goal, folder: str | None) -> bool:
+    """Whether the model converts for a goal. Errors count as no."""
     with suppress(InvalidModel, ValueError):
         return goal.run(source, folder).model is not None
     return False

@@ -241,7 +241,7 @@ def _name(source: str) -> str:
 
 
 def _target(source: str) -> str:
-    """Name the output of a model; OpenVINO IR becomes ONNX."""
+    """Name the output of a model like the model itself; OpenVINO IR (.xml) becomes .onnx."""
     name = _name(source)
     return f"{formats.without_suffix(name)}.onnx" if formats.is_foreign(name) else name
 
@@ -253,7 +253,8 @@ def _identity(path: str) -> str:
 def run(
     jobs: Sequence[BatchJob], workers: int | None = None, backend: str | None = None, advance: Advance | None = None
 ) -> list[FileResult]:
-    """Do all jobs; `advance` gets each result as it comes, with the count so far.
+    """Do all jobs, in this process, in several, or on a cluster; `advance` gets each result as it comes, with the
+    count so far.
 
     Raises:
         ValueError: joblib or what it needs is not installed, or there is no such backend.
@@ -297,7 +298,7 @@ def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
 
 
 def do(job: BatchJob) -> FileResult:
-    """Do one job; an error of any kind becomes its result."""
+    """Do one job; an error of any kind becomes its result. Runs in the worker process."""
     try:
         if job.manner.verify:
             from opshift.verification import engines
@@ -311,6 +312,7 @@ def do(job: BatchJob) -> FileResult:
 
 
 def _rewrite(job: BatchJob) -> tuple[int, Outcome]:
+    """Convert one model of a batch; models at URLs are fetched first, and the output is sent afterwards."""
     from_afar, to_afar = urls.is_url(job.source), urls.is_url(job.output)
     if not from_afar and not to_afar:
         return rewrite(Path(job.source), Path(job.output), job.goal, job.manner)
@@ -328,6 +330,9 @@ def _rewrite(job: BatchJob) -> tuple[int, Outcome]:
 
 
 def _why(outcome: Outcome) -> str:
+    """Say in one line why a model of the batch failed: the first refusal, what the backend said, or what the proof
+    found.
+    """
     if outcome.refusals:
         more = len(outcome.refusals) - 1
         return f"{outcome.refusals[0]}{f' (and {more} more)' if more else ''}"
@@ -384,6 +389,7 @@ def cores() -> int:
 
 
 def _report_death(job: BatchJob, ended: Ended | None = None) -> FileResult:
+    """Make the result of a model whose worker process crashed, for example for lack of memory."""
     full = ended is not None and ended.full
     why = str(ended) if full else "its worker process crashed"
     return FileResult(job.source, "", UNREADABLE, why)

@@ -96,16 +96,17 @@ def _types(model: ModelProto, folder: str) -> tuple[dict[str, int], Convertible 
 
 
 def _trees(model: ModelProto) -> dict[str, Trees]:
-    found = {}
+    """Describe the tree ensembles of a model: the number of trees, their depth."""
+    trees = {}
     for body in bodies(model):
         for node in body.node:
             if node.domain and node.op_type.startswith("TreeEnsemble"):
                 from opshift.passes.operators.shared.classical.described import trees_of
 
-                told = trees_of(node)
-                if told is not None:
-                    found[text(node.name or next(filter(None, node.output), ""))] = told
-    return found
+                described = trees_of(node)
+                if described is not None:
+                    trees[text(node.name or next(filter(None, node.output), ""))] = described
+    return trees
 
 
 def _types_by_name(values: Iterable[ValueInfoProto]) -> dict[str, str]:

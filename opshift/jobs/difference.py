@@ -81,7 +81,7 @@ class Difference:
 
     @property
     def lines(self) -> list[str]:
-        """List the differences; nodes that differ in the same way share a line."""
+        """List the differences as `opshift diff` prints them; nodes that differ in the same way share a line."""
         if not self:
             return [f"the same: {self.same} nodes, with the same weights"]
         found = [*self.general, f"nodes alike: {self.same}"]
@@ -141,6 +141,7 @@ class _Nodes:
         self.signatures = self._sign()
 
     def op(self, k: int) -> str:
+        """Name the operator of a node, with its domain."""
         node = self.pieces.nodes[k]
         domain = default_domain(node.domain)
         return f"{text(domain)}::{text(node.op_type)}" if domain else text(node.op_type)
@@ -150,6 +151,7 @@ class _Nodes:
         return text(node.name or next(filter(None, node.output), ""))
 
     def _constants(self) -> dict[str, TensorProto]:
+        """Collect the constants of the graph: initializers and Constant nodes."""
         found = dict(self.pieces.held)
         for node in self.pieces.nodes:
             if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
@@ -159,7 +161,9 @@ class _Nodes:
         return found
 
     def _sign(self) -> dict[int, bytes]:
-        """Compute a hash of what each node computes."""
+        """Compute a hash of what each node computes: of its operator, attributes, constants, and the nodes that it
+        reads.
+        """
         made: dict[str, bytes] = {name: name.encode() for name in self.pieces.given}
         found: dict[int, bytes] = {}
         weights = list(self.constants.items())
@@ -224,18 +228,19 @@ def _match(one: _Nodes, other: _Nodes) -> list[tuple[int, int]]:
 
 
 def _compare(one: _Nodes, other: _Nodes, a: int, b: int, pairs: Mapping[int, int]) -> Iterator[str]:
+    """List differences between two paired nodes: in attributes, constant inputs, or the nodes that they read."""
     if one.signatures[a] == other.signatures[b]:
         return
     first, second = one.pieces.nodes[a], other.pieces.nodes[b]
     yield from _attributes(first, second)
     for place in range(max(len(first.input), len(second.input))):
         names = [node.input[place] if place < len(node.input) else "" for node in (first, second)]
-        held = one.constants.get(names[0]), other.constants.get(names[1])
-        if held[0] is not None and held[1] is not None:
-            yield from _weights(place, held[0], one.side, held[1], other.side)
-        elif held != (None, None) or bool(names[0]) != bool(names[1]):
-            told = [_source(side, name) for side, name in zip((one, other), names, strict=True)]
-            yield f"input {place}: {told[0]} -> {told[1]}"
+        constants = one.constants.get(names[0]), other.constants.get(names[1])
+        if constants[0] is not None and constants[1] is not None:
+            yield from _weights(place, constants[0], one.side, constants[1], other.side)
+        elif constants != (None, None) or bool(names[0]) != bool(names[1]):
+            sources = [_source(side, name) for side, name in zip((one, other), names, strict=True)]
+            yield f"input {place}: {sources[0]} -> {sources[1]}"
         elif names[0] and not _is_one_value(one, other, (names[0], names[1]), pairs):
             yield f"input {place}: another value"
 
@@ -245,7 +250,7 @@ def _source(side: _Nodes, name: str) -> str:
 
 
 def _is_one_value(one: _Nodes, other: _Nodes, names: tuple[str, str], pairs: Mapping[int, int]) -> bool:
-    """Whether two values are outputs of corresponding nodes, or inputs of one name."""
+    """Whether two inputs are the same value: outputs of paired nodes, or graph inputs of one name."""
     a, b = names
     makers = one.pieces.makers.get(a), other.pieces.makers.get(b)
     if makers[0] is None or makers[1] is None:
@@ -255,9 +260,10 @@ def _is_one_value(one: _Nodes, other: _Nodes, names: tuple[str, str], pairs: Map
 
 
 def _attributes(first: NodeProto, second: NodeProto) -> Iterator[str]:
-    held = [{each.name: each for each in node.attribute} for node in (first, second)]
-    for name in sorted(held[0].keys() | held[1].keys()):
-        one, other = held[0].get(name), held[1].get(name)
+    """List attributes that differ between two nodes."""
+    attributes = [{each.name: each for each in node.attribute} for node in (first, second)]
+    for name in sorted(attributes[0].keys() | attributes[1].keys()):
+        one, other = attributes[0].get(name), attributes[1].get(name)
         if (
             one is None
             or other is None
@@ -268,6 +274,7 @@ def _attributes(first: NodeProto, second: NodeProto) -> Iterator[str]:
 
 
 def _shorten(value: Any) -> str:
+    """Write an attribute's value in at most a few dozen characters; tensors and graphs by their kind."""
     if hasattr(value, "DESCRIPTOR"):
         return f"a {value.DESCRIPTOR.name.removesuffix('Proto').lower()}"
     shown = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -275,6 +282,7 @@ def _shorten(value: Any) -> str:
 
 
 def _weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side) -> Iterator[str]:
+    """Say how two constants differ: in type or shape, or in values and by how much."""
     if digest(a, one.folder) == digest(b, other.folder):
         return
     kinds = [_describe_tensor(tensor.data_type, list(tensor.dims)) for tensor in (a, b)]
@@ -286,6 +294,9 @@ def _weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side)
 
 
 def _gap(a: TensorProto, one: Side, b: TensorProto, other: Side) -> str:
+    """Measure the largest difference between two constants of one type and shape; empty for strings and for very
+    large ones.
+    """
     if a.data_type == TensorProto.STRING or tensor_data.nbytes(a) > _COMPARED:
         return ""
     import numpy as np
@@ -308,9 +319,10 @@ def _gap(a: TensorProto, one: Side, b: TensorProto, other: Side) -> str:
 
 
 def _general(one: ModelProto, other: ModelProto) -> Iterator[str]:
+    """List differences between two models beside their nodes: opsets, IR version, inputs, outputs, functions."""
     opsets = imports.opsets(one), imports.opsets(other)
     for domain in sorted(opsets[0].keys() | opsets[1].keys()):
-        versions = [str(held.get(domain, "none")) for held in opsets]
+        versions = [str(types.get(domain, "none")) for types in opsets]
         if versions[0] != versions[1]:
             yield f"opset {text(domain) or 'ai.onnx'}: {' -> '.join(versions)}"
     if one.ir_version != other.ir_version:
@@ -319,12 +331,12 @@ def _general(one: ModelProto, other: ModelProto) -> Iterator[str]:
         ("input", one.graph.input, other.graph.input),
         ("output", one.graph.output, other.graph.output),
     ):
-        held = [{value.name: describe_type(value.type) for value in values} for values in (before, after)]
-        for name in dict.fromkeys([*held[0], *held[1]]):
-            kinds = [each.get(name, "none") for each in held]
+        types = [{value.name: describe_type(value.type) for value in values} for values in (before, after)]
+        for name in dict.fromkeys([*types[0], *types[1]]):
+            kinds = [each.get(name, "none") for each in types]
             if kinds[0] != kinds[1]:
                 yield f"{what} {text(name)}: {' -> '.join(kinds)}"
-        if list(held[0]) != list(held[1]) and set(held[0]) == set(held[1]):
+        if list(types[0]) != list(types[1]) and set(types[0]) == set(types[1]):
             yield f"{what}s in another order"
     yield from _compare_declared(one.graph.value_info, other.graph.value_info)
     functions = [
@@ -332,7 +344,7 @@ def _general(one: ModelProto, other: ModelProto) -> Iterator[str]:
     ]
     for domain, name in sorted(functions[0].keys() | functions[1].keys()):
         if functions[0].get((domain, name)) != functions[1].get((domain, name)):
-            there = [(domain, name) in held for held in functions]
+            there = [(domain, name) in types for types in functions]
             yield f"function {text(domain)}::{text(name)}: {'other nodes' if all(there) else _alone(there)}"
 
 
@@ -341,7 +353,7 @@ def _alone(there: Sequence[bool]) -> str:
 
 
 def _compare_declared(one: Sequence[ValueInfoProto], other: Sequence[ValueInfoProto]) -> Iterator[str]:
-    """How many values of one name have other types or sizes declared."""
+    """Count values of one name that have other types or sizes declared in the second model."""
     held = {value.name: describe_type(value.type) for value in one}
     changed = Counter(
         f"{held[value.name]} -> {describe_type(value.type)}"
@@ -354,7 +366,7 @@ def _compare_declared(one: Sequence[ValueInfoProto], other: Sequence[ValueInfoPr
 
 
 def describe_type(value_type: TypeProto) -> str:
-    """A type as ONNX text has it, such as `float[N,3]`."""
+    """Write a type as ONNX text does, such as `float[N,3]`."""
     if value_type.WhichOneof("value") != "tensor_type":
         return type_text(value_type) or "unknown"
     return _describe_tensor(elem_type_of(value_type), dims_of(value_type) if has_shape(value_type) else None)

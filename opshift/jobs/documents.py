@@ -39,7 +39,7 @@ def render_document(command: str, document: Mapping[str, Any]) -> str:
 
 
 def _finite(held: Any) -> Any:
-    """Replace numbers that JSON does not have by null."""
+    """Replace NaN and infinity by null, which JSON does not have."""
     if isinstance(held, float):
         return held if isfinite(held) else None
     if isinstance(held, Mapping):
@@ -62,7 +62,7 @@ _PARTS = ("boundary", "found", "supported", "fix")  # of a refusal, beside its f
 
 
 def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
-    """Describe the outcome of a conversion, or what a target supports of a model."""
+    """Describe a conversion's outcome, or what a target supports of a model, as a dictionary for JSON."""
     found: dict[str, Any] = asdict(held)
     found["changes"] = [change._asdict() for change in held.changes]
     if isinstance(held, Outcome):

@@ -113,6 +113,7 @@ def digests(path: str) -> dict[str, str]:
 
 
 def _digest(path: str | os.PathLike[str]) -> str:
+    """Compute the SHA-256 of a file, block by block."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
@@ -125,7 +126,7 @@ def _rule(region: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _version(package: str) -> str:
-    """The installed version of a package; empty if it is missing."""
+    """Look up the installed version of a package; empty if it is missing."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

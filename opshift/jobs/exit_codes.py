@@ -27,7 +27,7 @@ NAMES = {
 
 
 def fault(error: Exception, *models: str) -> tuple[int, list[str]]:
-    """Map an error to an exit code and the lines to print."""
+    """Map an exception to an exit code and the lines to print. Called once, by the command line, for any error."""
     from opshift.files.writing import CannotWrite
     from opshift.passes.errors import InvalidModel, Refused
 
@@ -66,7 +66,7 @@ _NO_TEXT = "the model has names that are not UTF-8"
 
 
 def _is_damaged(model: str) -> bool:
-    """Whether names are not UTF-8. Only called after an error, as it is slow for a large model."""
+    """Whether names in the model are not UTF-8. Only called after an error, as it is slow for a large model."""
     from opshift.files import model_file
 
     try:

@@ -89,7 +89,9 @@ class Deviation:
 
     @property
     def error(self) -> float:
-        """The root mean square of the difference, over that of the output; of integers the share that differs."""
+        """The root mean square of the difference, divided by that of the output; for integers the share that
+        differs.
+        """
         if not self.noise or self.why:
             return math.inf if self.why else 0.0
         share = self.noise / self.signal if self.signal else math.inf
@@ -97,7 +99,7 @@ class Deviation:
 
     @property
     def decibels(self) -> float:
-        """The ratio of signal to noise."""
+        """The ratio of signal to noise in decibels, for reports."""
         if self.counted or not self.noise:
             return math.inf
         return 10 * math.log10(self.signal / self.noise) if self.signal and not self.why else -math.inf
@@ -113,7 +115,7 @@ class Deviation:
         return self.error <= self.allowed
 
     def joined(self, other: Deviation) -> Deviation:
-        """What was seen in two runs."""
+        """Combine what was seen in two runs into one deviation."""
         return replace(
             self,
             noise=self.noise + other.noise,
@@ -149,9 +151,10 @@ class Measured:
 
 
 def measure(side: Side, types: Types, wanted: Asked) -> Measured:
-    """Run a model, see what its values are, and find what has to keep its type for the outputs to hold.
+    """Run the model to see the ranges of its values, and find nodes that must keep their type so that outputs stay
+    within the allowed deviation.
 
-    It runs in a process of its own.
+    It runs in a process of its own, as a model may crash an engine. Called by `--types` before types change.
     """
     size = sum(map(tensor_data.nbytes, side.model.graph.initializer))
     if size > MOST and not (wanted.runs or wanted.sets):
@@ -165,6 +168,7 @@ def measure(side: Side, types: Types, wanted: Asked) -> Measured:
 
 
 def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
+    """Do the work of `measure`, in its process: see ranges on some inputs, then settle types on other ones."""
     isolation.end_after(_SECONDS)
     quietly = replace(wanted, save=None)
     progress.tell("see the ranges of values")
@@ -177,7 +181,7 @@ def _measure(side: Side, types: Types, wanted: Asked) -> Measured:
 
 
 def compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
-    """See how far outputs move where types become wider: both models run as they are."""
+    """Measure how far outputs move where types become wider: both models run as they are, in a process of their own."""
     try:
         return isolation.call(_compare, before, after, types, wanted)
     except isolation.Ended as ended:
@@ -187,12 +191,14 @@ def compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
 
 
 def _compare(before: Side, after: Side, types: Types, wanted: Asked) -> Measured:
+    """Do the work of `compare`, in its process."""
     isolation.end_after(_SECONDS)
     settling = _Settling(before, types, _runs(before, wanted))
     return Measured(types, settling.moved(after, types), 1)
 
 
 def _open(side: Side, names: Sequence[str]) -> Any:
+    """Open a model in an engine with more values as outputs; without them if the engine rejects that."""
     try:
         return side.open(more=names) if names else side.open()
     except EngineError:
@@ -202,7 +208,7 @@ def _open(side: Side, names: Sequence[str]) -> Any:
 
 
 def _list_watched(model: ModelProto) -> list[str]:
-    """The values of the main graph that may be numbers."""
+    """List values of the main graph to look at in a run: all that nodes compute, except sizes and constants."""
     known = {value.name for value in model.graph.output}
     made = [
         name
@@ -230,7 +236,9 @@ class _Looked(NamedTuple):
 
 
 def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
-    """See the ranges of all values, and the choices that fall otherwise once what is chosen from is rounded."""
+    """Run the source to see the ranges of all values, and which decisions (ArgMax, comparisons) change once their
+    inputs are rounded.
+    """
     names = _list_watched(side.model)
     session = _open(side, names)
     ranges: dict[str, Range] = {}
@@ -243,7 +251,7 @@ def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
     count, held = 0, list[Any]()
 
     def run(given: Mapping[str, Any]) -> list[Any]:
-        """All values are seen in the run that tells whether the inputs fit."""
+        """Run the source on one set of inputs, and keep all intermediate values of that run."""
         nonlocal held
         try:
             outputs = session.values(given, [*results, *names])
@@ -272,7 +280,7 @@ def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
 
 
 def _readers(model: ModelProto) -> dict[str, list[NodeProto]]:
-    """The nodes of the main graph that read each value."""
+    """Index the nodes of the main graph by the values that they read."""
     readers: dict[str, list[NodeProto]] = {}
     for node in model.graph.node:
         for name in node.input:
@@ -281,7 +289,10 @@ def _readers(model: ModelProto) -> dict[str, list[NodeProto]]:
 
 
 def _is_step(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> bool:
-    """Whether what a node decides stays a number: it is no index, and no truth value."""
+    """Whether a node that rounds to steps yields numbers that are computed with: no index, and no truth value.
+
+    Such a node is judged by what it costs at the outputs, not by how many of its decisions change.
+    """
     if node.op_type in _STEPPING:
         return True
     if node.op_type != "Cast":
@@ -300,7 +311,7 @@ def _is_step(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> bool:
 
 
 def range_of(value: Any, target: int) -> Range | None:
-    """The numbers in an array; None for what is no array of floats. `target` is the type that it may have."""
+    """Find the range of an array; None for anything but floats. `target` is the type that it may get."""
     import numpy as np
 
     if getattr(getattr(value, "dtype", None), "kind", "") != "f" or not value.size:
@@ -318,11 +329,12 @@ def range_of(value: Any, target: int) -> Range | None:
 
 
 def widest(one: Range, other: Range) -> Range:
-    """What both ranges hold."""
+    """Join two ranges into one that holds both."""
     return Range(max(one.most, other.most), one.whole or other.whole, one.finite and other.finite)
 
 
 def _choosing(model: ModelProto) -> Iterator[NodeProto]:
+    """List nodes that decide: comparisons, ArgMax, TopK, and Casts to integers."""
     for node in model.graph.node:
         if not default_domain(node.domain) and (node.op_type in _CHOOSING or _to_integer(node)):
             yield node
@@ -333,7 +345,10 @@ def _to_integer(node: NodeProto) -> bool:
 
 
 def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target: int) -> str:
-    """Why a node that decides has to read unrounded values; empty where it need not."""
+    """Run one deciding node on its inputs, exact and rounded; say how many decisions change, if these are too many.
+
+    The node then has to read unrounded values.
+    """
     import numpy as np
 
     constants = _constants(model, node)
@@ -370,7 +385,7 @@ def _falls(model: ModelProto, node: NodeProto, values: Mapping[str, Any], target
 
 
 def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
-    """The constants that a node reads."""
+    """Collect copies of the constants that a node reads, to run it alone."""
     found = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in node.input}
     for other in model.graph.node:
         if other.op_type == "Constant" and other.output[0] in node.input and other.output[0] not in found:
@@ -383,7 +398,7 @@ def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
 
 
 def _share(before: Any, after: Any) -> float:
-    """The share of decisions that differ; of numbers with fractions, nothing is said."""
+    """Count the share of decisions that differ; 0 for outputs with fractions, which are no decisions."""
     import numpy as np
 
     if before.dtype.kind == "f" and not np.array_equal(before, np.rint(before)):
@@ -421,7 +436,9 @@ class _Settling:
         self.runs = 0
 
     def settle(self) -> Measured:
-        """Measure, and let the parts that move the outputs most keep their types until these hold."""
+        """Measure with all types changed; where outputs move too far, let the parts that move them most keep their
+        types.
+        """
         found = self._deviations(self._types)
         if self._steps and _noise(found) > 1:
             seen = self._types.seen
@@ -436,16 +453,19 @@ class _Settling:
         return self._kept(self._refined(noise, self._largest(found)))
 
     def _kept(self, parts: list[_Part]) -> Measured:
-        """Keep as many parts as it takes for the outputs to hold, those first that make most noise for their size."""
+        """Find the fewest parts that have to keep their types for the outputs to hold, beginning with those that
+        make most noise for their size.
+        """
         parts.sort(key=lambda part: part.noise / max(part.share, 1e-9), reverse=True)
 
         def tried(kept: Sequence[_Part]) -> Measured:
-            held = {
+            """Measure the model with these parts in their old types."""
+            reasons = {
                 name: f"alone, it moves an output by {_spell_share(math.sqrt(part.noise))}"
                 for part in kept
                 for name in part.names
             }
-            types = replace(self._types, held=held)
+            types = replace(self._types, held=reasons)
             return Measured(types, self._deviations(types))
 
         few, many, best = 0, len(parts), tried(parts)
@@ -475,7 +495,7 @@ class _Settling:
         return replace(best, runs=self.runs)
 
     def _largest(self, found: Sequence[Deviation]) -> list[Run]:
-        """The run in which the output that moves furthest is the largest."""
+        """Choose the run in which the worst output is the largest. Parts are measured on it alone, to save time."""
         import numpy as np
 
         worst = max(range(len(found)), key=lambda at: found[at].error / found[at].allowed)
@@ -487,7 +507,7 @@ class _Settling:
         return [max(self._given, key=size)]
 
     def _refined(self, noise: float, runs: list[Run]) -> list[_Part]:
-        """Parts of the model that are as small as they have to be for little to keep its type."""
+        """Divide the model into parts, and those that matter into smaller ones, and measure the noise of each."""
         made = self._outputs()
         shares = _shares(self._side.model, made)
 
@@ -507,7 +527,7 @@ class _Settling:
         return parts
 
     def _outputs(self) -> list[str]:
-        """The first outputs of the nodes that change, in the order of the model."""
+        """List nodes whose types change, by their first outputs, in the order of the model."""
         result = change(self._side.model, self._types, self._side.folder)
         named = {each.node for each in result.changes}
         firsts: list[str] = []
@@ -518,13 +538,14 @@ class _Settling:
         return firsts
 
     def _alone(self, part: Sequence[str], made: Sequence[str], runs: list[Run]) -> float:
-        """The noise where only a part changes."""
+        """Measure the noise at the outputs if only one part changes its types."""
         changing = set(part)
         others = {name: "another part is measured" for name in made if name not in changing}
         progress.tell("see what moves the outputs", self.runs, _MOST_RUNS)
         return min(_noise(self._deviations(replace(self._types, held=others), runs)), _FAR)
 
     def _deviations(self, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
+        """Change the types, simulate the rounding in float32, and measure how far each output moves."""
         self.runs += 1
         result = change(self._side.model, types, self._side.folder)
         if result.model is None or result.model is self._side.model:
@@ -532,7 +553,7 @@ class _Settling:
         return self.moved(Side(simulate(result.model, self._side.folder), self._side.folder), types, runs)
 
     def moved(self, after: Side, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
-        """How far the outputs of another model are from those of this one."""
+        """Run another model, and measure how far its outputs are from those of the source."""
         session = after.open()
         elem_types = {value.name: value.type.tensor_type.elem_type for value in after.model.graph.input}
         found: dict[str, Deviation] = {}
@@ -545,12 +566,12 @@ class _Settling:
 
 
 def _noise(found: Sequence[Deviation]) -> float:
-    """The square of how far the output moves that moves furthest, as a share of what is allowed."""
+    """Square the largest deviation, as a share of what is allowed: 1 is the limit. Noise of parts adds up."""
     return max((each.error / each.allowed for each in found), default=0.0) ** 2
 
 
 def _choose(parts: Sequence[_Part], noise: float) -> list[_Part]:
-    """The parts that are likely to have to keep their types, if noise adds up, `noise` being that of all."""
+    """Choose the parts that likely have to keep their types, if their noise adds up to `noise`."""
     left = sum(part.noise for part in parts)
     allowed = left * _GOAL / min(noise, _FAR)
     chosen: list[_Part] = []
@@ -562,7 +583,7 @@ def _choose(parts: Sequence[_Part], noise: float) -> list[_Part]:
 
 
 def _shares(model: ModelProto, made: Sequence[str]) -> dict[str, float]:
-    """How large a share of a model each node is, by its first output: of the weights and of the nodes alike."""
+    """Compute how large each node is as a share of the model: by weights and by number of nodes, half each."""
     sizes = {tensor.name: tensors.size(tensor) for tensor in model.graph.initializer}
     for node in model.graph.node:
         held = tensors.of_constant(node) if node.op_type == "Constant" else None
@@ -582,13 +603,13 @@ def _spell_share(share: float) -> str:
 
 
 def _divide(names: Sequence[str], count: int) -> list[list[str]]:
-    """Names in so many parts, each of neighbours."""
+    """Divide a list of names into so many runs of neighbours."""
     size = max(math.ceil(len(names) / count), 1)
     return [list(names[start : start + size]) for start in range(0, len(names), size)]
 
 
 def _runs(side: Side, wanted: Asked, most: int | None = None) -> list[Run]:
-    """Inputs with the outputs of the source for them."""
+    """Run the source on inputs, drawn or given; returns inputs and outputs of each run, none if the engine fails."""
     with suppress(EngineError):
         session = side.open()
         return [(fed.given, fed.outputs) for fed in islice(feeding.running(side, session.run, wanted), most)]
@@ -616,7 +637,7 @@ def _run_masked(side: Side, runs: Sequence[Run]) -> list[Run]:
 
 
 def _cast_inputs(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dict[str, Any]:
-    """Inputs in the types that a model takes."""
+    """Cast inputs to the types that the retyped model takes."""
     import numpy as np
 
     dtypes = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16}
@@ -630,7 +651,7 @@ def _cast_inputs(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dic
 
 
 def deviation(name: str, expected: Any, actual: Any, allowed: float) -> Deviation:
-    """How far an output moved."""
+    """Measure how far one output moved in one run."""
     import numpy as np
 
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):

@@ -48,7 +48,10 @@ def narrow(
     folder: str | None,
     wanted: Asked,
 ) -> tuple[Result, Narrowed | None]:
-    """Do all else that is asked, see what values are, and change types where outputs hold."""
+    """Do all else that is asked, look at the values in a run, and change types where the outputs hold.
+
+    This is `--types` with a measurement.
+    """
     types = goal.types.find_in(source) if goal.types is not None else None
     if types is not None and not types.narrows:  # which goes first: what is reached then may lack narrower types
         return attempt(replace(goal, types=types), None), Narrowed(source, types)
@@ -68,14 +71,14 @@ def narrow(
 
 
 def _at_bounds(model: ModelProto, wanted: Asked) -> ModelProto | None:
-    """A copy with the sizes of `--input-shape`, which are the largest that inputs have."""
+    """Copy the model with the sizes of `--input-shape`, which are the largest that inputs have."""
     if not (wanted.shapes or wanted.sizes):
         return None
     return write_into_copy(model, Wanted(wanted.shapes, wanted.sizes))
 
 
 def _too_little(result: Result, measured: Measured) -> Refusal | None:
-    """Why a result is of no use in which most weights have kept their types for the sake of the outputs."""
+    """Refuse a result in which most weights had to keep their types, as it saves nothing."""
     if not measured.types.held or measured.types.interface != KEEP:
         return None
     share = result.types.share if result.types is not None else 0.0
@@ -127,7 +130,9 @@ def verify(
 
 
 def _of_integers(source: Side, after: Side, narrowed: Narrowed, found: Verification, wanted: Asked) -> Verification:
-    """Prove that nodes compute the same at the ends of their ranges, and run both models."""
+    """Prove a change of integer types: nodes compute the same at the ends of their ranges, and both models agree
+    when run.
+    """
     from opshift.passes.types.door import probes
     from opshift.verification.ends import compare_runs, run_ends
 
@@ -143,6 +148,7 @@ def _of_integers(source: Side, after: Side, narrowed: Narrowed, found: Verificat
 
 
 def _widen(source: Side, after: Side, types: Types) -> Verification:
+    """Prove a change to wider types: run both models, and compare how far outputs move."""
     from opshift.verification.feeding.asked import DRAWN
 
     measured = compare(source, after, types, DRAWN)

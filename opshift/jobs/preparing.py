@@ -113,7 +113,7 @@ def extract_part(whole: Side, cut: Cut, wanted: Asked = DRAWN, *, verify: bool =
 def _run(
     whole: Side, border: surgery.Border, types: Mapping[str, TypeProto], wanted: Asked, *, verify: bool
 ) -> Captured | None:
-    """Run the whole model, if the part is to be compared with it, or a type is not known."""
+    """Run the whole model, if the part is to be compared with it, or the type of a value at its border is unknown."""
     names = [*border.inputs, *border.outputs]
     if not verify and all(name in types for name in names):
         return None
@@ -127,7 +127,8 @@ def _run(
 def complete(
     types: Mapping[str, TypeProto], border: surgery.Border, captured: Captured | None, model: ModelProto
 ) -> dict[str, TypeProto]:
-    """The types of a part's border, with those that only a run tells, and without sizes that a run contradicts.
+    """Add to the types of a part's border those that only a run of the whole model shows, and drop sizes that a run
+    contradicts.
 
     Raises:
         Refused: nobody knows the type of a value that the part is to be given.
@@ -151,7 +152,7 @@ def complete(
 
 
 def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
-    """Leave sizes open, unless those of all inputs are fixed."""
+    """Make the sizes of a type dynamic, unless the sizes of all inputs are fixed."""
     taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
     if value_type.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
         for dim in value_type.tensor_type.shape.dim:
@@ -159,7 +160,7 @@ def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
 
 
 def _fitting(value_type: TypeProto, seen: list[Any]) -> TypeProto:
-    """The type with the rank that a value has, and without sizes that it does not have."""
+    """Correct a type by values seen in a run: their rank, and no size that one of them contradicts."""
     shapes = [value.shape for value in seen if hasattr(value, "shape")]
     if value_type.WhichOneof("value") != "tensor_type" or not shapes:
         return value_type
@@ -179,7 +180,7 @@ def _fitting(value_type: TypeProto, seen: list[Any]) -> TypeProto:
 
 
 def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
-    """Say how a part was compared with the whole; where it differs, how."""
+    """Run the part on values of the whole model; returns a sentence about it, and the verdict where they differ."""
     from opshift.verification import cutting
 
     found = cutting.verify_part(part, captured)
@@ -191,6 +192,7 @@ def _compare(part: Side, captured: Captured) -> tuple[str, Verification | None]:
 
 
 def _changes(whole: ModelProto, border: surgery.Border) -> list[Change]:
+    """List what cutting out a part did, for the report."""
     nodes = len(whole.graph.node)
     done = [Change("", "graph", "", 0, 0, f"Cut out {border.nodes} of {nodes} nodes")]
     done += [Change("", "input", "", 0, 0, f'Made "{name}" an input') for name in border.inputs]
@@ -291,7 +293,7 @@ def merge_models(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()
 
 
 def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Change, ...]]:
-    """Both models at the newer opsets of the two, or at the older ones where these cannot be reached."""
+    """Convert both models to the newer of their opsets, or to the older one where that is not possible."""
     refused: Refused | None = None
     for best in (max, min):
         targets = surgery.common_opsets(one.model, other.model, best)
@@ -310,7 +312,9 @@ def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Chang
 
 
 def _judge(found: Verification, *, converted: bool) -> tuple[str, Verification | None]:
-    """What is said of models that were run in turn; what was converted has to be proved."""
+    """Write the sentence about two joined models that were run one after the other; if one was converted, it has to
+    be proved.
+    """
     if found.status == "different" or (converted and not found.equal):
         return "", found
     if not found.equal:

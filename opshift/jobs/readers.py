@@ -32,7 +32,7 @@ class Readers:
 
 
 def readers(model: ModelProto, folder: str | None) -> Readers:
-    """Which targets read a model as it is, as far as is known."""
+    """List targets that support a model as it is, as far as is known, for `opshift inspect`."""
     reads, blocked = dict[str, list[str]](), dict[str, int]()
     families = _families()
     for place, (name, versions) in enumerate(families.items(), 1):
@@ -46,7 +46,7 @@ def readers(model: ModelProto, folder: str | None) -> Readers:
 
 
 def _oldest(model: ModelProto, versions: Sequence[Backend], folder: str | None) -> int:
-    """The place of the oldest version that reads a model, as all newer ones do."""
+    """Find the oldest version of a target that supports the model, by its place in the list; all newer ones do, too."""
     low, high = -1, len(versions) - 1  # `high` reads it; `low` does not, or is before the first
     while high - low > 1:
         middle = (low + high) // 2
@@ -55,7 +55,7 @@ def _oldest(model: ModelProto, versions: Sequence[Backend], folder: str | None) 
 
 
 def rare_operators(model: ModelProto) -> dict[str, int]:
-    """The operators that many runtimes lack, and how many do, the rarest first."""
+    """Count for each operator of a model how many runtimes lack it, the rarest first."""
     newest = [versions[-1] for versions in _families().values()]
     opset, found = opsets(model), dict[str, int]()
     for domain, op in census([*model.functions, model.graph])[1]:
@@ -74,7 +74,7 @@ def count_runtimes() -> int:
 
 
 def _families() -> Mapping[str, list[Backend]]:
-    """The targets by the name of their runtime, the newest version last."""
+    """Group the targets by the name of their runtime, the newest version last."""
     found: dict[str, list[Backend]] = {}
     for name, backend in known().items():
         stem, version = re.fullmatch(r"(.*?)(?:-(\d[\d.]*))?", name).groups()  # type: ignore[union-attr]

@@ -137,7 +137,7 @@ def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Repor
 
 
 def _prepare(source: ModelProto, model: Path, manner: Manner) -> Prepared | None:
-    """What was done before the stages; None where nothing is."""
+    """Cut out or join, for `extract` and `merge`; None for other commands. Runs before the stages."""
     if manner.preparation is None:
         return None
     progress.tell(manner.preparation.name)
@@ -145,14 +145,16 @@ def _prepare(source: ModelProto, model: Path, manner: Manner) -> Prepared | None
 
 
 def _inputs_for_prepared(prepared: Prepared, goal: Goal) -> Asked:
-    """What the model that was made runs on: inputs that were seen fit its own sizes and names alone."""
+    """Choose inputs for the proof of a prepared model: captured inputs fit only if its sizes and names did not
+    change.
+    """
     if goal.fixed or goal.rebatch is not None or goal.ends.renamed:
         return replace(prepared.wanted, inputs=None)
     return prepared.wanted
 
 
 def _of(result: Result, outcome: Outcome) -> Outcome:
-    """Add to an outcome what a successful result says."""
+    """Add to an outcome what a successful result says: nodes, opsets, stages."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
     outcome = replace(outcome, control_flow=result.control_flow)
     return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages, types=result.types)
@@ -221,12 +223,12 @@ class _Job:
     narrowed: Narrowed | None = None
 
     def rewrite_source(self, goal: Goal, allowance: Allowance | None = None) -> Result:
-        """What becomes of the source."""
+        """Apply the goal's stages to the source."""
         with process.ours():
             return goal.run(self.source.model, self.source.folder, allowance)
 
     def attempt(self, goal: Goal, allowance: Allowance | None = None) -> Result:
-        """The same with what was done to read it."""
+        """Apply the goal's stages to the source, and add the changes of reading it from OpenVINO IR."""
         result = self.rewrite_source(goal, allowance)
         return replace(result, changes=(*self.read, *result.changes))
 
@@ -285,6 +287,7 @@ class _Job:
         return evidence.digests(str(self.model))
 
     def _keep_evidence(self, source: dict[str, str], result: Result, found: Verification) -> None:
+        """Write the evidence file of a proof that holds (`--evidence`)."""
         from opshift.jobs import evidence
 
         assert self.manner.wanted.evidence is not None, "digests are only taken for it"
@@ -299,6 +302,10 @@ class _Job:
         return self._verify_result(Side(result.model, self.source.folder), result, quietly)
 
     def _verify_result(self, after: Side, result: Result, wanted: Asked) -> Verification:
+        """Prove that the result computes what the source does, by the method that fits what was changed.
+
+        A changed batch is proved sample by sample, changed types within their budget, all else part by part.
+        """
         from opshift.verification.of_blocks import running  # slow to import, and not wanted without a proof
         from opshift.verification.verify import verify_apart
 
@@ -313,6 +320,7 @@ class _Job:
         grade = "close" if result.grade == "narrowed" else result.grade
 
         def prove(after: Side) -> Verification:
+            """Prove that a model computes what the source does, for a change of types that wants to call it itself."""
             return verify_apart(
                 before, after, grade=grade, wanted=wanted, plain=plain, promise=True, rounded_to=result.computed_in
             )

@@ -100,7 +100,7 @@ def fill_file(path: str, output: Path) -> Shared:
 
 
 def read(path: str) -> ModelProto:
-    """The model in a file that may be compressed."""
+    """Read a model file that may be compressed."""
     with open(path, "rb") if os.path.isfile(path) else open(os.devnull, "rb") as file:
         head = file.read(2)
     if head != _GZIP:
@@ -114,7 +114,7 @@ def read(path: str) -> ModelProto:
 
 
 def _size(path: str, model: ModelProto) -> int:
-    """How many bytes a model has with its data files, as far as they are there."""
+    """Count the bytes of a model with its data files, as far as they exist."""
     folder = Path(path).resolve().parent
     files = [folder / location for location in external.locations(model)]
     return os.path.getsize(path) + sum(file.stat().st_size for file in files if file.exists())

@@ -39,6 +39,8 @@ class Yielded(NamedTuple):
 def take_back(goal: Goal, attempt: Attempt, prove: Prove, whole: Result, seen: Verification) -> Yielded | None:
     """Make the result again without the optional changes that the proof rejects.
 
+    Runs only if the proof of the whole result fails.
+
     Args:
         goal: what was asked.
         attempt: makes a result of a goal.
@@ -80,7 +82,7 @@ def _at_fault(optional: Iterable[Change], seen: Verification) -> list[Change]:
 def _search(
     goal: Goal, attempt: Attempt, prove: Prove, whole: Result, withheld: Iterable[tuple[str, str, str]]
 ) -> Change:
-    """Find one change at fault by halving: the proof fails with it and holds without it."""
+    """Find one change at fault by halving the list of changes: the proof fails with it and holds without it."""
     proved, failing, fault = 0, len(whole.optional), whole.optional[-1]
     until = perf_counter() + MOST_SECONDS / 4
     while failing - proved > 1 and perf_counter() < until:

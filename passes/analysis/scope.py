@@ -163,6 +163,7 @@ class Scope(Inferable):
         return scope
 
     def _defines(self, name: str) -> bool:
+        """Whether this body, not an outer one, defines `name`. Cheap look-ups come first."""
         if name in self.made or name in self.initializers:  # which is told without a look at all nodes
             return True
         return name in self.source.inputs or name in self.source.producers
@@ -174,6 +175,7 @@ class Scope(Inferable):
 
     @cached_property
     def _doubtful(self) -> frozenset[str]:
+        """Look up the inputs of the function around this body that some calls omit; none in the main graph."""
         if self.parent is not None:
             return self.parent._doubtful
         if isinstance(self.body, GraphProto):
@@ -204,7 +206,9 @@ class Scope(Inferable):
         return evaluate.constant(node, scope)
 
     def _behind_identities(self, name: str) -> tuple[Scope | None, str]:
-        """Follow Identity nodes from `name`; returns the scope and the name that they lead to."""
+        """Follow Identity nodes from `name`, here and in outer graphs; returns the scope and the name that they lead
+        to.
+        """
         scope = self.owner(name) if name else None
         passed: dict[tuple[Scope, str], None] = {}
         while scope is not None:
@@ -232,6 +236,7 @@ class Scope(Inferable):
         return self._at_hand(self.initializers.get(name), most)
 
     def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
+        """Load a constant's data, from its file if it is external; None for more than `most` elements."""
         if held is None or (most is not None and tensors.size(held) > most):
             return None
         return tensor_data.load(held, self.context.folder)
@@ -280,7 +285,7 @@ class Scope(Inferable):
         return scope is not None and is_whole(scope._infer_alone(name))
 
     def _infer_alone(self, name: str) -> TypeProto | None:
-        """The inferred type of a value of the source without a declaration."""
+        """Infer the type of a value of the source where no declaration tells it."""
         if (
             self.path is None
             or name in self.typed
@@ -340,7 +345,7 @@ class Scope(Inferable):
     # --- what a step adds -----------------------------------------------------------------------------------
 
     def record(self, node: NodeProto, opset: int) -> None:
-        """Add a new node, so that its outputs can be asked about."""
+        """Add a node that a step just made, so that the next steps can ask about its outputs."""
         for name in node.output:
             self.made[name] = (node, opset)
 
@@ -352,7 +357,9 @@ class Scope(Inferable):
                 (self.results.get(name) or self.graph.value_info.add(name=name)).type.CopyFrom(found)
 
     def dissolve(self, name: str, elements: Sequence[str]) -> None:
-        """Remember the elements of a removed sequence or optional, so that its readers use these."""
+        """Remember the elements of a sequence or optional that a step removed, so that nodes which read it use
+        these.
+        """
         self._elements[name] = list(elements)
         self.context.dissolved.add(name)
 
@@ -390,12 +397,14 @@ class Scope(Inferable):
         return self.constant(made, "const") if tensor_data.nbytes(made) == tensor_data.nbytes(held) else None
 
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
-        """Keep a new constant, which may turn out to be unused."""
+        """Add a new constant to the graph's initializers. `constant` calls it; the constant may turn out to be
+        unused.
+        """
         self.context.released.add(name)
         self.hold(name, tensor)
 
     def hold(self, name: str, tensor: TensorProto) -> None:
-        """Make `name` an initializer of this graph."""
+        """Make `name` an initializer of this graph, in place of an older one of that name."""
         assert self.graph is not None, "a function has no initializers"
         added = self.graph.initializer.add()
         added.CopyFrom(tensor)

@@ -126,7 +126,10 @@ class Backend:
         return replace(self, measured=measured) if ops else self
 
     def without_failures(self, ops: Collection[Op]) -> Backend:
-        """The same as if nobody had seen it fail with calls of some operators that it has; `value` is any result."""
+        """Copy the backend as if some operators had never failed when it was measured.
+
+        Used when nothing can replace them: the model may still run.
+        """
         found = self.without_types(ops)
         limits = tuple(replace(limit, ops=limit.ops - frozenset(ops)) for limit in self.limits)
         types = frozenset[str]() if ("", "value") in ops else self.types
@@ -178,7 +181,7 @@ class Backend:
 
 
 def _with_attribute(limit: Limit) -> Iterator[int]:
-    """The versions of operators from which on they have the attribute of a limit: before, it is of no concern."""
+    """List versions of operators that have the attribute of a limit: at older ones the limit does not apply."""
     for domain, op in limit.ops if limit.attribute else ():
         held = ((version, schemas.schema(domain, op, version)) for version in schemas.versions(domain, op))
         yield from [version for version, schema in held if schema and limit.attribute in schema.attributes][:1]

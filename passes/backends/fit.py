@@ -58,6 +58,9 @@ def convert_for_backend(
 def _convert_for_backend(
     source: ModelProto, backend: Backend, ops: frozenset[Op], ir_version: int | None, folder: str | None
 ) -> Result:
+    """Convert to each opset that the backend reads, nearest first, until one succeeds; the model itself if the
+    backend reads it.
+    """
     if ir_version is None and _is_read(source, backend, ops, folder):
         return Result(source, (), ())
     own = imports.opsets(source).get("", schemas.latest())
@@ -66,6 +69,7 @@ def _convert_for_backend(
     opsets = backend.opsets_to_try(own)
 
     def plan(opset: int) -> Attempt:
+        """Plan the conversion to one opset of the backend, with the operators to replace there."""
         targets = {"": opset, **ml_opset(source, backend)}
         follows = ir_versions.choose_ir_version(source, targets, ir_version)
         asked = ir_version or (backend.ir_version if 0 < backend.ir_version < follows else None)
@@ -73,12 +77,14 @@ def _convert_for_backend(
         return replace(first, why=(f"at opset {opset}",) if opset != opsets[0] else ())
 
     def carry_out(attempt: Attempt) -> Conversion:
+        """Convert once, and check that the backend supports the result."""
         done = convert_once(attempt)
         if done.result.model is None:
             return done
         return replace(done, result=_check_readable(done.result, backend, folder), repairable=False)
 
     def expand_refused_operators(tried: Sequence[Conversion]) -> list[Attempt]:
+        """Plan a second attempt at the same opset: also replace operators that were refused in the first."""
         last = tried[-1]
         refused = {(r.domain, r.op) for r in last.result.refusals if schemas.versions(r.domain, r.op)}
         more = refused - last.attempt.expand
@@ -87,6 +93,7 @@ def _convert_for_backend(
         return [extend(plan(last.attempt.targets[""]), more)]
 
     def take_next_opset(tried: Sequence[Conversion]) -> list[Attempt]:
+        """Plan an attempt at the next opset of the backend, after a refusal."""
         last = tried[-1]
         rest = opsets[opsets.index(last.attempt.targets[""]) + 1 :]
         return [plan(rest[0])] if last.is_refused and rest else []
@@ -129,7 +136,9 @@ class _NamedForOpset:
         self._brought: dict[int, set[Op]] = {}
 
     def replace_lacked(self, tried: Sequence[Conversion]) -> list[Attempt]:
-        """Next attempts: replace operators that the backend lacks, here or at a lower opset that has some of them."""
+        """Plan attempts that replace operators which the backend lacks, here or at a lower opset that has some of
+        them.
+        """
         first, *others = self._last_group(tried)
         left = self._operators_lacking_in(first)
         if others or not left:
@@ -145,7 +154,7 @@ class _NamedForOpset:
         return attempts
 
     def expand_what_came_in(self, tried: Sequence[Conversion]) -> list[Attempt]:
-        """Next attempts: replace operators that a conversion brought in and the backend lacks."""
+        """Plan an attempt that replaces operators which a conversion brought in and the backend lacks."""
         brought = self._operators_brought_by(self._take(tried))
         if not brought or any(conversion.attempt.is_extended for conversion in tried):
             return []
@@ -167,6 +176,9 @@ class _NamedForOpset:
         return replace(made, model=None, refusals=tuple(r for r in found if (r.domain, r.op) in left))
 
     def _take(self, tried: Sequence[Conversion]) -> Conversion:
+        """Choose among the attempts of the last group: one without lacking operators, else the first, or its
+        refusal.
+        """
         first, *others = self._last_group(tried)
         if not others:
             return first
@@ -181,8 +193,8 @@ class _NamedForOpset:
         if self._backend.measured or not at_target.is_refused:
             return first
         left, refusals = self._operators_lacking_in(first), at_target.result.refusals
-        told = (_blame_reader(r, self._backend) if (r.domain, r.op) in left else r for r in refusals)
-        return replace(at_target, result=replace(at_target.result, refusals=tuple(told)))
+        blamed = (_blame_reader(r, self._backend) if (r.domain, r.op) in left else r for r in refusals)
+        return replace(at_target, result=replace(at_target.result, refusals=tuple(blamed)))
 
     def _last_group(self, tried: Sequence[Conversion]) -> Sequence[Conversion]:
         begins = max(place for place, conversion in enumerate(tried) if not conversion.attempt.beside)
@@ -192,11 +204,13 @@ class _NamedForOpset:
         return plan_attempt(self.first.source, targets, expand, self.first.ir_version, self.first.folder)
 
     def _operators_lacking_in(self, conversion: Conversion) -> set[Op]:
+        """Find operators of a conversion that the backend lacks; computed once for each conversion."""
         if id(conversion) not in self._left:
             self._left[id(conversion)] = _find_lacked(conversion.result, self._backend, self.first.folder)
         return self._left[id(conversion)]
 
     def _operators_brought_by(self, conversion: Conversion) -> set[Op]:
+        """Find operators that a conversion brought in and the backend lacks; computed once for each result."""
         if id(conversion.result) not in self._brought:
             found = _find_brought_in(self.first.source, conversion.result, self._backend, self.first.folder)
             self._brought[id(conversion.result)] = found
@@ -208,7 +222,9 @@ def _list_operators(ops: Iterable[Op]) -> str:
 
 
 def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
-    """The opset of `ai.onnx.ml` that the backend reads, if the model uses that domain."""
+    """Find the opset of `ai.onnx.ml` to convert to: what the backend reads, at most the model's own; empty if the
+    model does not use it.
+    """
     own = imports.opsets(source)
     if _ML not in own or _ML not in imports.used_domains(source):
         return {}
@@ -302,12 +318,16 @@ def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int])
 
 def _obstacles(model: ModelProto, backend: Backend, folder: str | None) -> list[Refusal]:
     # imported here, as in `_failing`: most conversions are for no backend
+    """List what the backend does not support. Imported here, as most conversions are for no backend."""
     from opshift.passes.backends.obstacles import obstacles
 
     return obstacles(model, backend, folder)
 
 
 def _failing(model: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
+    """List operators that failed when the backend was measured. Imported here, as most conversions are for no
+    backend.
+    """
     from opshift.passes.backends.obstacles import failing
 
     return failing(model, backend, folder)

@@ -52,6 +52,7 @@ def find_known_calls(
 
 
 def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownCalls:
+    """Decide what is known of one call: measured to run, documented to run, or unknown, with the reason."""
     domain, op = default_domain(node.domain), node.op_type
     name = f"{domain}::{op}" if domain else op
     if is_theirs(domain, op, opset) or (domain, op) in backend.vendors:
@@ -65,16 +66,16 @@ def _call(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> KnownC
         )
     if not backend.measured:
         return KnownCalls(name, BELIEVED)
-    held = backend.measured.get((domain, op))
-    if held is None:
+    measured = backend.measured.get((domain, op))
+    if measured is None:
         return KnownCalls(name, UNKNOWN, "not measured")
     first = next(filter(None, node.input), "")
-    dims = scope.shape(first) if first and held.ranks else []
+    dims = scope.shape(first) if first and measured.ranks else []
     if dims is None:
         return KnownCalls(name, UNKNOWN, "the rank of its input is unknown")
-    if held.ranks and first and len(dims) not in held.ranks:
+    if measured.ranks and first and len(dims) not in measured.ranks:
         return KnownCalls(name, UNKNOWN, f"rank {len(dims)} was not measured")
-    if not held.symbolic and any(not isinstance(dim, int) for dim in dims):
+    if not measured.symbolic and any(not isinstance(dim, int) for dim in dims):
         return KnownCalls(name, UNKNOWN, "dynamic sizes were not measured")
     for value in measurements.find_open_types(node, scope, backend, opset):
         if value.type is None:

@@ -95,7 +95,7 @@ def read(name: str, text: str) -> MeasuredCall:
 
 
 def _ranks(text: str) -> tuple[int, ...]:
-    """`1, 3-5` as numbers."""
+    """Parse ranks as target files write them: `1, 3-5`."""
     found: list[int] = []
     for part in text.split(", ") if text != "any" else ():
         low, _, high = part.partition("-")
@@ -113,6 +113,7 @@ def spell_call(held: MeasuredCall) -> str:
 
 
 def _spell_ranks(ranks: Iterable[int]) -> str:
+    """Write ranks as target files do: `1, 3-5`."""
     parts: list[list[int]] = []
     for rank in sorted(ranks):
         if parts and rank == parts[-1][-1] + 1:
@@ -133,6 +134,7 @@ def _types(text: str) -> frozenset[str]:
 
 
 def _constraint(name: str) -> str:
+    """Parse one element type or a sequence of it; raises `ValueError`, with the most similar known name."""
     head, opened, last = name.rpartition("(")
     element = last.rstrip(")")
     if f"tensor({element})" not in ELEMENT_TYPES:
@@ -143,7 +145,7 @@ def _constraint(name: str) -> str:
 
 
 def _group_types(kinds: Iterable[str]) -> str:
-    """Write types, with the name of a group for all its members."""
+    """Write types with the name of a group, such as `floats`, for all its members."""
     left, found = set(map(plain_type, kinds)), []
     for group, members in _GROUPS.items():
         if left.issuperset(members):

@@ -62,6 +62,7 @@ def find_copied_outputs(model: ModelProto, backend: Backend, folder: str | None 
 
 
 def _versions(model: ModelProto, backend: Backend) -> Iterator[Refusal]:
+    """List opsets and IR versions of the model that are newer than what the backend reads."""
     imported = opsets(model)
     rows = [
         ("opset", imported.get("", 0), backend.opset),
@@ -84,6 +85,7 @@ class _ObstacleSearch:
         self._local = {(default_domain(f.domain), f.name) for f in model.functions}
 
     def find_all(self) -> Iterator[Refusal]:
+        """List every value and node that the backend does not support, with the reason."""
         for scope, imports, where in self._scopes():
             yield from self._values(scope, where)
             for node in scope.body.node:
@@ -93,6 +95,7 @@ class _ObstacleSearch:
                     yield Refusal(name, node.op_type, default_domain(node.domain), 0, False, why, where)
 
     def failing(self) -> Iterator[Op]:
+        """List operators of calls that failed when the backend was measured."""
         for scope, imports, _ in self._scopes():
             for node in scope.body.node:
                 domain = default_domain(node.domain)
@@ -135,6 +138,9 @@ class _ObstacleSearch:
                 yield Refusal(name, "value", "", 0, False, f"{text} is not supported", where)
 
     def _node(self, node: NodeProto, scope: Scope, imports: Mapping[str, int]) -> str:
+        """Say why the backend does not support a node: its operator, its version, a limit, or a failed type; empty
+        if it does.
+        """
         domain, op = default_domain(node.domain), node.op_type
         if (domain, op) in self._local:
             return "" if self._backend.functions else "model-local functions are not supported"
@@ -227,10 +233,10 @@ def find_refused_value(limit: Limit, node: NodeProto, schema: schemas.Schema) ->
     declared = schema.attributes.get(limit.attribute)
     if declared is None:
         return ""
-    held = next((a for a in node.attribute if a.name == limit.attribute), declared.default)
-    if held is None or held.ref_attr_name:
+    attribute = next((a for a in node.attribute if a.name == limit.attribute), declared.default)
+    if attribute is None or attribute.ref_attr_name:
         return ""
-    value: Any = attribute_value(held)
+    value: Any = attribute_value(attribute)
     items = value if isinstance(value, list) else [value]
     if limit.refuses:
         return f"{limit.attribute}={value!r} is not supported" if any(item in limit.refuses for item in items) else ""

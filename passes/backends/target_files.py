@@ -94,7 +94,7 @@ _NUMBER = re.compile(r"[-+]?[\d.,_]*\d[\d.,_]*")
 
 
 def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
-    """Suggest known targets, as the end of an error message."""
+    """Suggest known targets with a similar name, as the end of an error message."""
     if opset := _OPSET.fullmatch(name):
         return f"; did you mean {opset[1]}?"
     if _NUMBER.fullmatch(name):
@@ -137,6 +137,7 @@ def parse(text: str, where: str) -> dict[str, Backend]:
 
 
 def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
+    """Make the backends of a target file, one for each version; each version adds to the one before."""
     _check_keys(held, _FILE, "the file")
     order = list(held["versions"])
     limits = [(_places(row, order), _limit(row)) for row in held.get("limits", ())]
@@ -164,6 +165,7 @@ def _start_from_base(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
 
 
 def _check_keys(row: Mapping[str, Any], keys: set[str], where: str) -> None:
+    """Raise `ValueError` for keys that a target file cannot have."""
     unknown = sorted(set(row) - keys)
     if unknown:
         raise ValueError(f"{where} has unknown keys: {', '.join(unknown)}; the keys are {', '.join(sorted(keys))}")
@@ -188,6 +190,7 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Limit, ...]) -> Backend:
+    """Make one version of a backend from what the file says up to this version."""
     latest, latest_ml = schemas.latest(), schemas.latest("ai.onnx.ml")
     opset, ml = int(state.get("opset", 0)), int(state.get("ml", 0))
     if not 0 <= opset <= latest or not 0 <= ml <= latest_ml:
@@ -215,6 +218,7 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
 
 
 def _limit(row: Mapping[str, Any]) -> Limit:
+    """Parse a row of `limits`; raises `ValueError` for an operator, attribute or input that ONNX does not have."""
     _check_keys(row, _LIMIT, "a limit")
     ops = _operators(row["ops"])
     attribute, constant, unused = row.get("attribute", ""), row.get("constant", ()), row.get("unused", ())
@@ -244,7 +248,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
 
 
 def _casts(rows: Mapping[str, str]) -> Mapping[str, str]:
-    """Parse what is kept in another type: `{ int64 = "int32" }`."""
+    """Parse types that the backend computes in another type: `{ int64 = "int32" }`."""
     _types((*rows, *rows.values()))
     return dict(rows)
 
@@ -255,7 +259,7 @@ def _parse_measured(rows: Mapping[str, str]) -> dict[Op, MeasuredCall]:
 
 
 def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:
-    """The versions that a limit holds for, from `first` to `last`."""
+    """Find the versions that a limit applies to, from `first` to `last`."""
     first, last = row.get("first", order[0]), row.get("last", order[-1])
     return range(order.index(first), order.index(last) + 1)
 

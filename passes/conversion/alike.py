@@ -25,7 +25,9 @@ class Alike:
     chosen: frozenset[Op] = frozenset()
 
     def as_written(self, changes: list[Change]) -> list[Change]:
-        """Return the changes under the names of the functions that the user wrote."""
+        """Rename the changes, so that reports show the functions that the user wrote. Runs at the end of a
+        conversion.
+        """
         if not self.names:
             return changes
         return [
@@ -37,7 +39,10 @@ class Alike:
 
 
 def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> Alike:
-    """Make calls of functions that differ only in names call one of them, so that one conversion serves all."""
+    """Make calls of functions that differ only in names call one of them, so that one conversion serves all.
+
+    Runs before functions are inlined.
+    """
     chosen = _choose_functions(model, survey, inlined)
     if len(chosen) < _FEWEST:
         return Alike()
@@ -67,29 +72,34 @@ def merge_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) 
 
 
 def _choose_functions(model: ModelProto, survey: Survey, inlined: Collection[Op]) -> dict[Op, Op]:
-    """For each function, choose the first one that is equal but for its name."""
+    """For each function, choose the first one that is equal but for its name. Callers of the others will call this
+    one.
+    """
     ops = [(default_domain(function.domain), function.name) for function in model.functions]
     times = Counter(ops)
     first: dict[int, Op] = {}
-    found: dict[Op, Op] = {}
+    replaced_by: dict[Op, Op] = {}
     for op, layout in zip(ops, survey.functions, strict=True):
         if op not in inlined or times[op] > 1 or schemas.known_domain(op[0]) or functions.defined(*op):
             continue
         one = first.setdefault(id(layout.values), op)  # a survey looks at one of those that are alike
         if one != op:
-            found[op] = one
-    return found
+            replaced_by[op] = one
+    return replaced_by
 
 
-def _find_calls(model: ModelProto, survey: Survey, ops: Collection[Op]) -> Iterator[tuple[NodeProto, BodyLayout, int]]:
+def _find_calls(
+    model: ModelProto, survey: Survey, functions: Collection[Op]
+) -> Iterator[tuple[NodeProto, BodyLayout, int]]:
+    """List the calls of some functions, in all graphs and function bodies, each with its place in the survey."""
     pending: list[tuple[Body, BodyLayout]] = [(model.graph, survey.graph)]
     pending += zip(model.functions, survey.functions, strict=True)
     while pending:
         body, layout = pending.pop()
-        if isinstance(body, FunctionProto) and (default_domain(body.domain), body.name) in ops:
+        if isinstance(body, FunctionProto) and (default_domain(body.domain), body.name) in functions:
             continue  # it goes
         for index, signature in enumerate(layout.signatures):
-            if (default_domain(signature.domain), signature.op) in ops:
+            if (default_domain(signature.domain), signature.op) in functions:
                 yield body.node[index], layout, index
         for index, inner in layout.inner.items():
             pending += zip((graph for _, _, graph in subgraphs(body.node[index])), inner, strict=True)

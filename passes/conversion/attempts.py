@@ -105,7 +105,7 @@ def try_attempts(
     repairs: Sequence[Callable[[R], A | None]] = (),
     alternatives: Sequence[Callable[[Sequence[R]], Sequence[A]]] = (),
 ) -> list[R]:
-    """Convert by one attempt after the other; returns all that no repair replaced, in order.
+    """Carry out one attempt after the other; returns the outcomes that no repair replaced, in order.
 
     The first repair that applies replaces an attempt that failed. When no attempt is left, the alternatives are asked
     for more.
@@ -153,9 +153,9 @@ def plan_attempt(
         check_imports(source)
     absent = sorted(set(targets) - set(opsets(source)) - {""})
     if absent:
-        held = ", ".join(repr(domain or "ai.onnx") for domain in opsets(source))
+        imported = ", ".join(repr(domain or "ai.onnx") for domain in opsets(source))
         raise ValueError(
-            f"the model does not import domain {absent[0]!r}, so its opset cannot be changed; it imports {held}"
+            f"the model does not import domain {absent[0]!r}, so its opset cannot be changed; it imports {imported}"
         )
     wanted, local = frozenset(expand), local_functions(source)
     inline = local if ir_versions.choose_ir_version(source, targets, ir_version) < _FUNCTIONS_SINCE else wanted & local
@@ -163,11 +163,11 @@ def plan_attempt(
 
 
 def extend(attempt: Attempt, ops: Iterable[Op]) -> Attempt:
-    """Make an attempt that also replaces these operators by their definitions."""
+    """Make an attempt that also replaces these operators by their definitions. Used when a backend lacks them."""
     more = frozenset(ops)
     first = plan_attempt(attempt.source, attempt.targets, attempt.expand | more, attempt.ir_version, attempt.folder)
-    said = ", ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in more))
-    return replace(first, beside=attempt.beside, is_extended=True, why=(*attempt.why, f"expanded {said}"))
+    names = ", ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in more))
+    return replace(first, beside=attempt.beside, is_extended=True, why=(*attempt.why, f"expanded {names}"))
 
 
 def local_functions(model: ModelProto) -> frozenset[Op]:
@@ -176,7 +176,7 @@ def local_functions(model: ModelProto) -> frozenset[Op]:
 
 
 def convert_functions_apart(failed: Conversion) -> Attempt | None:
-    """Repair: convert like functions one by one, so that refusals have the names that the user wrote."""
+    """Repair: convert functions that were merged one by one, so that refusals have the names that the user wrote."""
     return replace(failed.attempt, merge=False, survey=None) if failed.merged else None
 
 
@@ -190,7 +190,7 @@ def inline_functions(failed: Conversion) -> Attempt | None:
 
 
 def drop_dead_branches(failed: Conversion) -> Attempt | None:
-    """Repair: drop branches that a constant condition never takes; a refusal in one need not count."""
+    """Repair: drop branches of Ifs that a constant condition never takes, since a refusal there need not count."""
     attempt = failed.attempt
     if not failed.is_refused or not failed.repairable or attempt.dropped:
         return None
@@ -208,6 +208,7 @@ def drop_dead_branches(failed: Conversion) -> Attempt | None:
 
 
 def _note_dead_branch(node: NodeProto, opset: int) -> Change:
+    """Write the change that reports show for an If that lost its dead branch."""
     how = "Removed the branch that a constant condition never takes"
     return Change(node.name or next(iter(node.output), ""), node.op_type, "", opset, opset, how)
 

@@ -72,7 +72,7 @@ attempt = convert_model  # the name that most tests call it by
 
 @collector_paused()
 def convert_once(attempt: Attempt) -> Conversion:
-    """Convert a copy of the model in the way that one attempt describes."""
+    """Convert a copy of the model in the way that one attempt describes. Nothing is tried again here."""
     try:
         attempt, failed = _copy_functions(attempt)
         if failed is not None:
@@ -147,7 +147,10 @@ def _copy_functions(attempt: Attempt) -> tuple[Attempt, Conversion | None]:
 def _fail(
     attempt: Attempt, refusals: Sequence[Refusal], changes: Sequence[Change] = (), *, merged: bool = False
 ) -> Conversion:
-    """Make the failure of an attempt. It blames the model's functions that hold a refused node."""
+    """Make the failure of an attempt.
+
+    It names the model's functions that hold a refused node, so that a repair can inline them.
+    """
     places = {refusal.where for refusal in refusals}
     blamed = {op for op in local_functions(attempt.model) if function_place(*op) in places}
     result = _tell_by_user_names(attempt, Result(None, tuple(changes), tuple(refusals)))
@@ -182,7 +185,7 @@ def _finish(
 
 
 def _tell_by_user_names(attempt: Attempt, result: Result) -> Result:
-    """Report the changes in the names that the user wrote, those of the first copy included."""
+    """Report changes under the names that the user wrote, also for functions that were copied for each kind of call."""
     told = replace(result, attempt=", ".join(attempt.why))
     if attempt.copies is not None:
         names = attempt.copies.names
@@ -267,7 +270,9 @@ def _refuse_training_graphs(
 
 @collector_paused()
 def check_model(source: ModelProto) -> Survey:
-    """Check a model, and group its nodes by kind; raises `InvalidModel` if ONNX does not allow it."""
+    """Check a model before anything else, and group its nodes by kind; raises `InvalidModel` if ONNX does not allow
+    it.
+    """
     check_opsets(source)
     survey = Survey(source, checked=True)
     if source.functions:
@@ -289,11 +294,13 @@ def find_nearest_opset(
     step = 1 if own > target else -1
 
     def next_opset(refusals: Iterable[Refusal], target: int) -> int:
+        """Guess which opset to try next: just beyond the boundary that the refusals name, else one step further."""
         edges = [r.since for r in refusals if r.since and not r.domain]
         opset = (max(edges) if step > 0 else min(edges) - 1) if edges else target + step
         return opset if (opset - target) * step > 0 else target + step
 
     def plan(opset: int) -> list[Attempt]:
+        """Plan a conversion to one opset between the target and the model's own; none beyond the latter."""
         if (own - opset) * step <= 0:
             return []
         progress.tell(f"try opset {opset}")

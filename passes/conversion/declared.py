@@ -79,7 +79,10 @@ def mend_shapes(
     targets: Mapping[str, int],
     inference: Inference,
 ) -> list[Change]:
-    """Correct declared shapes that inference at the new opset contradicts, if `onnx.checker` would reject the model."""
+    """Correct declared shapes that inference at the new opset contradicts, if `onnx.checker` would reject the model.
+
+    Runs last in a conversion.
+    """
     own, target = opsets(source).get("", 0), targets.get("", 0)
     tells_more = own < _RANKS <= target and ("", "Reshape") in calls and _reshapes_to_computed(source)
     tells_more |= any(own < _TELL_FROM.get(name, 0) <= target for domain, name in calls if not domain)
@@ -109,9 +112,10 @@ def mend_shapes(
 
 
 def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inference, *, between: bool) -> None:
-    """Make declared sizes dynamic that inference does not confirm, in outputs of subgraphs and perhaps other values.
+    """Make declared sizes dynamic that inference does not confirm, in outputs of subgraphs, and with `between` in other
+    values.
 
-    Runtimes allocate memory by them.
+    Runtimes allocate memory by declared sizes, so a wrong one crashes them.
     """
     found: set[str] = set()
     for path, graph in claims.graphs(source):
@@ -126,7 +130,7 @@ def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inferenc
 
 
 def _follow(declared: list[Dim], inferred: TypeProto | None) -> bool:
-    """Whether inference confirms every declared number."""
+    """Whether inference confirms every number of a declared shape."""
     known = dims_of(inferred) if inferred is not None and has_shape(inferred) else []
     known = known if len(known) == len(declared) else [None] * len(declared)
     return all(a == b for a, b in zip(declared, known, strict=True) if isinstance(a, int))
@@ -172,7 +176,9 @@ def _rounds_up(source: ModelProto, own: int) -> bool:
 
 
 def _is_told(source: ModelProto, opset: int) -> bool:
-    """Whether every declared shape follows from the nodes around it, so that no inference can contradict it."""
+    """Whether every declared shape follows from the nodes around it; then no inference can contradict it, and
+    nothing is mended.
+    """
     graph = source.graph
     declared = [value for value in (*graph.value_info, *graph.output) if has_shape(value.type)]
     if len(declared) > _FEW or holding(graph):

@@ -43,7 +43,7 @@ def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> Func
 
 
 def _carry(function: FunctionProto, form: Form) -> None:
-    """Add Casts around the nodes, which compute in a wider type."""
+    """Add Casts around the nodes of a function that computes in a wider type than its inputs."""
     from opshift.passes.model.attributes import make_attribute
     from opshift.passes.model.editing.renaming import rename
 
@@ -63,6 +63,9 @@ def _carry(function: FunctionProto, form: Form) -> None:
 
 
 def _at_opset(function: FunctionProto, opset: int) -> FunctionProto:
+    """Convert a function body to an opset, inside a model made for that; raises `ValueError` if the opset lacks
+    operators.
+    """
     from opshift.passes.conversion import convert
 
     holder = ModelProto(ir_version=schemas.ir_version("", opset), functions=[function])

@@ -70,7 +70,7 @@ def write_ir_version(
 
 
 def _needs(model: ModelProto, held: Iterable[Body]) -> Iterator[tuple[str, int]]:
-    """List features that older readers would misread, each with the IR version that it needs."""
+    """List features of the converted model that older readers would misread, each with the IR version that it needs."""
     if model.training_info:
         yield "training_info", 7
     for function in model.functions:
@@ -99,6 +99,7 @@ def _find_ir_version(elem_type: int) -> int:
 
 
 def _type_needs(value_type: TypeProto) -> int:
+    """Find the IR version that introduced a type: 8 for optional and sparse tensors, else that of the element type."""
     which = value_type.WhichOneof("value")
     if which in ("optional_type", "sparse_tensor_type"):
         return 8
@@ -143,6 +144,7 @@ def initializers_to_inputs(model: ModelProto) -> None:
 
 
 def _add_input(graph: GraphProto, tensor: TensorProto) -> None:
+    """Declare an initializer as an input of the graph, too."""
     value = graph.input.add(name=tensor.name)
     value.type.tensor_type.elem_type = tensor.data_type
     value.type.tensor_type.shape.SetInParent()

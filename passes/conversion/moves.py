@@ -108,7 +108,9 @@ def _vendor(work: Work, expander: Expander) -> str:
 
 
 def keep_types(work: Work, scope: Scope) -> None:
-    """Remember the types of a node's outputs before it changes, because the next version infers less."""
+    """Remember the types of a node's outputs before it changes, because the next version of the operator infers
+    less.
+    """
     for name in work.proto.output:
         if name and scope.node_to_ask(name) is not None:
             scope.type(name)
@@ -188,9 +190,12 @@ def _type_text(name: str, scope: Scope) -> str | None:
 
 
 def _note_change(ledger: Ledger, node: Node, op: str, source: int, target: int, how: str, *, replaced: bool) -> None:
-    lost = find_lost_plans(node.proto, replaced)
-    if lost:
-        tensors = _list_names(lost, "tensors")
+    """Add a change to the report: which operator went from which version to which, and how (the step's `@says`
+    text).
+    """
+    lost_plans = find_lost_plans(node.proto, replaced)
+    if lost_plans:
+        tensors = _list_names(lost_plans, "tensors")
         node.remarks.append(f"dropped how {tensors} are split among devices")
     ledger.changes.append(Change(node.name, op, node.domain, source, target, how, node.grade, "; ".join(node.remarks)))
 

@@ -73,7 +73,7 @@ def _opset(holder: ModelProto | FunctionProto) -> int:
 
 
 def _find_held_types(model: ModelProto) -> Iterator[int]:
-    """List the element types that initializers have and attributes hold or name."""
+    """List the element types of initializers, and those that attributes hold or name."""
     for body in bodies(model):
         if isinstance(body, GraphProto):
             yield from (tensor.data_type for tensor in body.initializer)
@@ -102,12 +102,16 @@ class _IntegerRetyping:
             self._body(new, Scope(old, self._asked, self._opset), None)
 
     def _body(self, body: Body, asked: Scope, outer: Scope | None) -> None:
+        """Retype a graph or function: its nodes, declared types, inputs, outputs and initializers.
+
+        Calls itself for subgraphs.
+        """
         scope = Scope(body, self._made, self._opset, outer, asked.path)
-        held: list[NodeProto] = []
+        retyped: list[NodeProto] = []
         for index, proto in enumerate(body.node):
-            held += self._node(proto, index, asked, scope)
+            retyped += self._node(proto, index, asked, scope)
         del body.node[:]
-        body.node.extend(held)
+        body.node.extend(retyped)
         for value in body.value_info:
             self._value(value)
         if isinstance(body, GraphProto):
@@ -118,6 +122,9 @@ class _IntegerRetyping:
                     self._note(tensor.name, "value")
 
     def _node(self, proto: NodeProto, index: int, asked: Scope, scope: Scope) -> list[NodeProto]:
+        """Retype one node by the entry of `MAKERS` for its operator; refuse an operator that computes with the
+        missing types.
+        """
         old = asked.body.node[index]
         for (attribute, k, graph), (_, _, twin) in zip(subgraphs(proto), subgraphs(old), strict=True):
             self._body(graph, asked.nested(twin, index, attribute, k), scope)
@@ -138,6 +145,7 @@ class _IntegerRetyping:
         return [proto]
 
     def _replace(self, node: Node, result: str | None) -> list[NodeProto]:
+        """Return the nodes that take the place of one, and note the change; the node itself if nothing changed."""
         if result is None and not node.touched:
             return [node.proto]
         self._note(node.name, node.op_type)
@@ -148,6 +156,7 @@ class _IntegerRetyping:
         return self._missing.get(elem_type)
 
     def _value(self, value: Any) -> None:
+        """Change a declared type to the wider one; refuse sequences and optionals of a missing type."""
         kind = value.type.tensor_type
         if kind.elem_type in self._missing:
             kind.elem_type = self._missing[kind.elem_type].carrier
@@ -186,6 +195,7 @@ class _IntegerRetyping:
 
 
 def _where(scope: Scope) -> str:
+    """Name the function that holds a scope's nodes, for a refusal; empty in the main graph."""
     while scope.parent is not None:
         scope = scope.parent
     return f"function {scope.body.name}" if isinstance(scope.body, FunctionProto) else ""
@@ -199,7 +209,7 @@ def _constant(node: Node, question: Node, model: _IntegerRetyping) -> None:
 
 
 def _clip_twice(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
-    """Quantize to a byte, and clip to the narrow type."""
+    """Convert a QuantizeLinear: quantize to a byte, then clip to the narrow type's range."""
     kind = question.attributes.get("output_dtype", 0)
     if question.input(2):
         kind = question.elem_type(2)
@@ -214,7 +224,7 @@ def _clip_twice(node: Node, question: Node, model: _IntegerRetyping) -> str | No
 
 
 def _cast(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
-    """Cast to a byte, and keep the low bits, as a cast to the narrow type does."""
+    """Convert a Cast: cast to a byte, and keep the low bits, as a cast to the narrow type does."""
     narrow = model.missing(question.attributes["to"])
     return None if narrow is None else _wrap_around(node, question, narrow, to=narrow.carrier)
 
@@ -225,7 +235,7 @@ def _cast_like(node: Node, question: Node, model: _IntegerRetyping) -> str | Non
 
 
 def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | None:
-    """Reinterpret integers of equal width by their low bits."""
+    """Convert a BitCast between integers of equal width by their low bits."""
     source, to = question.elem_type(0), question.attributes["to"]
     if model.missing(source) is None and model.missing(to) is None:
         return None
@@ -241,6 +251,7 @@ def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | Non
 
 
 def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) -> str:
+    """Cast to the wide type, and wrap values that the narrow type could not hold, as a cast to it does."""
     elem_type = question.elem_type(0)
     fits = elem_type == T.BOOL
     if elem_type in NARROW:
@@ -253,7 +264,10 @@ def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) 
 
 
 def _low_bits(node: Node, wide: str, narrow: Narrow) -> str:
-    """(x + offset) mod size - offset; a byte that overflows wraps by a multiple of the size."""
+    """Keep the low bits of a byte: (x + offset) mod size - offset.
+
+    A byte that overflows wraps by a multiple of the size.
+    """
     build = node.build
     offset, size = (build.constant(n, narrow.carrier) for n in (-narrow.lowest, narrow.highest - narrow.lowest + 1))
     if not narrow.lowest:

@@ -74,7 +74,7 @@ class Route:
         return self._targets.get(domain) or self.home.get(domain, version)
 
     def plan(self, versions: Versions, signature: CallSignature, judge: LegalityJudge) -> CallPlan:
-        """Plan what nodes of a kind need: nothing, a check, or a conversion. Asked once for each kind."""
+        """Decide what nodes of a kind need: nothing, a check, or a conversion. Asked once for each kind of node."""
         domain, op = default_domain(signature.domain), signature.op
         version = versions.get(domain, 0)
         if self._expander.wants(domain, op):
@@ -136,7 +136,7 @@ class Route:
         return definition.otherwise if lacking else definition
 
     def _towards(self, work: Work, scope: Scope, target: int) -> Move:
-        """Find the move of a node whose operator exists at the target; Arrived if nothing is left to do."""
+        """Find the move of a node whose operator exists at the target; `Arrived` if nothing is left to do."""
         (domain, op), version = work.op, work.version
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
         if schemas.known_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
@@ -164,13 +164,14 @@ class Route:
 
 
 def _circle(op: str, within: Within) -> str:
-    """Explain that a definition needs the operator that it replaces."""
+    """Explain a refusal: the definition of an operator needs the operator itself."""
     names = [name for (_, name), _ in within]
     way = " needs ".join([*names[names.index(op) :], op])
     return f"its definition needs the operator itself: {way}"
 
 
 def _unknown(domain: str, op: str, version: int) -> str:
+    """Explain why an operator's version cannot be converted: ONNX does not have it, or not at this opset."""
     known = schemas.versions(domain, op)
     if not known and is_theirs(domain, op, version):
         return "it is an operator of onnxruntime that ONNX does not define"

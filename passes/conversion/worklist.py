@@ -60,7 +60,12 @@ class BodyConverter:
     def convert_body(
         self, body: Body, layout: BodyLayout, scope: Scope, versions: Versions, within: Within = ()
     ) -> None:
-        """Convert all nodes of a graph or function in place, subgraphs included."""
+        """Convert all nodes of a graph or function in place, subgraphs included.
+
+        Runs for the main graph, each function, and each subgraph.
+
+        Kinds of calls that occur often are converted by replaying what the steps did to one of them.
+        """
         plans, replays = self._at(versions, within)
         nodes = body.node
         taken: dict[int, Sequence[NodeProto | bytes]] = {}
@@ -107,7 +112,10 @@ class BodyConverter:
     def _plan_signatures(
         self, nodes: Sequence[NodeProto], layout: BodyLayout, plans: dict[CallSignature, CallPlan], versions: Versions
     ) -> list[tuple[int, CallSignature]]:
-        """Plan each kind of node once; returns the places and kinds of nodes that need work."""
+        """Plan each kind of node once; returns the places and kinds of nodes that need work.
+
+        Runs before the nodes of a body are visited.
+        """
         forms: dict[object, CallPlan] = {}  # of many constants, each of which is a kind
         signatures = set(layout.signatures)
         for signature in [
@@ -158,6 +166,7 @@ class BodyConverter:
     def _rehearse(
         self, proto: NodeProto, scope: Scope, versions: Versions, within: Within
     ) -> tuple[list[NodeProto], list[Change]] | None:
+        """Convert a stand-in to learn what the steps do; None if they refuse. The report stays untouched."""
         ledger, self._ledger, self._rehearsing = self._ledger, Ledger(), True
         try:
             done = self._convert_node(Work(proto, versions, within=within), scope)
@@ -219,7 +228,7 @@ class BodyConverter:
         return done
 
     def _note_illegal(self, proto: NodeProto, versions: Versions) -> bool:
-        """Record a node that the target's schemas do not allow; returns whether it is one."""
+        """Record a converted node that the target's schemas do not allow; returns whether it is one."""
         domain = default_domain(proto.domain)
         opset = self._route.target(domain, versions.get(domain, 0))
         why = self._judge.why_not(proto, opset) if opset else ""

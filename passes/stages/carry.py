@@ -31,6 +31,10 @@ class Carry:
         return f"carry {', '.join(pairs)}"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        """Store values of types that a runtime lacks in wider types.
+
+        Functions are inlined first, as their types depend on the call.
+        """
         carried = self.carriers.keys() & set(named_types(model))
         if not carried:
             return Result(model, (), ())
@@ -42,18 +46,18 @@ class Carry:
         if result.model is None:
             return result
         ledger = Ledger()
-        made = carry_types(result.model, self.carriers, ledger, facts.folder)
+        converted = carry_types(result.model, self.carriers, ledger, facts.folder)
         if ledger.refusals:
             return result.followed_by(Result(None, tuple(ledger.changes), tuple(ledger.refusals)))
-        ends = {value.name: value.type for value in (*model.graph.input, *model.graph.output)}
-        now = (*made.graph.input, *made.graph.output)
-        retyped = tuple(dict.fromkeys(value.name for value in now if value.type != ends.get(value.name)))
+        types_before = {value.name: value.type for value in (*model.graph.input, *model.graph.output)}
+        ends_after = (*converted.graph.input, *converted.graph.output)
+        retyped = tuple(dict.fromkeys(value.name for value in ends_after if value.type != types_before.get(value.name)))
         is_close = any(change.grade == "close" for change in ledger.changes)
         coarse = self._coarsest(model) if is_close else 0
-        return result.followed_by(Result(made, tuple(ledger.changes), (), retyped=retyped, computed_in=coarse))
+        return result.followed_by(Result(converted, tuple(ledger.changes), (), retyped=retyped, computed_in=coarse))
 
     def _coarsest(self, model: ModelProto) -> int:
-        """The type of floats with the fewest digits in which a model computes; 0 without one."""
+        """Find the float type with the fewest digits in which the model computes; the proof allows its rounding."""
         forms = [(FORMATS[elem_type], elem_type) for elem_type in self.carriers.keys() & set(named_types(model))]
         digits = [(form.digits, elem_type) for form, elem_type in forms if isinstance(form, Floats) and not form.powers]
         return min(digits)[1] if digits else 0

@@ -26,6 +26,7 @@ class Fix:
 
     @property
     def name(self) -> str:
+        """Name the stage by what is fixed: sizes and inputs, the batch size, or both."""
         asked = ["fix sizes and inputs"] if self.fixed else []
         asked += [f"set the batch size to {self.rebatch}"] if isinstance(self.rebatch, int) else []
         asked += ["make the batch size dynamic"] if isinstance(self.rebatch, str) else []

@@ -50,7 +50,10 @@ def fold_model(
     facts: Facts,
     allowance: Allowance,
 ) -> Result:
-    """Fold into operators that the backend has, the user did not ask to replace, and the allowance permits."""
+    """Fold nodes into operators that the backend has, the user did not ask to replace, and the allowance permits.
+
+    Shared by the stages `Fold` and `Quantize`.
+    """
     lacking = {*facts.replaced, *allowance.kept_out, *avoided}
     if reader is not None:
         lacking |= {op for domain, opset in opsets(model).items() for op in reader.missing(domain, opset)}

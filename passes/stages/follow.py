@@ -20,6 +20,7 @@ class Follow:
     name = "propagate sizes and constants"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        """Compute what fixed sizes and constants decide in nodes that conversion brought in. Runs after them."""
         copy = copy_model(model)
         changes = followed(copy, self.fixed, facts.folder)
         return Result(copy, tuple(changes), ())

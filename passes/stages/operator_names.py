@@ -90,7 +90,7 @@ def find_named(model: ModelProto, names: Iterable[str], domain: str | None, used
 
 
 def _is_known(domain: str) -> bool:
-    """Whether ONNX, a vendor or opshift defines operators of this domain."""
+    """Whether a domain that a user names can have operators: those of ONNX, a vendor or opshift."""
     from opshift.passes.inlining import definable
 
     return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
@@ -114,7 +114,9 @@ def as_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_recognisable(name: str) -> Op:
-    """Look up an operator to fold; raises `ValueError` if it is unknown, or has no definition to fold."""
+    """Look up an operator that a user wants folded; raises `ValueError` if it is unknown, or has no definition to
+    recognise.
+    """
     from opshift.passes.fusion.door import family
     from opshift.passes.inlining import definable
 

@@ -45,6 +45,7 @@ class Reach:
 
     @property
     def name(self) -> str:
+        """Name the stage by what is reached or replaced: `convert to opset 13`, `replace Gelu`."""
         if self.backend is not None:
             return f"convert for {self.backend.name}"
         opsets = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
@@ -115,7 +116,7 @@ class Reach:
             imports.drop_unused(converted, lambda domain, version: not reads(domain, version))
 
     def _absent(self, ops: list[Op], used: frozenset[Op], result: Result) -> Iterator[str]:
-        """List operators that the user wants replaced, but that the model does not have."""
+        """List operators that the user wants replaced, but that the model does not have: the report says so."""
         gone = {(default_domain(change.domain), change.op) for change in result.changes}
         named = ops[: len(self.names)]
         yield from (name for name, op in zip(self.names, named, strict=True) if op not in used | gone)

@@ -51,19 +51,27 @@ class Readable:
         return f"{' and '.join(dict.fromkeys(stage.name for stage in self.stages))} for {self.reader.name}"
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        """Apply the stages, and check with the backend; try again with fewer changes, at most twice.
+
+        The second attempt keeps out operators that the backend does not support. The third does not optimize either. If
+        the backend still supports less than before, the model stays as it was.
+        """
         folds = any(stage.name == "fold" for stage in self.stages)
 
         def carry_out(attempt: _RefiningAttempt) -> _Refined:
+            """Apply the stages of one attempt, and list operators of the result that the backend does not support."""
             known = replace(facts, settled=set(facts.settled))
             result = apply_stages(attempt.stages, model, known, attempt.allowance)
             return _Refined(attempt, result, self._unread(result, model, facts.folder))
 
         def keep_out_what_is_not_read(tried: Sequence[_Refined]) -> list[_RefiningAttempt]:
+            """Plan the second attempt: the same stages, without operators that the backend does not support."""
             if not folds or not tried[-1].unread or len(tried) > 1:
                 return []
             return [_RefiningAttempt(self.stages, allowance.keeping_out(tried[-1].unread))]
 
         def do_not_optimize(tried: Sequence[_Refined]) -> list[_RefiningAttempt]:
+            """Plan the third attempt: only fold, without those operators."""
             if not folds or not tried[-1].unread or len(tried) > 2:
                 return []
             unread = frozenset[Op]().union(*(refined.unread for refined in tried))
@@ -81,7 +89,7 @@ class Readable:
         return last.result
 
     def _unread(self, result: Result, model: ModelProto, folder: str | None) -> frozenset[Op]:
-        """The operators that the reader does not read in the result, but did before."""
+        """List operators that the backend does not support in the result of an attempt, but did before."""
         assert result.model is not None, "optional stages refuse nothing"
         found = {(obstacle.domain, obstacle.op) for obstacle in obstacles(result.model, self.reader, folder)}
         if found:
@@ -90,13 +98,15 @@ class Readable:
 
 
 def _shared(model: ModelProto) -> set[str]:
-    """The outputs of the model that come from a node with several."""
+    """List outputs of the model that come from a node with several outputs."""
     made = {name for node in model.graph.node if len(node.output) > 1 for name in node.output}
     return made & {value.name for value in model.graph.output}
 
 
 def _separate(model: ModelProto, before: set[str]) -> None:
-    """Let an output come from a node of its own, as it did before: onnx2torch yields one output of a Split alone."""
+    """Give a model output an Identity node of its own, if folding made it one of several outputs of a node.
+    onnx2torch yields only one output of a Split.
+    """
     joined = sorted(_shared(model) - before)
     if joined:
         names = Names(model)

@@ -24,6 +24,7 @@ class SetEnds:
 
     @property
     def name(self) -> str:
+        """Name the stage by what it does: add outputs, drop outputs, rename."""
         asked = ["add outputs"] if self.ends.added else []
         asked += ["drop outputs"] if self.ends.dropped else []
         asked += ["rename"] if self.ends.renamed else []

@@ -58,7 +58,7 @@ class Stage(Protocol):
 
 
 def apply_stages(stages: Iterable[Stage], source: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-    """Apply one stage after the other, until one refuses."""
+    """Apply one stage after the other, until one refuses. This is the loop of every command that changes a model."""
     model, result = source, Result(source, (), ())
     for stage in stages:
         if stage.settles and stage.settles in facts.settled:

@@ -23,6 +23,7 @@ class Unroll:
 
     @property
     def name(self) -> str:
+        """Name the stage by what it does: unroll, replace If by Where."""
         asked = [f"unroll up to {self.turns} turns"] if self.turns else []
         asked += ["replace If by Where"] if self.nodes else []
         return " and ".join(asked)
@@ -45,6 +46,7 @@ class ReachUnrolled:
         return self.reach.name
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
+        """Convert for the backend. If it refuses loops or Ifs, unroll and replace them, and convert once more."""
         survey = facts.survey
         result = self.reach.apply(model, facts, allowance)
         lacked = {refusal.op for refusal in result.refusals if not refusal.domain}
@@ -63,17 +65,19 @@ class ReachUnrolled:
 
 
 def _explained(result: Result, done: Unrolled) -> Result:
-    """The refusals of what was to be unrolled say why it was not."""
+    """Add to refusals of loops and Ifs why they could not be unrolled or replaced."""
     whys = {(refusal.node, refusal.op): refusal.why for refusal in done.stays}
-    told = [
+    explained = [
         replace(refusal, why=f"{refusal.why}, and {why}") if (why := whys.get((refusal.node, refusal.op))) else refusal
         for refusal in result.refusals
     ]
-    return replace(result, refusals=tuple(told))
+    return replace(result, refusals=tuple(explained))
 
 
 def remove_control_flow(model: ModelProto, turns: int, nodes: int, ops: frozenset[str], folder: str | None) -> Unrolled:
-    """Unroll, and replace Ifs by Where, until there is nothing more to do."""
+    """Unroll loops and replace Ifs by Where, in turns, until there is nothing more to do: each may make the other
+    possible.
+    """
     done = Unrolled(model, (), ())
     while True:
         unrolled = unroll(done.model, turns, ops, folder) if turns and ops else Unrolled(done.model, (), ())

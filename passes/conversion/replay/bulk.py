@@ -63,7 +63,7 @@ class Patch:
         return made
 
     def _more(self, scope: Scope) -> bytes:
-        """Encode what is added to each call, as a file holds it."""
+        """Encode the inputs and attributes that are added to each call, as a file holds them."""
         if not self.constants:
             return self.attributes or b""
         return b"".join([_INPUT + scope.spelled[key][1] for key in self.constants]) + (self.attributes or b"")
@@ -100,6 +100,8 @@ def _same(pair: tuple[str, str]) -> bool:
 
 def find(script: Script, keys: Sequence[bytes], call: NodeProto, done: NodeProto) -> Patch | None:
     """Find the patch that turns a call into `done`; None if the script does more than a patch can.
+
+    Called once a script is written.
 
     `keys` are those of the constants that the script asks for, empty for fresh names.
     """

@@ -106,9 +106,11 @@ class Replays:
     def ahead(
         self, signature: CallSignature, nodes: Sequence[NodeProto], places: Sequence[int], scope: Scope, *, whole: bool
     ) -> Iterator[Iterable[Change]] | None:
-        """Edit many calls of one kind at once by a patch; None if that is not possible.
+        """Edit all later calls of one kind at once by a patch; None if that is not possible.
 
-        `whole` says that none of them leaves out an input or an output.
+        Called when the first call of the kind was replayed.
+
+        `whole` says that no call leaves out an input or an output.
         """
         if not signature.same or not places:
             return None
@@ -128,6 +130,11 @@ class Replays:
     def _learn(
         self, key: tuple[Any, ...], proto: NodeProto, names: list[str], scope: Scope, rehearse: Rehearsal
     ) -> _Learned | None:
+        """Run the steps on a stand-in of the call, and keep what they did as a script, under the answers that they got.
+
+        The questions of the steps form a tree, as another answer may lead to other nodes. An exception here is ignored:
+        the steps will meet it again at the call itself.
+        """
         stand_in = _stand_in(proto)
         places = template.places_of(proto)
         stage = StandInScope(scope, dict(zip(places, names, strict=True)), stand_in)
@@ -162,6 +169,7 @@ class Replays:
 def _play(
     learned: _Learned, call: NodeProto, read: Any, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
+    """Do to a call what was learned: by the patch if there is one and its constants exist, else by the script."""
     patch = learned.patch
     if patch is not None and (not patch.constants or patch.fits(scope)):
         return patch.one(learned.script, call, read, names, scope, changes)
@@ -169,6 +177,7 @@ def _play(
 
 
 def _make_learned(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> _Learned:
+    """Write the script of a rehearsal, and find a patch for it."""
     script = template.write(stage, call, done, changes)
     keys = [event.key for event in stage.events]
     return _Learned(script, bulk.find(script, keys, call, *done) if script.edits else None)
@@ -189,7 +198,7 @@ def _is_usual(values: list[str], inputs: int) -> bool:
 
 
 def _key(proto: NodeProto, signature: CallSignature, names: list[str], scope: Scope) -> tuple[Any, ...]:
-    """Make a key of all that steps see of a call except its names."""
+    """Make a key of all that steps see of a call except its names: calls with one key may share a script."""
     return (
         signature if signature.same else _without_names(proto),
         names[-1] != "",

@@ -51,6 +51,7 @@ class _Placeholders:
         self._events = events
 
     def fresh(self, hint: str) -> str:
+        """Give out a placeholder where a step asks for a fresh name, and record the request."""
         place = f"{MARK}made{len(self._events)}{MARK}"
         self._events.append(Event(place, tuple(filter(None, re.split(_PLACEHOLDER, hint)))))
         return place
@@ -96,6 +97,10 @@ class StandInScope(Scope):
         return name in self._names
 
     def ask(self, kind: str, place: str) -> Any:
+        """Answer a step's question about the call from the real scope, and record question and answer.
+
+        A replay asks the same questions of another call, and fits only if the answers are the same.
+        """
         if (kind, place) not in self._answers:
             if self._over:
                 raise Unasked(place)
@@ -114,11 +119,13 @@ class StandInScope(Scope):
         return name in self._names or super()._defines(name)
 
     def producer(self, name: str) -> NodeProto | None:
+        """Give up the recording if a step looks at the node that makes an input: replays do not ask for nodes."""
         if name in self._names and name not in self.made:
             self._spoil()
         return super().producer(name)
 
     def held(self, name: str, most: int | None = None) -> TensorProto | None:
+        """Record a question for the constant behind an input; give up if it is about an output of the call."""
         if name not in self._names:
             return super().held(name, most)
         if name.startswith(f"{MARK}out"):
@@ -131,11 +138,13 @@ class StandInScope(Scope):
         return None
 
     def node_to_ask(self, name: str) -> tuple[NodeProto, int] | None:
+        """Record whether the type of an output is to be inferred from the stand-in."""
         if name not in self._names or name in self.made:
             return super().node_to_ask(name)
         return (self._stand_in, self.opset) if name in self._stand_in.output and self.ask("origin", name) else None
 
     def stated_type(self, name: str) -> TypeProto | None:
+        """Record the declared type of a value of the call."""
         stated = self.typed.get(name)
         if name not in self._names or (stated is not None and has_shape(stated)):
             return super().stated_type(name)
@@ -143,6 +152,7 @@ class StandInScope(Scope):
         return found or stated
 
     def own_type(self, name: str) -> TypeProto | None:
+        """Record the type of a value of the call, with what inference adds."""
         stated = self.typed.get(name)
         if name not in self._names or name in self.made or (stated is not None and has_shape(stated)):
             return super().own_type(name)
@@ -154,12 +164,14 @@ class StandInScope(Scope):
             self.ask("claim", name)
 
     def seed(self, names: Sequence[str], value_types: Sequence[TypeProto | None]) -> None:
+        """Keep types that are known for new values, but not over a known shape."""
         for name, value_type in zip(names, value_types, strict=False):
             known = self.stated_type(name)
             if known is None or not has_shape(known):
                 super().seed([name], [value_type])
 
     def elem_type(self, name: str) -> int:
+        """Record the element type of a value of the call."""
         if name in self._names and name not in self.made and name not in self.typed:
             return int(self._carried_elem_type(name) or self.ask("elem_type", name))
         return super().elem_type(name)
@@ -173,6 +185,7 @@ class StandInScope(Scope):
         return self.elem_type(source) if source else 0
 
     def stated_elem_type(self, name: str) -> int:
+        """Record the declared element type of a value of the call."""
         if name in self._names and name not in self.made and name not in self.typed:
             return int(self.ask("elem_type", name))
         return super().stated_elem_type(name)
@@ -188,36 +201,42 @@ class StandInScope(Scope):
             return 0, ""
 
     def shape(self, name: str) -> list[Dim] | None:
+        """Record the shape of a value of the call."""
         if name in self._names and name not in self.made and name not in self.typed:
             found: list[Dim] | None = self.ask("shape", name)
             return None if found is None else list(found)
         return super().shape(name)
 
     def rank(self, name: str) -> int | None:
+        """Record the rank of a value of the call."""
         if name in self._names and name not in self.made and name not in self.typed:
             found: int | None = self.ask("rank", name)
             return found
         return super().rank(name)
 
     def size(self, name: str, axis: int) -> int | None:
+        """Record the size of a value of the call along one axis."""
         if name in self._names and name not in self.made and name not in self.typed:
             found: int | None = self.ask(f"{_SIZE}{axis}", name)
             return found
         return super().size(name, axis)
 
     def shape_in_source(self, name: str) -> list[Dim] | None:
+        """Record the shape that inference finds for a value of the call in the source."""
         if name not in self._names:
             return super().shape_in_source(name)
         found: list[Dim] | None = self.ask("shape_in_source", name)
         return None if found is None else list(found)
 
     def elements(self, name: str) -> list[str] | None:
+        """Record whether a value of the call is a removed sequence; the answer to the step is no."""
         if name in self._names:
             self.ask("elements", name)
             return None
         return super().elements(name)
 
     def _keep(self, name: str, tensor: TensorProto, key: bytes) -> None:
+        """Record a constant that a step makes, which a replay makes or shares."""
         copy = TensorProto()
         copy.CopyFrom(tensor)
         self.events[-1] = Event(name, self.events[-1].hint, copy, key)
@@ -273,6 +292,7 @@ def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
 
 
 def _tensor(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
+    """Ask the real scope for a constant; for one too large to compare, the recording is given up."""
     value = scope.tensor(name, tensors.SMALL if kind == "small" else None)
     if kind == "tensor" and value is not None and tensors.size(value) > tensors.SMALL:
         return None, _TOO_LARGE

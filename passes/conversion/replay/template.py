@@ -91,7 +91,7 @@ class Script:
     opaque: bool
 
     def recall(self, made: Sequence[NodeProto | bytes], scope: Scope) -> None:
-        """Tell the scope about the new nodes, once it is asked about their outputs."""
+        """Tell the scope about the nodes of a replay. Runs only once somebody asks about their outputs."""
         for line, data in zip(self.lines, made, strict=True):
             node = type(scope.body).FromString(data).node[0] if isinstance(data, bytes) else data
             for place, name in zip(line.outputs, node.output, strict=True):
@@ -156,6 +156,7 @@ def _opset(proto: NodeProto, stage: StandInScope) -> int:
 
 
 def _line(proto: NodeProto, stage: StandInScope, number: Mapping[str, int]) -> _Line:
+    """Write a new node as bytes with gaps for names, so that a replay only fills these in."""
     doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
     notes = [*(["doc_string"] if doc else []), *(["metadata_props"] if metadata else [])]
     rest = NodeProto()
@@ -241,6 +242,7 @@ def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Seque
 
 
 def _ask(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
+    """Get a fresh name or a shared constant for a call that is replayed; returns it, also as bytes."""
     hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
     if ask.tensor is None:
         fresh = scope.context.names.fresh(hint)

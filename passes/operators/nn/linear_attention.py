@@ -20,7 +20,7 @@ T = TensorProto
 RULES = ("linear", "gated", "delta", "gated_delta")
 
 
-@says("Replaced LinearAttention by a Scan over the tokens in float32")
+@says("Replaced LinearAttention by a Loop over the tokens in float32")
 def attention_token_by_token(node: Node) -> list[str]:
     node.close("the recurrence is computed token by token in float32")
     build, elem_type, rule = node.build, node.elem_type(), node.attributes.get("update_rule", "gated_delta")
