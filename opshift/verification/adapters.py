@@ -78,9 +78,10 @@ _TELEMETRY = "openvino_telemetry"
 
 
 def _openvino() -> Any:
-    """Import OpenVINO with its telemetry off.
+    """Import OpenVINO with its telemetry off. Called when the proof first uses OpenVINO.
 
-    It would in a thread, which copies of this process do not have: they wait for ever for a module that it imports.
+    Telemetry runs in a thread, which forked copies of this process do not have; they would wait forever for a module
+    that it imports.
     """
     isolation.refuse_copies("openvino")
     modules: dict[str, Any] = sys.modules
@@ -226,7 +227,7 @@ class Tract:
 
 
 def _words(error: Exception) -> str:
-    """Shorten a tract error by the places in tract's code."""
+    """Shorten a tract error to its message, without the places in tract's code."""
     return one_line(ValueError(str(error).partition("Stack backtrace")[0]))
 
 

@@ -117,7 +117,10 @@ class Runs:
 
 
 def judge(runs: Runs, grade: str) -> Closeness:
-    """Compare the results of two forms, within what the grade allows."""
+    """Compare the results of two forms of one computation, within what the grade allows.
+
+    The proof calls this for each output of a region.
+    """
     a, b = runs.before, runs.after
     if identical(a, b) and (runs.wide_before is None or identical(runs.wide_before, runs.wide_after)):
         return SAME
@@ -164,7 +167,10 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
 
 
 def _leans(a: Array, b: Array) -> bool:
-    """Whether quantization steps of one channel all go one way; rounding goes both ways."""
+    """Whether the quantization steps that differ in one channel all go one way.
+
+    Rounding goes both ways, so that is an error.
+    """
     signs = np.sign(b.astype(np.float64) - a.astype(np.float64))
     rows = np.moveaxis(signs, 1, 0).reshape(signs.shape[1], -1) if signs.ndim > 1 else signs.reshape(1, -1)
     up, down = (np.count_nonzero(rows == sign, axis=1) for sign in (1, -1))
@@ -244,13 +250,14 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
 
 
 def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array) -> Closeness:
+    """Make the result of a comparison: the element closest to its bound, and how many are wrong."""
     shown = np.where(wrong, gap, np.minimum(gap, allowed))  # what is excused otherwise uses up no more than that
     part = float(np.mean(wrong)) if wrong.size else 0.0
     return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=_is_other(gap, width), part=part)
 
 
 def _distance_where_decisions_flip(runs: Runs) -> float:
-    """How far a run is from float64, relative to the scale, when rounding changed a decision."""
+    """Compute how far a run is from float64, relative to the scale, when rounding changed a decision."""
     return 10 * cap(_narrowest(runs), "close")
 
 
@@ -300,7 +307,7 @@ def judge_outputs(before: Any, after: Any, grade: str, moved: tuple[Any, ...] = 
 
 
 def judge_by_user(a: Any, b: Any, tolerance: Tolerance) -> Closeness:
-    """Compare an output by the user's tolerance; integers, NaN and infinities must be equal."""
+    """Compare an output by the user's tolerance (`--rtol`, `--atol`); integers, NaN and infinities must be equal."""
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         found = SAME
         for one, other in zip(a, b, strict=True):
@@ -358,7 +365,7 @@ def _gap(a: Array, b: Array) -> Array:
 
 
 def _apart(a: Array, b: Any) -> float:
-    """The largest difference of two values; 0 if they cannot be compared."""
+    """Compute the largest difference of two values; 0 if they cannot be compared."""
     if getattr(b, "shape", None) != a.shape or not is_float(b):
         return 0.0
     return float(_gap(a, b.astype(a.dtype)).max(initial=0.0))
@@ -406,7 +413,10 @@ def _is_nan(value: Array) -> bool:
 
 
 def move_by_rounding(value: Any, seed: int) -> Any:
-    """Move each float of a value by up to one rounding, up or down at random."""
+    """Move each float of a value by up to one rounding, up or down at random.
+
+    Shows how much rounding alone moves an output.
+    """
     if not is_float(value) or not value.size:
         return value
     rng = np.random.default_rng(seed)

@@ -81,7 +81,7 @@ _LEAST_SECONDS = 1.0
 
 
 def _without_regions(whole: WholeRun, remarks: Sequence[str]) -> Verification:
-    """The answer if only the whole models were compared."""
+    """Make the answer if only the whole models were compared."""
     if whole.is_different:
         return _make_verification(whole, DIFFERENT, (), remarks)
     if whole.engine:
@@ -99,6 +99,7 @@ def _with_regions(
     *,
     promise: bool,
 ) -> Verification:
+    """Prove the regions that differ, and combine that with the run of the whole models into one answer."""
     bodies, feeds, shown = (Body(before), Body(after)), whole.feeds, replace(before, engine=whole.first)
     if not feeds and (part := runnable_part(before)) is not None:
         shown, whole.why = part
@@ -138,7 +139,7 @@ def _with_regions(
 
 
 def _say_widened(names: Sequence[str]) -> list[str]:
-    """One remark on all parts that agree only together with the nodes before them."""
+    """Write one remark on all regions that agree only together with the nodes before them."""
     if not names:
         return []
     more = f" and {len(names) - 1} more agree" if len(names) > 1 else " agrees"
@@ -146,12 +147,12 @@ def _say_widened(names: Sequence[str]) -> list[str]:
 
 
 def _types_that_are_gone(before: Side, after: Side) -> set[int]:
-    """The types with numbers that the first model names, and the second one does not."""
+    """List number types that the first model names and the second does not, as after `--types`."""
     return set(named_types(before.model)).difference(named_types(after.model)) & FORMATS.keys()
 
 
 def _find_retyped(before: Side, after: Side) -> set[str]:
-    """Find values of types that the second model does not have: they are other ones there, whatever their names are."""
+    """Find values whose type the second model does not have: they are other values there, even under the same name."""
     gone = _types_that_are_gone(before, after)
     if not gone:
         return set()
@@ -176,13 +177,19 @@ _DECIDING = frozenset(
 
 
 def _decides(side: Side) -> bool:
-    """Whether a model has operators whose result a rounding can change altogether, such as ArgMax."""
+    """Whether a model has operators whose result a rounding can change altogether, such as ArgMax.
+
+    Then outputs that differ by rounding do not fail the proof.
+    """
     ops = {node.op_type for body in bodies(side.model) for node in body.node}
     return not ops.isdisjoint(_DECIDING) or any(op.startswith("QLinear") for op in ops)
 
 
 def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[str]) -> list[Finding]:
-    """If values of one name differ, merge the regions around that name and compare again."""
+    """If values of one name differ, merge the regions around that name and compare again.
+
+    Only for models that opshift did not make, where equal names may be chance.
+    """
     rejected: set[str] = set()
     for _ in range(_ROUNDS):
         differing = {name for failure in prover.failures if failure.is_other for name in failure.region.outputs}
@@ -197,6 +204,7 @@ def _give_up_names(prover: Prover, findings: list[Finding], outputs: Sequence[st
 def _make_verification(
     whole: WholeRun, status: str, findings: Sequence[Finding], remarks: Sequence[str]
 ) -> Verification:
+    """Make the answer from the run of the whole models and what was found of regions."""
     outputs = tuple(whole.outputs.values())
     is_same = all(output.is_same for output in outputs) and all(found.is_same for found in findings)
     return Verification(

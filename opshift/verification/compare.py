@@ -27,10 +27,11 @@ class Difference:
 
 
 def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
-    """Compare two outputs of the same name.
+    """Compare two outputs of the same name by a fixed tolerance of their type, without a look at what rounding does to
+    them.
 
-    Floats agree within `ULPS[grade]` units of their type's precision, relative to the largest finite magnitude of
-    the slice they are compared in; NaN agrees with NaN, infinities with themselves. Numbers that are no whole ones and
+    Floats agree within `ULPS[grade]` units of their type's precision, relative to the largest finite magnitude of the
+    slice they are compared in; NaN agrees with NaN, infinities with themselves. Numbers that are no whole ones and
     stand in strings are as close as in float32. Everything else is equal or not.
     """
     import numpy as np
@@ -82,6 +83,7 @@ def identical(a: Any, b: Any) -> bool:
 
 
 def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
+    """Compare two sequences element by element; returns the largest difference."""
     if not isinstance(expected, (list, tuple)) or not isinstance(actual, (list, tuple)):
         return Difference("only one model returns a sequence")
     if len(expected) != len(actual):
@@ -113,6 +115,7 @@ def _is_whole(text: Any) -> bool:
 
 
 def _floats(a: Any, b: Any, grade: str) -> Difference:
+    """Compare two arrays of floats within the tolerance of the grade."""
     import numpy as np
 
     precision = unit(a.dtype)
@@ -132,13 +135,14 @@ def _floats(a: Any, b: Any, grade: str) -> Difference:
 
 
 def _scale(magnitude: Any) -> Any:
-    """A typical magnitude, since sums that cancel are as inexact as their terms."""
+    """Compute a typical magnitude, since sums that cancel are as inexact as their terms."""
     import numpy as np
 
     return np.sqrt(np.mean(np.square(np.minimum(magnitude, 1e150))))
 
 
 def _first(a: Any, b: Any, wrong: Any) -> str:
+    """Describe the first element that differs, and count them all."""
     import numpy as np
 
     where = tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -41,7 +41,10 @@ class Captured:
 
 
 def too_large(wanted: Asked, *sides: Side) -> str:
-    """Why models are not run without being asked to; empty where they are."""
+    """Say why models are not run: their weights are too large, and the user gives no runs, inputs or engine.
+
+    Empty if they are run.
+    """
     size = max(sum(map(tensor_data.nbytes, side.model.graph.initializer)) for side in sides)
     if size > MOST and not (wanted.runs or wanted.sets or wanted.engines):
         return f"{size >> 20} MB of weights; --runs 1 runs it"
@@ -57,8 +60,9 @@ def capture(whole: Side, names: Sequence[str], wanted: Asked) -> Captured:
 
 
 def _capture(whole: Side, names: Sequence[str], wanted: Asked) -> Captured:
-    held = [value.name for value in whole.model.graph.output]
-    more = [name for name in names if name not in held]
+    """Do the work of `capture`, in its process: try each engine until one runs the model."""
+    outputs = [value.name for value in whole.model.graph.output]
+    more = [name for name in names if name not in outputs]
     reasons = []
     for engine in ENGINES:
         with suppress(EngineError), time_limit(math.inf if engine is OnnxRuntime else _PATIENCE):
@@ -66,13 +70,14 @@ def _capture(whole: Side, names: Sequence[str], wanted: Asked) -> Captured:
             session = _open(replace(whole, engine=engine), more, reasons)
             progress.tell("run the whole model")
             runs = list(feeding.running(replace(whole, engine=engine), session.run, wanted))
-            made = [dict(zip([*held, *more], fed.outputs, strict=True)) for fed in runs]
-            values = tuple({name: run[name] for name in names} for run in made)
+            by_name = [dict(zip([*outputs, *more], fed.outputs, strict=True)) for fed in runs]
+            values = tuple({name: run[name] for name in names} for run in by_name)
             return Captured(tuple(fed.given for fed in runs), values, session.engine)
     return Captured(why="; ".join(dict.fromkeys(filter(None, reasons))) or "no engine runs the whole model")
 
 
 def _open(side: Side, more: Sequence[str], reasons: list[str]) -> Any:
+    """Open a model with inner values as outputs; keep the engine's error for the report."""
     try:
         return side.open(more)
     except EngineError as error:
@@ -81,7 +86,10 @@ def _open(side: Side, more: Sequence[str], reasons: list[str]) -> Any:
 
 
 def verify_part(part: Side, captured: Captured) -> Verification:
-    """Run a part on the values that the whole model had there, and compare what it yields with those of the whole."""
+    """Run an extracted part on values that the whole model had there, and compare its outputs with those of the whole.
+
+    Used by `opshift extract`.
+    """
     if captured.why:
         return Verification(UNVERIFIED, why=captured.why)
     try:
@@ -91,6 +99,7 @@ def verify_part(part: Side, captured: Captured) -> Verification:
 
 
 def _verify_part(part: Side, captured: Captured) -> Verification:
+    """Do the work of `verify_part`, in its process."""
     names = [value.name for value in part.model.graph.output]
     taken = {value.name for value in part.model.graph.input}
     feeds = [
@@ -127,6 +136,7 @@ class _Found:
     why: str = ""
 
     def add(self, judge: OutputJudge, fed: Mapping[str, Any], expected: Sequence[Any], actual: Sequence[Any]) -> None:
+        """Add the outputs of one run; the first that differs ends the comparison."""
         self.shapes.append({name: feeding.shape_of(value) for name, value in fed.items()})
         for name, a, b in zip(judge.names, expected, actual, strict=True):
             # what rounding does is measured with the model that yields `actual`
@@ -136,6 +146,7 @@ class _Found:
                 self.tensor, self.why = name, report.why
 
     def verdict(self, engine: str, status: str = EQUAL, why: str = "") -> Verification:
+        """Make the answer from all runs."""
         reports = tuple(self.outputs.values())
         return Verification(
             status,
@@ -152,7 +163,9 @@ class _Found:
 def verify_in_turn(
     first: Side, second: Side, joined: Side, passed: Mapping[str, str], names: Names, wanted: Asked, grade: str
 ) -> Verification:
-    """Run a model that two were joined to on some inputs, and the two one after the other, and compare.
+    """Run a merged model, and the two models that it was made of one after the other, and compare.
+
+    Used by `opshift merge`.
 
     Args:
         first, second, joined: the models.
@@ -178,6 +191,7 @@ class Names:
 def _verify_in_turn(
     first: Side, second: Side, joined: Side, passed: Mapping[str, str], names: Names, wanted: Asked, grade: str
 ) -> Verification:
+    """Do the work of `verify_in_turn`, in its process: try each engine until one runs all three models."""
     reasons = []
     for engine in ENGINES:
         one, other, both = (replace(side, engine=engine) for side in (first, second, joined))
@@ -192,6 +206,7 @@ def _verify_in_turn(
 def _run_in_turn(
     first: Side, second: Side, joined: Side, passed: Mapping[str, str], names: Names, wanted: Asked, grade: str
 ) -> Verification:
+    """Run the merged model and the two models in turn in one engine, and compare the outputs."""
     one, other, both = first.open(), second.open(), joined.open()
     outputs = [[value.name for value in side.model.graph.output] for side in (first, second)]
     shown = [value.name for value in joined.model.graph.output]

@@ -60,7 +60,7 @@ def draw(
     seed: int,
     batched: str = "",
 ) -> Iterator[Draw]:
-    """Draw inputs for a region, those first that find most.
+    """Draw inputs for a region, those first that find most errors. Called after the captured values of a run agree.
 
     Args:
         parts: the two models of a region, without types of inputs.
@@ -80,6 +80,7 @@ def draw(
     indices = [name for name in free if name in places and _kind(base[name]) in "iu" and base[name].size > 1]
 
     def varied(of_float: Callable[[Array], Array], of_whole: Callable[[Array], Array] | None = None) -> dict[str, Any]:
+        """Make values for all free inputs: floats by one function, whole numbers by another, truths at random."""
         made = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
         made |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
         made |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
@@ -94,6 +95,7 @@ def draw(
         return drawn * _magnitude(value)
 
     def in_range(value: Array) -> Array:
+        """Draw whole numbers between the least and the largest captured one; for bytes, all that the type holds."""
         low, high = (int(end) for end in (value.min(), value.max()))
         if value.dtype.itemsize == 1:
             low, high = (int(end) for end in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
@@ -241,7 +243,7 @@ _LONG = 4096
 
 
 def _as_long(value: Array, rows: Sequence[int]) -> Array:
-    """Make an index of as many elements, along its largest axis."""
+    """Make an index array with as many elements as rows to try, along its largest axis."""
     shape = [1] * value.ndim
     if shape:
         shape[int(np.argmax(value.shape))] = max(1, min(len(rows), _LONG))
@@ -294,7 +296,7 @@ def _kind(value: Any) -> str:
 
 
 def _magnitude(value: Array) -> float:
-    """The spread of captured values; 1 if there are none."""
+    """Compute the spread of captured values; 1 if there are none."""
     finite = value[np.isfinite(value)].astype(np.float64)
     spread = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
     return spread if 0 < spread < 1e6 else 1.0
@@ -304,10 +306,11 @@ def _negate(value: Array) -> Array:
     return -value if value.dtype.kind == "i" else value
 
 
-def _special(value: Array, turn: int, rng: np.random.Generator) -> Array:
+def _special(value: Array, attempt: int, rng: np.random.Generator) -> Array:
+    """Make an array of NaN, infinities, zeros and subnormal numbers, in a random order."""
     info = np.finfo(np.float32 if value.dtype.itemsize > 2 else np.float16)
     # apart, as a sum of both overflows, or not, by the order in which a kernel adds
-    ends = [float(info.max)] if turn else [np.inf, -np.inf]
+    ends = [float(info.max)] if attempt else [np.inf, -np.inf]
     numbers = [np.nan, *ends, -0.0, 1.0, float(info.smallest_subnormal), -1.0, 0.0]
     return rng.permutation(np.resize(numbers, value.size)).reshape(value.shape)
 
@@ -318,7 +321,7 @@ def _ends(value: Array, rng: np.random.Generator) -> Array:
 
 
 def _integers_of(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[int]:
-    """The small integer constants of a region and their neighbours: a counter may be compared with them."""
+    """List the small integer constants of a region, and their neighbours: a counter may be compared with them."""
     small = (tensor for part in parts for tensor in part.graph.initializer if tensors.size(tensor) <= 8)
     held: list[Any] = [tensors.array(tensor) for tensor in small]
     held += [value for fed in weights for value in fed.values() if getattr(value, "size", 9) <= 8]
@@ -327,14 +330,14 @@ def _integers_of(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[
 
 
 def _repeat_numbers(value: Array, numbers: Sequence[int], turn: int) -> Array:
-    """The numbers in turn, as many as there are elements, as far as the type holds them."""
+    """Fill an array with the numbers in turn, as far as its type holds them."""
     info = np.iinfo(value.dtype)
     found = np.resize(np.roll(numbers, -turn * value.size), value.shape)
     return found.clip(info.min, info.max).astype(value.dtype)
 
 
 def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
-    """How many draws it takes until each of `count` thresholds was tried, within a limit."""
+    """Count the draws that it takes until each of `count` thresholds was tried, within a limit."""
     smallest = min((base[name].size for name in names), default=0)
     return min(_MOST_TURNS, -(-count // smallest)) if smallest else 0
 
@@ -435,6 +438,7 @@ _STEPS = (*_TIES, 126.5, 127.0, 127.5, 128.5, -127.5, -128.0, -128.5, 254.5, 255
 
 
 def _decisions(model: ModelProto, held: Collection[str]) -> Iterator[_Decision]:
+    """List inner values by which nodes decide, with their thresholds: 0 for Relu, halves for Round, bounds for Clip."""
     for node in model.graph.node:
         op, reads = node.op_type, list(node.input)
         if default_domain(node.domain) or not reads:

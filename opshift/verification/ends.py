@@ -45,7 +45,10 @@ class Seen:
 
 
 def run_ends(probes: Sequence[Probe]) -> Seen:
-    """Run each node in both types; results beyond int32, which are assumed not to occur, are left out."""
+    """Run each node in both integer types on the ends of its ranges.
+
+    Proves `--types int64=int32`; results beyond int32 are left out, as they are assumed not to occur.
+    """
     try:
         return isolation.call(_run_ends, probes)
     except isolation.Ended as ended:
@@ -53,6 +56,7 @@ def run_ends(probes: Sequence[Probe]) -> Seen:
 
 
 def _run_ends(probes: Sequence[Probe]) -> Seen:
+    """Do the work of `run_ends`, in its process."""
     import numpy as np
 
     isolation.end_after(_SECONDS)
@@ -82,6 +86,7 @@ def _run_ends(probes: Sequence[Probe]) -> Seen:
 
 
 def _first(model: ModelProto, feeds: dict[str, Any]) -> Any:
+    """Compute the first output of a model in the first engine that runs it; None if none does."""
     for engine in ENGINES:
         try:
             return engine(model).run(feeds)[0]
@@ -91,7 +96,7 @@ def _first(model: ModelProto, feeds: dict[str, Any]) -> Any:
 
 
 def compare_runs(before: Side, after: Side, wanted: Asked) -> Verification:
-    """Compare outputs of two whole models that differ in the width of integers, which have to be the same."""
+    """Compare outputs of two whole models that differ in the width of integers; these have to be the same."""
     try:
         whole: WholeRun = isolation.call(_compare, before, after, wanted)
     except isolation.Ended as ended:

@@ -37,7 +37,7 @@ class _Late(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `EngineError` if Python code takes longer; does nothing outside Unix."""
+    """Raise `EngineError` if Python code in this block takes longer; does nothing outside Unix."""
     alarm = getattr(signal, "setitimer", None)
     if not math.isfinite(seconds) or alarm is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -71,7 +71,10 @@ class Session(Protocol):
 def runtime() -> Any:
     """Import onnxruntime with its telemetry off, unless the environment says otherwise.
 
-    It would in a thread, which copies of this process do not have: they wait for ever for a lock that it holds.
+    Called when a model is first run.
+
+    Telemetry runs in a thread, which forked copies of this process do not have; they would wait forever for a lock that
+    it holds.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # looked at when it is imported
     import onnxruntime
@@ -148,7 +151,7 @@ class OnnxRuntime:
         self._options.log_severity_level = 4
 
     def _lend(self, options: Any, model: ModelProto, aside: external.Aside) -> None:
-        """Give the session weights that are neither in the message nor in external data."""
+        """Give the session weights that are neither in the message nor in external data, without copying them."""
         import onnxruntime as ort
 
         elem_types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
@@ -161,7 +164,7 @@ class OnnxRuntime:
         return self.values(feeds, self._outputs)
 
     def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
-        """Those of these names; raises `EngineError`."""
+        """Compute the outputs of these names; raises `EngineError`."""
         if not self._session.get_outputs():  # it refuses to run for nothing
             return []
         try:
@@ -195,7 +198,7 @@ class Reference:
         return self.values(feeds, self._outputs)
 
     def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
-        """Those of these names; raises `EngineError`."""
+        """Compute the outputs of these names; raises `EngineError`."""
         import numpy as np
 
         known = set(self._evaluator.input_names)

@@ -34,10 +34,10 @@ _SLOW = frozenset(["AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool", 
 
 
 def open_wide(model: ModelProto) -> Session | None:
-    """Open a model in float64; None if no engine can.
+    """Open a model in float64; None if no engine can. The proof runs this to tell rounding from errors.
 
-    onnxruntime runs it where it has the kernels in double, else onnx.reference, unless that takes minutes.
-    Operators of ai.onnx.ml yield float32 whatever they are given.
+    onnxruntime runs it where it has the kernels in double, else onnx.reference, unless that takes minutes. Operators of
+    ai.onnx.ml yield float32 whatever they are given.
     """
     calls = {(default_domain(node.domain), node.op_type) for body in bodies(model) for node in body.node}
     if any(domain == "ai.onnx.ml" for domain, _ in calls):
@@ -82,6 +82,7 @@ def widen_feeds(feeds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def widen_value(value: Any) -> Any:
+    """Convert one value, or each of a sequence, to float64; other types stay."""
     if isinstance(value, list):
         return [widen_value(item) for item in value]
     dtype = getattr(value, "dtype", None)
@@ -91,6 +92,7 @@ def widen_value(value: Any) -> Any:
 
 
 def _widen_node(node: NodeProto) -> None:
+    """Change the types that a node names to double: those of Cast, constants and random generators."""
     if default_domain(node.domain):
         return
     for attribute in node.attribute:
@@ -111,6 +113,7 @@ def _widen_node(node: NodeProto) -> None:
 
 
 def _widen_tensor(tensor: TensorProto) -> None:
+    """Convert a narrower float tensor to double."""
     from onnx import numpy_helper
 
     if tensor.data_type in NARROW:
@@ -119,8 +122,13 @@ def _widen_tensor(tensor: TensorProto) -> None:
 
 
 def _widen_type(value_type: TypeProto) -> None:
-    held = value_type
-    while held.HasField("sequence_type") or held.HasField("optional_type"):
-        held = held.sequence_type.elem_type if held.HasField("sequence_type") else held.optional_type.elem_type
-    if held.tensor_type.elem_type in NARROW:
-        held.tensor_type.elem_type = TensorProto.DOUBLE
+    """Change a declared narrower float type to double, in sequences and optionals, too."""
+    innermost = value_type
+    while innermost.HasField("sequence_type") or innermost.HasField("optional_type"):
+        innermost = (
+            innermost.sequence_type.elem_type
+            if innermost.HasField("sequence_type")
+            else innermost.optional_type.elem_type
+        )
+    if innermost.tensor_type.elem_type in NARROW:
+        innermost.tensor_type.elem_type = TensorProto.DOUBLE

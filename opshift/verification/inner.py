@@ -63,6 +63,7 @@ class InnerPair:
 
 
 def _first_slices(node: NodeProto, given: Sequence[Any]) -> list[Any]:
+    """Take the first slice of each scanned input of a Scan: what its body reads in the first iteration."""
     import numpy as np
 
     attributes = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
@@ -77,9 +78,10 @@ def _first_slices(node: NodeProto, given: Sequence[Any]) -> list[Any]:
 
 
 def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair | None]:
-    """Pair the bodies in a region that both models have and that read the same outer values.
+    """Pair the bodies of If, Loop, Scan and functions in a region that both models have and that read the same outer
+    values.
 
-    A counterpart reads the same values of the graph around, but for constants.
+    A counterpart reads the same values of the graph around it, except for constants.
     """
     ours, theirs = (
         [body.pieces.nodes[index] for index in nodes if _holds(body, body.pieces.nodes[index])]
@@ -159,6 +161,7 @@ def _outer(graph: GraphProto, body: Body) -> set[str]:
 
 
 def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto:
+    """Make a model of a subgraph: outer values become inputs, outer constants initializers."""
     source = body.side.model
     model = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import)
     model.functions.extend(source.functions)
@@ -216,6 +219,7 @@ def _of_function(body: Body, function: FunctionProto, call: NodeProto) -> ModelP
 
 
 def _bind_attributes(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
+    """Write the attributes of a call into a node of the function's body; attributes that the call omits are dropped."""
     for index in reversed(range(len(node.attribute))):
         attribute = node.attribute[index]
         if attribute.ref_attr_name:

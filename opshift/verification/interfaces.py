@@ -39,7 +39,7 @@ def _stand_for_each_other(a: int, b: int) -> bool:
 
 
 def _carries(wide: int, narrow: int) -> bool:
-    """Whether a type holds all numbers of one for which numpy has no type, such as float8 and int4."""
+    """Whether a wide type holds all numbers of a narrow one that numpy lacks, such as float8 and int4."""
     one, other = FORMATS.get(narrow), FORMATS.get(wide)
     is_foreign = isinstance(one, Floats) or (isinstance(one, Integers) and one.highest < 127)
     return is_foreign and one is not None and other is not None and other.holds(one)
@@ -73,13 +73,14 @@ def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def in_type(value: Any, to: int) -> Any:
-    """Floats in another type; any other value as it is."""
+    """Convert floats to another type; any other value stays."""
     from opshift.verification.bounds import is_float
 
     return _cast(value, to) if is_float(value) else value
 
 
 def _cast(value: Any, to: int) -> Any:
+    """Convert an array to an ONNX element type."""
     import onnx.helper
 
     return value.astype(onnx.helper.tensor_dtype_to_np_dtype(to))
@@ -154,9 +155,10 @@ def _element(kind: str) -> str:
 
 
 def _rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
-    made = ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    """Copy a model with other names for values; a name that is taken already gets a suffix."""
+    renamed = ModelProto()
+    renamed.CopyFrom(model)
+    graph = renamed.graph
     taken = own_names(graph) & set(names.values()) - set(names)
     whole = {**names, **{name: f"{name}~other" for name in taken}}
     for node in graph.node:
@@ -165,4 +167,4 @@ def _rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
         value.name = whole.get(value.name, value.name)
     for tensor in graph.initializer:
         tensor.name = whole.get(tensor.name, tensor.name)
-    return made
+    return renamed

@@ -115,6 +115,7 @@ def each(
         waiting.put(place)
 
     def serve(server: _Server) -> None:
+        """Take one item after the other from the queue, ask a server process, and put the result on the other queue."""
         with suppress(Empty):
             while True:
                 place = waiting.get_nowait()
@@ -153,7 +154,7 @@ def forks() -> bool:
 
 
 def end_after(seconds: int) -> None:
-    """End this process after some seconds, if `call` began it."""
+    """End this process after some seconds, if `call` began it: an engine that hangs ends, too."""
     if not _apart:
         return
     if _parent is not None:
@@ -208,7 +209,7 @@ def _is_watched() -> bool:
 
 
 def _how(code: int, *, full: bool) -> str:
-    """Describe how a process ended; `full`: it used most of the memory."""
+    """Describe how a process ended, for the report; `full`: it used most of the memory."""
     if full:
         return "not enough memory"
     why = f"exit code {code if code < 1 << 31 else hex(code)}"  # Windows has large ones, known by their digits
@@ -247,7 +248,7 @@ def _wait_for(parent: int) -> None:
 
 
 def _afresh(sent: object) -> tuple[bytes, int, bool]:
-    """Ask a new interpreter instead of a fork that was stuck."""
+    """Start a new interpreter for a call whose forked copy got stuck."""
     try:
         question = pickle.dumps(sent)
     except Exception:  # sessions, for one, cannot be sent
@@ -350,6 +351,7 @@ def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
 
 
 def _send(stream: BinaryIO, kind: str, content: object) -> None:
+    """Write a message of a worker: its kind, and the pickled content."""
     message = pickle.dumps((kind, content))
     stream.write(len(message).to_bytes(8, "little") + message)
     stream.flush()
@@ -414,7 +416,9 @@ def _heard(source: int, child: int, patience: float = 0) -> bytes:
 
 
 def _effort(process: int) -> int:
-    """A counter that changes as long as a process or its children run or use a disk."""
+    """Read a counter that changes as long as a process or its children run or use a disk; tells a busy one from a
+    stuck one.
+    """
     found = 0
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():
@@ -477,6 +481,7 @@ class _Server:
         raise Ended(code)
 
     def kill(self) -> None:
+        """Kill the server process at once; `close` then collects its exit code."""
         self._killed = True
         if self._copy is not None:
             with suppress(OSError):  # it has ended
@@ -499,6 +504,7 @@ class _Server:
 
 
 def _take_result(done: Queue[tuple[int, Any]]) -> tuple[int, Any]:
+    """Wait for the next result; wakes up now and then, so that an interrupt is heard."""
     while True:  # an interrupt is heard between two of them where it is not at once
         with suppress(Empty):
             return done.get(timeout=_POLL)
@@ -522,6 +528,7 @@ def _begin() -> subprocess.Popen[bytes]:
 
 
 def _tell(process: subprocess.Popen[bytes], message: bytes) -> None:
+    """Send a message to a new interpreter; ignores one that has ended."""
     assert process.stdin is not None
     with suppress(OSError):  # it may have ended
         process.stdin.write(message)
@@ -561,6 +568,7 @@ def _serve(parent: int) -> None:
 
 
 def _answer_all(questions: BinaryIO, stream: BinaryIO) -> None:
+    """Answer one question after the other until the pipe is closed. Runs in the server process."""
     while True:
         try:
             function, arguments, named = pickle.load(questions)
@@ -570,6 +578,7 @@ def _answer_all(questions: BinaryIO, stream: BinaryIO) -> None:
 
 
 def _answer(work: Callable[[], object]) -> bytes:
+    """Run the function, and pickle what it returns or raises."""
     outcome: tuple[bool, object]
     try:
         outcome = True, work()

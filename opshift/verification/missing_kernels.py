@@ -37,7 +37,7 @@ def without(model: ModelProto) -> str:
 
 
 def _has(op: str, opset: int) -> bool:
-    """Whether onnxruntime runs or expands an operator at an opset."""
+    """Whether onnxruntime has a kernel for an operator at an opset, or expands it."""
     schema = schemas.schema("", op, opset)
     if schema is None or schema.body:
         return schema is not None

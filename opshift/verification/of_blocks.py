@@ -36,7 +36,9 @@ def running(side: Side) -> tuple[Side, tuple[str, ...]]:
 
 @cache
 def _width() -> int:
-    """The width of blocks that onnxruntime uses on this machine; 0 if none."""
+    """Find the width of channel blocks that onnxruntime uses on this machine, by optimizing a small model; 0 if
+    none.
+    """
     import onnx
     import onnxruntime
 

@@ -48,7 +48,7 @@ class Pair:
 
     @cached_property
     def kind(self) -> bytes:
-        """A digest that regions share if only names, weights and types differ."""
+        """Compute a digest that regions share if only names, weights and types differ; each kind is proved once."""
         parts = (part.model.SerializeToString(deterministic=True) for part in (self.before, self.after))
         return hashlib.sha256(b"|".join(parts)).digest()
 
@@ -72,6 +72,7 @@ def make_pair(before: Body, after: Body, region: Region) -> Pair:
 
 
 def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> Part:
+    """Cut one model's side of a region out as a small model, with neutral names; large weights become inputs."""
     made = {name for index in nodes for name in body.pieces.nodes[index].output}
     names = {name: f"~x{k}" for k, name in enumerate(region.inputs) if name not in made}
     names = {name: new for name, new in names.items() if name not in body.constants}
@@ -142,6 +143,7 @@ def rename(node: NodeProto, names: Mapping[str, str]) -> None:
 
 
 def _rename_inside(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Rename values in a subgraph."""
     for node in graph.node:
         rename(node, names)
     for value in graph.output:
@@ -163,7 +165,7 @@ def type_of(value: Any) -> TypeProto:
 
 
 def with_outputs(model: ModelProto, names: Sequence[str]) -> ModelProto:
-    """Copy a model with more outputs."""
+    """Copy a model with inner values as more outputs."""
     made = ModelProto()
     made.CopyFrom(model)
     known = {value.name for value in made.graph.output}

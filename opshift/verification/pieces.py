@@ -35,6 +35,7 @@ def find_counterparts(before: Pieces, after: Pieces, name: str) -> Counterparts 
 
 
 def _find_named(pieces: Pieces, name: str) -> int | None:
+    """Find a node by its output's name, or its own."""
     if name in pieces.makers:
         return pieces.makers[name]
     return next((index for index, node in enumerate(pieces.nodes) if node.name == name), None)

@@ -24,7 +24,7 @@ _UNITS = {
 
 
 def unit(dtype: Any) -> float:
-    """The unit in the last place of 1, without ml_dtypes, which old onnx does not install."""
+    """Compute the unit in the last place of 1 for a float type, without ml_dtypes, which old onnx does not install."""
     import numpy as np
 
     found = _UNITS.get(dtype.name)
@@ -32,7 +32,7 @@ def unit(dtype: Any) -> float:
 
 
 def narrowest(model: ModelProto, *, computed: bool) -> int:
-    """The narrowest float type of a model's weights, or, if `computed`, of its computations."""
+    """Find the narrowest float type of a model's weights, or, if `computed`, of its computations."""
     found: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
     for body in bodies(model):
         if isinstance(body, GraphProto):
@@ -67,14 +67,15 @@ def as_written(model: ModelProto) -> ModelProto:
 
 
 def _hold(body: Body) -> None:
+    """Put two Identity nodes behind each node, so that onnxruntime rounds its outputs to float16."""
     nodes = list(body.node)
     del body.node[:]
     for node in nodes:
         body.node.append(node)
         if node.op_type in ("Constant", "Identity"):
             continue
-        made = [name for name in node.output if name]
+        outputs = [name for name in node.output if name]
         body.node[-1].output[:] = [f"{name}/free" if name else "" for name in node.output]
-        for name in made:
+        for name in outputs:
             for before, after in pairwise((f"{name}/free", f"{name}/held", name)):
                 body.node.append(NodeProto(op_type="Identity", input=[before], output=[after]))

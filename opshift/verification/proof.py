@@ -262,7 +262,7 @@ class Prover:
 
     @cached_property
     def _types(self) -> Mapping[str, TypeProto]:
-        """Inferred types of the first model's values, for those that no run shows."""
+        """Infer types of the first model's values, for those that no run shows."""
         return _infer_types(self._bodies[0].side.model)
 
     # --- captured values ------------------------------------------------------------------------------------
@@ -375,6 +375,7 @@ class Prover:
         return None
 
     def _draws(self, pair: Pair, kind: _Kind, base: dict[str, Any]) -> Iterator[Draw]:
+        """Draw values for a region: varied where inputs vary in runs, within the ranges that the user gave."""
         free = [
             f"~x{k}"
             for k, name in enumerate(pair.region.inputs)
@@ -382,6 +383,7 @@ class Prover:
         ]
 
         def watch(which: int, names: Sequence[str], feeds: Feeds) -> Mapping[str, Any]:
+            """Run one side on drawn values, to see where inner values lie."""
             model = with_outputs(pair.with_types(which, _types(pair, which, feeds)), names)
             session = _open_part(model)
             given = {**feeds, **self._weights(pair, which)}
@@ -481,6 +483,7 @@ class Prover:
         return above.isdisjoint(ends)
 
     def _failure(self, region: Region, label: str, found: Closeness, values: Feeds) -> Failure:
+        """Describe a region whose sides differ: its nodes, the changed weights, and the values."""
         before, after = self._bodies
         last = after.pieces.nodes[region.after[-1]].op_type if region.after else ""
         return Failure(
@@ -519,6 +522,9 @@ class Prover:
     def _compare_on(
         self, pair: Pair, kind: _Kind, values: Mapping[str, Any], *, wide: bool, label: str, how: str
     ) -> Closeness | None:
+        """Run both sides on values, and compare outputs, first by equality, then by float64, then by what a rounding
+        does.
+        """
         if _has_undefined_scale(pair, values):
             return None
         weights = [self._weights(pair, which) for which in range(2)]
@@ -631,6 +637,7 @@ class Prover:
         return Closeness(is_same=False)
 
     def _run(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any]:
+        """Run one side of a region in the engine that runs it; onnx.reference where onnxruntime lacks a kernel."""
         key = which, _signature(feeds)
         if key not in kind.sessions:
             kind.sessions[key] = None
@@ -639,7 +646,7 @@ class Prover:
         if session is None:
             raise EngineError(kind.why or "no engine runs it")
         try:
-            made = self._run_in(session, feeds)
+            outputs = self._run_in(session, feeds)
         except EngineError:
             lacking = which == 0 and self._shown.engine is Reference  # a kernel may not do what its operator is to do
             if kind.runs or session.engine == Reference.engine or not (lacking or kind.is_lacking):
@@ -647,18 +654,19 @@ class Prover:
             kind.is_lacking = True
             with suppress(EngineError):
                 other = Reference(pair.with_types(which, _types(pair, which, feeds)))
-                made = self._run_in(other, feeds)
+                outputs = self._run_in(other, feeds)
                 kind.sessions[key], kind.engines = other, {*kind.engines, other.engine}
-                return made
+                return outputs
             raise
         kind.engines.add(session.engine)
-        return made
+        return outputs
 
     def _run_in(self, session: Session, feeds: Feeds) -> list[Any]:
         with time_limit(_PATIENCE if session.engine == Reference.engine else math.inf):
             return session.run(feeds)
 
     def _run_wide(self, pair: Pair, kind: _Kind, which: int, feeds: Feeds) -> list[Any] | None:
+        """Run one side in float64; None if no engine can, or if it takes too long."""
         key = which, "wide", _signature(feeds)
         if key not in kind.sessions:
             kind.sessions[key] = open_wide(pair.with_types(which, _types(pair, which, feeds)))
@@ -667,14 +675,14 @@ class Prover:
             return None
         started = process_time()
         with suppress(EngineError), time_limit(_PATIENCE):
-            made = session.run(widen_feeds(feeds))
+            outputs = session.run(widen_feeds(feeds))
             if process_time() - started > _LONG:
                 kind.sessions[key] = None  # once is enough
-            return made
+            return outputs
         return None
 
     def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
-        """The constants that a part takes as inputs."""
+        """Load the constants that a part takes as inputs."""
         if self._read[which] is None or self._read[which][0] is not pair:
             self._read[which] = pair, self._read_weights(pair, which)
         found: dict[str, Any] = self._read[which][1]
@@ -685,6 +693,7 @@ class Prover:
         return {name: numpy_helper.to_array(body.tensor(of)) for name, of in part.weights.items()}
 
     def _finding(self, kind: _Kind) -> Finding:
+        """Make the report line of a kind of region: equal, different, or not covered."""
         region = kind.pair.region if not kind.failures else kind.failures[0].region
         found = Finding(
             _operators(kind.pair.before.model),
@@ -799,9 +808,9 @@ def _crop(base: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Inputs with one element along some dimension, as a branch may ask for; then of other ranks.
+    """Make inputs with one element along some dimension, as a branch may ask for; then inputs of other ranks.
 
-    silero_vad squeezes in a branch that it takes for other ranks than anybody feeds.
+    silero_vad squeezes in a branch for ranks that nobody feeds.
     """
     import numpy as np
 
@@ -815,6 +824,7 @@ def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _types(pair: Pair, which: int, feeds: Feeds) -> dict[str, TypeProto]:
+    """Find the types of a part's inputs from the values to feed; raises `EngineError` for values without a type."""
     part = (pair.before, pair.after)[which]
     try:
         return {value.name: type_of(feeds[value.name]) for value in part.model.graph.input}
@@ -857,7 +867,7 @@ def _draws_numbers(pair: Pair) -> bool:
 
 
 def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
-    """The quantization step that results may differ by, if the sides quantize at different places."""
+    """Compute the quantization step by which results may differ, if the sides quantize at different places."""
     import numpy as np
 
     counts = []
@@ -898,7 +908,7 @@ def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:
 
 
 def _magnitude(values: Mapping[str, Any]) -> float:
-    """The largest spread of a region's inputs."""
+    """Compute the largest spread among a region's inputs."""
     import numpy as np
 
     floats = [value for value in values.values() if is_float(value) and value.size and value.dtype.kind == "f"]

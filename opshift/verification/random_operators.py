@@ -93,6 +93,7 @@ def unlike(one: Any, other: Any) -> str:
 
 
 def _describe_sample(sample: Any) -> str:
+    """Describe a sample by mean, deviation and elements that are not finite."""
     import numpy as np
 
     finite = sample[np.isfinite(sample)]

@@ -40,6 +40,7 @@ def verify_samples(before: Side, after: Side, of: Batch, values: Feeds, *, grade
 
 
 def _run(before: Side, after: Side, of: Batch, values: Feeds, grade: str, wanted: Asked) -> Verification:
+    """Do the work of `verify_samples` with both models opened: compare the batch with the samples, run by run."""
     one, other = before.open(), after.open()
     names = [value.name for value in before.model.graph.output]
 
@@ -65,7 +66,7 @@ def _run(before: Side, after: Side, of: Batch, values: Feeds, grade: str, wanted
 
 
 def once_a_sample(run: Run, given: Feeds, of: Batch, names: Sequence[str]) -> list[Any]:
-    """Run a model of batch size `of.size` over all samples; pad the last batch."""
+    """Run a model with batch size `of.size` over all samples, and join the outputs; the last batch is padded."""
     import numpy as np
 
     count = min(given[name].shape[axis] for name, axis in of.inputs.items() if name in given)

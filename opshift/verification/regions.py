@@ -51,7 +51,7 @@ class Body:
 
     @cached_property
     def constants(self) -> dict[str, TensorProto]:
-        """Initializers and the tensors of Constant nodes, by name."""
+        """Collect initializers and the tensors of Constant nodes, by name."""
         found = dict(self.pieces.held)
         for node in self.pieces.nodes:
             if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
@@ -62,13 +62,13 @@ class Body:
 
     @cached_property
     def needed(self) -> set[str]:
-        """The values that outputs depend on, without constants and inputs."""
+        """List values that outputs depend on, without constants and inputs."""
         inside, _ = self.pieces.between(self.outputs, ())
         return {name for index in inside for name in self.pieces.nodes[index].output if name}
 
     @cached_property
     def unvarying(self) -> set[str]:
-        """The values that depend on no input."""
+        """List values that depend on no input."""
         found = set(self.constants) | set(self.pieces.sparse)
         for index, node in enumerate(self.pieces.nodes):
             if node.op_type not in GENERATORS and found.issuperset(self.pieces.reads(index)):
@@ -80,13 +80,13 @@ class Body:
         return name in self.needed and name not in self.constants
 
     def since(self, node: NodeProto, opsets: Mapping[str, int]) -> int | None:
-        """The version of a node's operator."""
+        """Look up the version of a node's operator."""
         domain = default_domain(node.domain)
         opset = opsets.get(domain, 0)
         return schemas.since(domain, node.op_type, opset) or opset
 
     def tensor(self, name: str) -> TensorProto:
-        """A constant with its data; raises `InvalidModel` if they are missing."""
+        """Load a constant with its data; raises `InvalidModel` if they are missing."""
         held = self.constants[name]
         return tensor_data.loaded(held, self.side.folder) if tensor_data.is_stored(held) else held
 
@@ -105,7 +105,7 @@ class Comparison:
 
     @cached_property
     def landmarks(self) -> set[str]:
-        """The values that both models have and that outputs depend on."""
+        """List values that both models have and that outputs depend on. Regions lie between them."""
         one, other = (
             {name for name in (*body.needed, *body.constants) if name not in self.rejected}
             for body in (self.before, self.after)
@@ -121,6 +121,7 @@ class Comparison:
         return self._compare_constants(name)
 
     def _compare_constants(self, name: str) -> bool:
+        """Whether a constant is equal in both models; compared once."""
         if name not in self._equal:
             one, other = self.before.constants.get(name), self.after.constants.get(name)
             self._equal[name] = (
@@ -138,11 +139,13 @@ class Comparison:
         return self._compare_nodes(one, other) and len(set(places)) == 1
 
     def _compare_nodes(self, one: int, other: int) -> bool:
+        """Whether two nodes compute the same; compared once."""
         if (one, other) not in self._identical:
             self._identical[one, other] = self._is_same_node(one, other)
         return self._identical[one, other]
 
     def _is_same_node(self, one: int, other: int) -> bool:
+        """Whether two nodes have the same operator and read the same values."""
         a, b = self.before.pieces.nodes[one], self.after.pieces.nodes[other]
         if not self._is_same_operator(a, b, self.before.opsets, self.after.opsets):
             return False
@@ -208,6 +211,7 @@ class _Groups:
         self._names: list[str] = []
 
     def join(self, name: str, *makers: tuple[str, int | None]) -> None:
+        """Join a landmark with others that the same node computes, in either model: they belong to one region."""
         self._names.append(name)
         self._parents.setdefault(name, name)
         for maker in makers:
@@ -216,6 +220,7 @@ class _Groups:
                 self._parents[self._root(maker)] = self._root(name)
 
     def _root(self, of: object) -> object:
+        """Find the group that an element belongs to (union-find)."""
         while self._parents[of] != of:
             self._parents[of] = self._parents[self._parents[of]]
             of = self._parents[of]
@@ -258,6 +263,7 @@ def same_tensor(a: TensorProto, one: Side, b: TensorProto, other: Side) -> bool:
 
 
 def _is_same_place(a: TensorProto, folder: str | None, b: TensorProto, other: str | None) -> bool:
+    """Whether two external tensors are the same bytes of the same file, so that nothing has to be read."""
     one, two = tensor_data.place(a), tensor_data.place(b)
     if folder is None or other is None or (one.offset, one.fields) != (two.offset, two.fields):
         return False
@@ -282,6 +288,7 @@ def _is_same_file(a: TensorProto, folder: str | None, b: TensorProto, other: str
 
 
 def _content(tensor: TensorProto) -> object:
+    """Read a tensor's elements in a form that can be compared bit for bit."""
     from onnx import numpy_helper
 
     value = numpy_helper.to_array(tensor)

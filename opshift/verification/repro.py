@@ -68,7 +68,9 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
 
 
 def _without_weights(sides: Sequence[Side], values: Mapping[str, Any]) -> tuple[dict[str, ModelProto], list[Any]]:
-    """Both models without the weights that they share, and what they yield with drawn ones; empty if they agree."""
+    """Try drawn weights in place of those that both models share, so that the folder stays small; empty if the
+    models agree with them.
+    """
     stripped = stripping.strip_alike([side.model for side in sides])
     if not stripped:
         return {}, []
@@ -97,7 +99,7 @@ def _cut_out(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
 
 
 def type_of(value: Any) -> TypeProto:
-    """The type of a value that an engine yielded; raises `EngineError` for one that is absent."""
+    """Find the type of a value that an engine returned; raises `EngineError` for one that is absent."""
     from onnx import helper
 
     if value is None:  # an optional value that holds nothing; of what, nobody knows

@@ -37,6 +37,9 @@ def tolerances(rtol: Given | None, atol: Given | None) -> dict[str, Tolerance]:
 
 
 def _numbers(what: str, given: Given | None) -> dict[str, float]:
+    """Read `--rtol` or `--atol`, for all outputs (under the empty name) or by output; raises `ValueError` for what
+    is no number.
+    """
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -56,6 +59,7 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
 
 
 def _number(what: str, text: str, number: str) -> float:
+    """Read the number of a tolerance option."""
     try:
         return float(number)
     except ValueError:

@@ -36,7 +36,7 @@ class _Trees:
 
     @cached_property
     def parents(self) -> dict[int, tuple[int, bool]]:
-        """The node above each node, and whether it is on its true side."""
+        """Find the node above each node, and whether it is on its true side."""
         sides = [(self.true, True), (self.false, False)]
         return {child: (place, holds) for side, holds in sides for place, child in enumerate(side) if child >= 0}
 
@@ -69,9 +69,9 @@ def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generat
 
 
 def count_unreached(node: NodeProto, rows: Array) -> tuple[int, int]:
-    """How many leaves no row reaches, and how many there are; rows with a NaN do not count.
+    """Count the leaves that no row reaches, and all leaves; rows with a NaN do not count.
 
-    Leaves to which no number leads are left out, as far as there are not too many to tell.
+    Leaves to which no number leads are left out, unless there are too many to tell.
     """
     try:
         trees = _read(node, rows.dtype)
@@ -86,6 +86,7 @@ def count_unreached(node: NodeProto, rows: Array) -> tuple[int, int]:
 
 
 def _read(node: NodeProto, dtype: Any) -> _Trees:
+    """Read the nodes of a tree ensemble from any of the three operators that ONNX has for it."""
     held = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
     features = held["nodes_featureids"]
     if node.op_type == "TreeEnsemble":
@@ -135,13 +136,13 @@ def _count_leaves(trees: _Trees) -> int:
 
 
 def _leaves(trees: _Trees) -> Array:
-    """Whether there is a leaf on the true side of each node, then on the false side of each, in one vector."""
+    """Mark on which sides of nodes there are leaves: the true sides, then the false sides."""
     inner = np.array([mode != "LEAF" for mode in trees.modes])
     return np.concatenate([inner & (np.asarray(side, np.int64) < 0) for side in (trees.true, trees.false)])
 
 
 def _reach(trees: _Trees, rows: Array) -> Array:
-    """Whether a row comes to each of these leaves."""
+    """Mark the leaves that any of these rows comes to."""
     count, rows = len(trees.features), rows[~np.isnan(rows).any(axis=1)]
     reached = np.zeros(2 * count, bool)
     modes = np.array([_MODES.index(mode) if mode != "LEAF" else 0 for mode in trees.modes])
@@ -160,7 +161,7 @@ def _reach(trees: _Trees, rows: Array) -> Array:
 
 
 def _box_of(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
-    """The least and the largest number that leads to one of these leaves, by feature; None where none does."""
+    """Compute for a leaf the range of each feature that leads there; None if no number does."""
     count = len(trees.features)
     way = [(leaf % count, leaf < count)]
     while way[-1][0] in trees.parents and len(way) <= count:
@@ -176,7 +177,7 @@ def _box_of(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
 
 
 def _walks(trees: _Trees, dtype: Any, rng: np.random.Generator, count: int) -> Iterator[_Box]:
-    """The ways to leaves, from each root in turn."""
+    """Walk to random leaves, beginning at each root in turn."""
     roots = rng.permutation(trees.roots)
     yield from (_walk(trees, roots[turn % len(roots)], dtype, rng) for turn in range(count))
 

@@ -49,6 +49,7 @@ class _Nodes(list[NodeProto]):
         self.before = before
 
     def made(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node, and return the name of its output."""
         output = f"{self.before.output[0]} ~{op}{len(self)}"
         held = [make_attribute(name, value) for name, value in attributes.items()]
         self.append(NodeProto(op_type=op, input=inputs, output=[output], attribute=held))

@@ -24,9 +24,12 @@ def verify_apart(
     promise: bool = False,
     rounded_to: int = 0,
 ) -> Verification:
-    """Call `combined.verify_sides` in another process; a crash makes the model unverified."""
+    """Prove that two models compute the same, in another process; a crash makes the model unverified."""
 
     def verify(*, sought: bool) -> Verification:
+        """Call `verify_sides` in another process; `sought`: inputs are looked for in yet other ones, after a first
+        crash.
+        """
         return isolation.call(
             _verify_in_time,
             before,
@@ -62,6 +65,7 @@ def compare_models(before: Side, after: Side, wanted: Asked, *, exact: bool) -> 
 
 
 def _verify_in_time(before: Side, after: Side, **how: Any) -> Verification:
+    """Import the proof, and run it within a time limit. Runs in the other process."""
     from opshift.verification.combined import verify_sides  # heavy, and not wanted in the process that asks
 
     isolation.end_after(SECONDS)

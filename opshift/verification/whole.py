@@ -125,6 +125,7 @@ def run_whole(
 
 
 def _run(before: Side, after: Side, grade: str, wanted: Asked, *, sought: bool, rounded_to: int = 0) -> WholeRun:
+    """Run both whole models in their engines on the same inputs, compare outputs, and try small sizes at the end."""
     started = perf_counter()
     cast = interfaces.casts(before.model, after.model)
     found = WholeRun(cast=tuple(cast), first=before.engine)
@@ -308,6 +309,9 @@ class OutputJudge:
         return self._judge(name, given, a, b)
 
     def _judge(self, name: str, given: Mapping[str, Any], a: Any, b: Any) -> OutputReport:
+        """Compare an output: by the user's tolerance if there is one, else by equality, tolerance, and what a
+        rounding does.
+        """
         asked = self._asked.get(name, self._asked.get(""))
         if asked is not None:
             found = bounds.judge_by_user(a, b, asked)
@@ -418,7 +422,7 @@ def runnable_part(side: Side) -> tuple[Side, str] | None:
 
 
 def draw_inputs(side: Side, wanted: Asked) -> list[dict[str, Any]]:
-    """Draw inputs that a model runs on; none if there are none."""
+    """Draw inputs that a model runs on; none if none are found."""
     with suppress(EngineError):
         return [fed.given for fed in feeding.running(side, side.open().run, wanted)]
     return []

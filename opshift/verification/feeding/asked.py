@@ -151,6 +151,7 @@ def _engines(given: Engines | None) -> tuple[str, ...]:
 
 
 def _require(package: str) -> None:
+    """Raise `ValueError` if the package of an engine is not installed."""
     from importlib.metadata import PackageNotFoundError, version  # slow to import, and hardly ever asked
 
     try:
@@ -170,6 +171,7 @@ def _new(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def _folder(path: str | os.PathLike[str] | None) -> str | None:
+    """Check a folder to write to: it must be new or empty."""
     place = _new(path)
     if place is not None and os.path.isfile(place):
         raise ValueError(f"{place} is a file; give a new folder")
@@ -177,29 +179,31 @@ def _folder(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
-    held: dict[str, tuple[float, float]] = {}
+    """Read the ranges of inputs (`--val-range x:[0,1]`); raises `ValueError` for what is none."""
+    ranges: dict[str, tuple[float, float]] = {}
     if isinstance(given, Mapping):
-        held = {name: _bounds(name, pair) for name, pair in given.items()}
+        ranges = {name: _bounds(name, pair) for name, pair in given.items()}
     elif isinstance(given, tuple) and len(given) == 2 and not any(isinstance(bound, str) for bound in given):
-        held = {"": (float(given[0]), float(given[1]))}
+        ranges = {"": (float(given[0]), float(given[1]))}
     else:
         for text in texts(given, "give ranges by the names of inputs, such as {'x': (0, 1)}"):
             name, _, rest = str(text).rpartition(":")
-            found = re.fullmatch(_RANGE, rest.strip())
+            match = re.fullmatch(_RANGE, rest.strip())
             try:
-                held[name] = (float(found[1]), float(found[2]))  # type: ignore[index]
+                ranges[name] = (float(match[1]), float(match[2]))  # type: ignore[index]
             except (TypeError, ValueError):
                 raise ValueError(f"write NAME:[LEAST,LARGEST], not {text!r}") from None
-    for name, (low, high) in held.items():
+    for name, (low, high) in ranges.items():
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError(
                 f"the range [{low:g},{high:g}]{f' of {name!r}' if name else ''} must go from a least to a largest "
                 "number, both finite"
             )
-    return held
+    return ranges
 
 
 def _bounds(name: str, pair: Any) -> tuple[float, float]:
+    """Read one range given in Python, a pair of numbers."""
     try:
         low, high = pair
         return float(low), float(high)
@@ -254,7 +258,7 @@ def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
 
 
 def remaining(wanted: Asked, model: ModelProto) -> Asked:
-    """What still holds of a model in which sizes and inputs were fixed."""
+    """Drop options about inputs and sizes that the change fixed, as the result does not have them any more."""
     given = required(model)
     symbols = {symbol(dim) for value_type in given.values() for dim in tensor(value_type).shape.dim}
     inputs = wanted.inputs
@@ -285,11 +289,12 @@ def _add_fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
 
 
 def _several(wanted: Asked) -> list[Feeds]:
+    """Read inputs given in Python as one set or a list of sets."""
     given: Any = wanted.inputs
-    held = [given] if isinstance(given, Mapping) else list(given)
-    if not all(isinstance(one, Mapping) for one in held):
+    sets = [given] if isinstance(given, Mapping) else list(given)
+    if not all(isinstance(one, Mapping) for one in sets):
         raise ValueError("give inputs as a path, as arrays by name, or as a list of those")
-    return held
+    return sets
 
 
 def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Feeds:

@@ -55,6 +55,7 @@ class _Unfit(ValueError):
 
 
 def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
+    """Take the array of a .npy file as the model's only input."""
     if len(inputs) != 1:
         raise _Unfit(f"{place} holds one array, the model has {len(inputs)} inputs; give a .npz of arrays by name")
     return dict.fromkeys(inputs, array)
@@ -70,12 +71,14 @@ def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Fe
 
 
 def _folder(place: Path, inputs: Mapping[str, TypeProto]) -> list[Feeds]:
+    """Read a folder of ONNX test data: one set, or `test_data_set_0` and so on."""
     parts = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _SET.fullmatch(entry.name)))
     sets = [part for _, part in parts] or [place]
     return [_messages(part, inputs) for part in sets]
 
 
 def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
+    """Read one set of ONNX test data: `input_0.pb` and so on."""
     files = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _NUMBERED.fullmatch(entry.name)))
     if not files:
         raise _unreadable(place, "input_0.pb is missing")
@@ -86,6 +89,7 @@ def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
 
 
 def _message(file: Path, value_type: TypeProto) -> Any:
+    """Read one file of ONNX test data by the type of its input."""
     import onnx
     import onnx.numpy_helper as helper
     from google.protobuf.message import DecodeError
@@ -125,12 +129,13 @@ def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> N
 
 
 def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
+    """Save sets of inputs in a .npz file, under another name until it is complete."""
     import numpy as np
 
     single = len(sets) == 1
     arrays: dict[str, Any] = {}
-    for number, held in enumerate(sets):
-        for name, value in held.items():
+    for number, feeds in enumerate(sets):
+        for name, value in feeds.items():
             if value is None or isinstance(value, list):
                 raise ValueError(
                     f"a .npz file cannot hold the type of input {name!r}; give a folder, which gets ONNX test data"
@@ -147,6 +152,7 @@ def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
 
 
 def _serialize(name: str, value: Any, value_type: TypeProto) -> bytes:
+    """Write one value as ONNX test data."""
     import numpy as np
     import onnx.numpy_helper as helper
 

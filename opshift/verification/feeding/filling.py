@@ -53,6 +53,7 @@ def undrawable(taken: Mapping[str, TypeProto]) -> str:
 
 
 def _axes(value_type: TypeProto) -> int:
+    """Count the axes of a tensor, or of the tensors in a sequence."""
     while value_type.WhichOneof("value") == "sequence_type":
         value_type = value_type.sequence_type.elem_type
     return len(tensor(value_type).shape.dim)
@@ -61,7 +62,9 @@ def _axes(value_type: TypeProto) -> int:
 def draw(
     taken: Mapping[str, TypeProto], meanings: Meanings, wanted: Asked, choice: Choice, most: int = MOST
 ) -> dict[str, Any]:
-    """Draw a value for each input; raise `EngineError` for unknown types, and for more elements than `most`."""
+    """Draw a value for each input by one choice; raise `EngineError` for unknown types, and for more elements than
+    `most`.
+    """
     import numpy as np
 
     random = np.random.default_rng(choice.seed)
@@ -105,6 +108,7 @@ class _Drawn:
     most: int
 
     def value(self, value_type: TypeProto) -> Any:
+        """Draw a value of any type: a tensor, a sequence of two, an optional that is there."""
         which = value_type.WhichOneof("value")
         if which == "sequence_type":
             inner = value_type.sequence_type.elem_type
@@ -118,6 +122,9 @@ class _Drawn:
         return self._array(value_type.tensor_type.elem_type, shape)
 
     def _array(self, elem_type: int, shape: list[int]) -> Any:
+        """Draw an array by what is known of the input: the user's range, a fixed number, its meaning, else normal
+        numbers.
+        """
         import numpy as np
         import onnx.helper
 
@@ -146,7 +153,9 @@ class _Drawn:
         return (np.abs(values) if self.choice.fallback == "positive" else values).astype(dtype)
 
     def _of_both_signs(self, values: Any) -> Any:
-        """Turn every other number if all have one sign, and a single one in turn: else a Relu may do nothing."""
+        """Change signs if all numbers have the same one, as a Relu may do nothing then; a single number changes from
+        run to run.
+        """
         import numpy as np
 
         if values.size == 1:
@@ -156,6 +165,7 @@ class _Drawn:
         return values
 
     def _between(self, low: float, high: float, shape: list[int], dtype: Any) -> Any:
+        """Draw numbers of the user's range."""
         import numpy as np
 
         if dtype.kind in "iub":
@@ -229,13 +239,13 @@ class _Drawn:
         return self.random.permutation(places.astype(np.int64))
 
     def _lengths(self, count: int) -> Any:
-        """Draw lengths up to the size of their axis; one has all of it."""
+        """Draw lengths up to the size of their axis; one of them is the whole axis."""
         values = self.random.integers(1, self._longest(), count, endpoint=True)
         values[self.choice.seed % max(count, 1) :][:1] = self._longest()
         return values
 
     def _longest(self) -> int:
-        """Find the size of the axis that lengths are about: the largest dynamic one, where nothing tells which."""
+        """Find the size of the axis that lengths are about: the largest dynamic one if nothing tells which."""
         if self.name in self.meanings.axes:
             name, axis = self.meanings.axes[self.name]
             shape = self._shape(name)

@@ -48,7 +48,7 @@ class Fed:
 
 
 def shape_of(value: Any) -> Any:
-    """The shape of an input for reports; for a single integer, its value."""
+    """Describe an input for reports by its shape; a single integer by its value."""
     if isinstance(value, list):
         return [shape_of(one) for one in value]
     if getattr(value, "size", 0) == 1 and value.dtype.kind in "iu" and not value.ndim:
@@ -65,10 +65,10 @@ def running(
     beside: ModelProto | None = None,
     single: bool = False,
 ) -> Iterator[Fed]:
-    """Yield sets of inputs that a model runs on, with its outputs.
+    """Yield sets of inputs that a model runs on, with its outputs. Every proof begins with this.
 
-    The first two differ in every dynamic size, and all float outputs of a set are NaN only if no other set was found.
-    Windows that are larger than their feature map in each set are told by `windows.unfilled_windows`.
+    The first two sets differ in every dynamic size. A set whose float outputs are all NaN is used only if no other is
+    found. Windows larger than their feature map are reported by `windows.unfilled_windows`.
 
     Args:
         side: the model, and the engine that runs it.
@@ -103,14 +103,14 @@ def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = Non
 
 
 def _take_one_sample(problem: Problem) -> Problem:
-    """Fix the size of batches as 1."""
+    """Fix the size of batches as 1, for a model that is compared sample by sample."""
     dims = roles(problem.taken, problem.free_dims())
     samples = dict.fromkeys((dim for dim, role in dims.items() if role == BATCH), 1)
     return replace(problem, wanted=replace(problem.wanted, sizes={**problem.wanted.sizes, **samples}))
 
 
 def _complete_given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
-    """Yield the inputs of the user; draw those that are left out, in the sizes that the others have."""
+    """Yield the inputs that the user gave; draw those that are left out, in the sizes that the others have."""
     wanted = problem.wanted
     all_given = all(len(held) >= len(problem.taken) for held in wanted.sets)
     usual = {} if all_given else next(_plan(side, problem).sizes(0))
@@ -141,9 +141,10 @@ def _plan(side: Side, problem: Problem) -> Plan:
 
 
 def _survive(run: Run) -> Run:
-    """Run in a copy of this process, and take its end for an error."""
+    """Make a function that runs the model in a copy of this process, so that a crash is an `EngineError`."""
 
     def survived(given: Feeds) -> list[Any]:
+        """Run the model in a copy of this process; a crash is an `EngineError`."""
         try:
             return isolation.call(run, given)
         except isolation.Ended as ended:

@@ -20,7 +20,9 @@ def is_classical(model: ModelProto) -> bool:
 
 
 def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> dict[str, Any]:
-    """Rows for inputs by name, as many for each; none where trees read other values than inputs."""
+    """Draw rows for each input of a tree ensemble, as many for each; none if its trees read other values than
+    inputs.
+    """
     import numpy as np
 
     from opshift.verification import trees
@@ -51,7 +53,7 @@ def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> d
 
 
 def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """The input and its column that each column of a value is, for values that put inputs side by side."""
+    """Find for each column of a value the input and column that it comes from, where inputs are put side by side."""
     found: dict[str, list[tuple[str, int]]] = {}
     for name, value_type in taken.items():
         dims = tensor(value_type).shape.dim

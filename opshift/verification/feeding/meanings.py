@@ -125,7 +125,7 @@ def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
 
 
 def _words(model: ModelProto) -> tuple[str, ...]:
-    """The categories, keys and constants of a model that are strings."""
+    """Collect the categories, keys and constants of a model that are strings; string inputs are drawn from them."""
     found: list[bytes] = []
     for graph in with_nested([model.graph]):
         for attribute in (attribute for node in graph.node for attribute in node.attribute):
@@ -137,7 +137,7 @@ def _words(model: ModelProto) -> tuple[str, ...]:
 
 
 def _categories(model: ModelProto, taken: Iterable[str]) -> dict[str, dict[int | None, tuple[str, ...]]]:
-    """The categories of encoders that fail at others, by the input and the column of it that they read."""
+    """Collect the categories of encoders that fail at others, by the input and column that they read."""
     held, found = constants(model), dict[str, dict[int | None, tuple[str, ...]]]()
     origins: dict[str, tuple[str, int | None]] = {name: (name, None) for name in taken}
     for node in model.graph.node:
@@ -176,6 +176,7 @@ class _Reader:
         self._axes: dict[str, tuple[str, int]] = {name: (name, 0) for name in taken}  # where the first axis comes from
 
     def read(self, graph: Body) -> None:
+        """Read the nodes of a graph in order, and note what each tells about the inputs."""
         for node in graph.node:
             if not self._chosen.keys().isdisjoint(node.input) and not default_domain(node.domain):
                 self._node(node)
@@ -202,6 +203,9 @@ class _Reader:
                 self._reached[made] = self._reached.get(made, set()) | reached
 
     def _node(self, node: NodeProto) -> None:
+        """Note what one node tells about inputs: an index of Gather, an axis, a length, a number compared with a
+        constant.
+        """
         for index, name in enumerate(node.input):
             origin = self._origins.get(name)
             if origin is None:
@@ -220,7 +224,7 @@ class _Reader:
                 self._remember_compared(node.input, origin)
 
     def _masking(self, node: NodeProto) -> None:
-        """Find masks: what is cast to truths, or multiplied by a very low number."""
+        """Find masks: inputs cast to truths, or multiplied by a very low number."""
         name = next((name for name in node.input if name in self._chosen), None)
         if name is None:
             return

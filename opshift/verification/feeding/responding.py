@@ -67,7 +67,7 @@ def _moves(one: Any, other: Any) -> bool:
 
 
 def hanging(model: ModelProto) -> set[str]:
-    """List values computed from the elements of inputs, not from their sizes alone."""
+    """List values that are computed from the elements of inputs, not only from their sizes."""
     found = set(required(model))
     for node in model.graph.node:
         if node.op_type in _SIZES and not default_domain(node.domain):

@@ -125,7 +125,7 @@ class Search:
         return len(self._told) >= self._left or perf_counter() > self._until
 
     def _tell(self, choice: Choice) -> Stop | None:
-        """Find where a run stops; None where it does not."""
+        """Find where a run with this choice stops; None if it runs to the end. Each choice is run once."""
         key = (*sorted(choice.sizes.items()), "", *sorted(choice.fills.items()))
         if key not in self._told:
             number = len(self._told)
@@ -135,6 +135,7 @@ class Search:
         return self._told[key]
 
     def _stop(self, choice: Choice) -> Stop | None:
+        """Run the model with a choice; returns where it failed, or that an output is empty; None if it runs well."""
         try:
             outputs = self._run(self._problem.draw(choice, _MOST))
         except EngineError as error:
@@ -191,7 +192,7 @@ class Search:
         return axis > 1 and len(tensor(self._problem.taken[name]).shape.dim) > 3
 
     def _meeting(self, choice: Choice, stopped: Stop, dims: Sequence[str]) -> Iterator[Choice]:
-        """Try two sizes, and yield those at which the numbers of the errors would meet."""
+        """Try two sizes, and extrapolate to sizes at which the numbers of the errors would meet."""
         if not dims:
             return
         now = choice.sizes.get(dims[0], choice.size)

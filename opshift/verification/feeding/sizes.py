@@ -61,6 +61,7 @@ def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
 
 
 def _by_place(taken: Mapping[str, TypeProto], name: str, axis: int) -> str:
+    """Guess the role of a dimension from its place: the last two of an image, the batch first, else a sequence."""
     sizes = _sizes(taken[name])
     spatial = _spatial(sizes, tensor(taken[name]).elem_type)
     if axis in spatial[-2:]:
@@ -89,7 +90,7 @@ def _spatial(sizes: list[int], elem_type: int) -> list[int]:
 
 
 def _moves(taken: Mapping[str, TypeProto], places: list[tuple[str, int]]) -> bool:
-    """Tell whether windows may move along a dimension: they do not along the first axis of several."""
+    """Whether windows may move along a dimension: not along the first axis of several, which is the batch."""
     return any(axis or len(tensor(taken[name]).shape.dim) == 1 for name, axis in places)
 
 
@@ -127,6 +128,9 @@ class Plan:
         return {dim: self._size(dim, number if role == BATCH else number % 2) for dim, role in self.roles.items()}
 
     def _size(self, dim: str, number: int) -> int:
+        """Choose the size of a dimension for a run by its role; images of large models are halved, as a run may take
+        minutes.
+        """
         role, step = self.roles[dim], self._steps[dim]
         sizes = TYPICAL[role]
         if self._side.is_large and role in (HEIGHT, WIDTH):  # a run may take minutes
@@ -194,6 +198,7 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
     same: dict[Any, Any] = {}  # what a dimension is equal to: a size, or a dimension of the first model
 
     def known(dim: Any) -> Any:
+        """Look up what a dimension is equal to: a size, or another name."""
         while dim in same:
             dim = same[dim]
         return dim
@@ -218,7 +223,7 @@ def _key(dim: Any, name: str, axis: int) -> int | str:
 
 
 def _worth(dim: Any) -> tuple[bool, bool, bool]:
-    """Sort sizes before names, and names of the first model before others."""
+    """Sort key: sizes before names, and names of the first model before others."""
     return not isinstance(dim, int), isinstance(dim, tuple), "\n" in str(dim)
 
 

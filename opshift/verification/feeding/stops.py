@@ -61,7 +61,7 @@ def name_nodes_by_number(model: ModelProto) -> ModelProto:
 
 
 def _needs(node: NodeProto) -> Iterator[str]:
-    """List the values that a node and the graphs in it read."""
+    """List the values that a node and its subgraphs read."""
     yield from node.input
     for _, _, graph in subgraphs(node):
         for inner in graph.node:

@@ -87,6 +87,9 @@ def _attributes(node: NodeProto) -> dict[str, Any]:
 
 
 def _window(node: NodeProto, held: Mapping[str, TensorProto]) -> Window | None:
+    """Find the window of a node: the kernel of a convolution or pool, the taps of a Resize, the frame of an STFT;
+    None for others.
+    """
     op = node.op_type
     if op in _CONVOLUTIONS or op in _POOLS:
         given = _attributes(node)
