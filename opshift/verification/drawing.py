@@ -306,11 +306,11 @@ def _negate(value: Array) -> Array:
     return -value if value.dtype.kind == "i" else value
 
 
-def _special(value: Array, attempt: int, rng: np.random.Generator) -> Array:
+def _special(value: Array, turn: int, rng: np.random.Generator) -> Array:
     """Make an array of NaN, infinities, zeros and subnormal numbers, in a random order."""
     info = np.finfo(np.float32 if value.dtype.itemsize > 2 else np.float16)
     # apart, as a sum of both overflows, or not, by the order in which a kernel adds
-    ends = [float(info.max)] if attempt else [np.inf, -np.inf]
+    ends = [float(info.max)] if turn else [np.inf, -np.inf]
     numbers = [np.nan, *ends, -0.0, 1.0, float(info.smallest_subnormal), -1.0, 0.0]
     return rng.permutation(np.resize(numbers, value.size)).reshape(value.shape)
 

@@ -52,7 +52,7 @@ def test_an_unknown_target_is_an_error(given):
     [
         ("Rezise", "unknown operator 'Rezise'; did you mean Resize[?]"),
         ("no.such::Relu", "opshift knows no operators of domain 'no.such'"),
-        ("Conv", "Conv has no definition to fold"),
+        ("Conv", "Conv has no definition that could be folded"),
     ],
 )
 def test_what_cannot_be_folded_is_told_why(name, why):

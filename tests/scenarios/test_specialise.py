@@ -86,7 +86,7 @@ WRONG = [
     (["--fix-shape", "z:3,2"], "no input 'z'"),
     (["--fix-shape", "x:3"], "rank 2"),
     (["--fix-shape", "x:3,4"], "has shape"),
-    (["--fix-shape", "x"], "write INPUT:SIZE"),
+    (["--fix-shape", "x"], "a size is written INPUT:SIZE"),
     (["--set", "sr"], "NAME=VALUE"),
     (["--set", "sr=fast"], "int64"),
     (["--set", "sr=[1,2]"], "rank 0"),

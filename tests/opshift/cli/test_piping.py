@@ -72,7 +72,7 @@ def test_what_is_no_model_is_told_of_the_standard_input(here):
     [
         ("verify - -", "only one model"),
         ("convert - --opset 13", "give an output"),
-        ("convert - --opset 13 --in-place", "--in-place needs a file"),
+        ("convert - --opset 13 --in-place", "--in-place needs a model in a file"),
         ("convert in.onnx - --opset 13 --external-data all", "needs an output file"),
         ("convert - --out-dir out --opset 13", "is not a file"),
     ],

@@ -42,7 +42,7 @@ def test_one_model_may_be_named_by_a_wildcard(here, capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"), [("in/*.pb", "nothing there has such a name"), ("empty", "no model is in it")]
+    ("typed", "said"), [("in/*.pb", "no file has this name"), ("empty", "the folder holds no model")]
 )
 def test_what_stands_for_nothing_is_a_usage_error(here, capsys, typed, said):
     (here / "empty").mkdir()

@@ -127,9 +127,9 @@ def test_an_interpreter_is_named_or_set(monkeypatch, tmp_path):
     assert found.python == sys.executable
     with pytest.raises(ValueError, match="name the interpreter that has it with --python or OPSHIFT_PYTHON_NPU"):
         installed.find("npu", str(tmp_path / "python"), NPU)
-    with pytest.raises(ValueError, match="there is no such file"):
+    with pytest.raises(ValueError, match="does not exist; give --adapter the path"):
         installed.find("npu", None, str(tmp_path / "npu.py"))
-    with pytest.raises(ValueError, match="give no --python"):
+    with pytest.raises(ValueError, match="so --python has no effect"):
         installed.find("onnxruntime", sys.executable)
 
 

@@ -256,7 +256,7 @@ def test_it_is_told_to_programs(here, capsys):
         (["--op", "Abs", "--try"], "--try needs --target"),
         (["--target", "believed.toml", "--tries", "3"], "--tries needs --try"),
         (["--target", "believed.toml", "--try", "--tries", "0"], "--tries must be 1 or more"),
-        (["--target", "believed.toml", "--try", "--learn", "none/my.toml"], "the folder does not exist"),
+        (["--target", "believed.toml", "--try", "--learn", "none/my.toml"], "the folder of this file does not exist"),
         (["--target", "believed.toml", "--try", "--learn", "in.onnx"], "in.onnx"),
         (["--target", "believed.toml", "--try", "--learn", "."], "not a target file"),
         (["--target", "believed.toml", "--try", "--seconds", "0"], "--seconds more than 0"),

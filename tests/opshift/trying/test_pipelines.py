@@ -101,9 +101,9 @@ def test_an_installed_backend():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({}, "give a backend"),
+        ({}, "needs a backend by name"),
         ({"target": "rknn-2.1"}, "does not have the backend"),
-        ({"target": 17}, "give a backend"),
+        ({"target": 17}, "needs a backend by name"),
         ({"run": abs, "tries": 0}, "tries must be 1 or more"),
         ({"run": abs, "seconds": 0}, "seconds more than 0"),
         ({"run": abs, "fix_shape": {"M": 2}}, "no symbolic dimension 'M'"),

@@ -363,7 +363,7 @@ def test_a_model_that_takes_any_number_of_samples_is_not_refused(body, inputs):
 
 def test_a_number_that_it_does_not_take_is_no_size_of_it():
     source = model("y = Add(x, w)", 18, inputs="float[N,3] x", outputs="float[N,3] y", constants=W)
-    with pytest.raises(ValueError, match="does not run at these sizes"):
+    with pytest.raises(ValueError, match="cannot run at the sizes that are fixed"):
         fixing.attempt(source, NOTHING, 4)
 
 

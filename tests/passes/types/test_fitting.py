@@ -200,5 +200,5 @@ def test_functions_are_looked_at_call_by_call():
 def test_floats_and_integers_are_changed_one_after_the_other():
     with pytest.raises(ValueError, match="use two commands"):
         types("float16,int64=int32")
-    with pytest.raises(ValueError, match="integers stay integers"):
+    with pytest.raises(ValueError, match="turns integers into floats or floats into integers"):
         types("float32=int32")

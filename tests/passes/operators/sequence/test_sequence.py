@@ -222,7 +222,7 @@ def test_a_sequence_that_a_branch_yields_is_refused():
 
 def test_a_sequence_that_an_unknown_operator_reads_is_refused():
     io = {"inputs": "float[2] a", "outputs": "float[2] y", "domains": '"acme" : 1'}
-    check_refused("s = SequenceConstruct(a) y = acme.Op(s)", 11, 10, 'Op "y": it reads a sequence', **io)
+    check_refused("s = SequenceConstruct(a) y = acme.Op(s)", 11, 10, 'Op "y": the node reads a sequence', **io)
 
 
 def test_a_map_becomes_a_loop_below_17():
