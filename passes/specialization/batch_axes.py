@@ -7,12 +7,16 @@ from typing import Any
 from opshift.passes.analysis.polynomial import Number, Poly, symbol
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import ModelProto
+from opshift.passes.simplification import dimensions
 from opshift.passes.simplification.call import Call
 from opshift.passes.simplification.whole import Whole
 from opshift.passes.simplification.workspace import Workspace
 
 Where = int | None
 LARGEST = 1 << 26  # elements of a constant whose rows are compared
+MERGED = "the batch axis is merged with other axes"
+ALONE = (1, 1)
+"""An axis that holds the samples and nothing else, see `Samples.merged`."""
 
 
 class Mixes(Exception):
@@ -36,6 +40,12 @@ class Samples(Workspace):
         self.where: dict[str, int] = {}
         self.counts: set[str] = set()
         """Values that hang on how many samples there are."""
+        self.merged: dict[str, tuple[Number, Number]] = {}
+        """Values with the samples in an axis that a Reshape merged: how many rows it has for all before, and for each.
+
+        [samples, words, numbers] as [samples * words, numbers] is (1, words): each sample has so many rows, one after
+        the other. [words, samples, numbers] as [words * samples, numbers] is (words, 1).
+        """
         self.indices: dict[str, Number] = {}
         """Indices that go on counting from sample to sample, and how many elements each sample has."""
 
@@ -54,7 +64,8 @@ class Samples(Workspace):
             found = tuple(symbol(f"{name}\0{at}") for at in range(self._ranks[name]))
         if found is None or axis is None or axis >= len(found):
             return found
-        return (*found[:axis], self.size, *found[axis + 1 :])
+        size = dimensions.product([self.size, *self.merged.get(name, ALONE)])
+        return None if size is None else (*found[:axis], size, *found[axis + 1 :])
 
 
 class Batched(Call):
@@ -62,6 +73,9 @@ class Batched(Call):
 
     Attributes:
         lies: the axis of the samples in each input.
+        merged: what else that axis holds, which is the same in all of them.
+        merging: the same of the outputs.
+        picks: the sizes of a sample, where the node becomes a Gather from each; none where its rows have an axis.
         wanted: shapes that have to be stated anew, by input.
         repeated: inputs that are the same for all samples, and have to be there for each, along an axis.
         shared: arrays that take the place of constants, by input.
@@ -71,6 +85,11 @@ class Batched(Call):
         super().__init__(call.proto, space)
         self.samples = space
         self.lies: list[Where] = [space.where.get(name) if name else None for name in call.proto.input]
+        held = {space.merged.get(name, ALONE) for name in call.proto.input if name in space.where}
+        if len(held) > 1:
+            raise Mixes("its inputs have the batch on different axes")
+        self.merged = self.merging = held.pop() if held else ALONE
+        self.picks: list[int] | None = None
         self.wanted: dict[int, list[int]] = {}
         self.repeated: dict[int, int] = {}
         self.shared: dict[int, Any] = {}
@@ -104,15 +123,22 @@ class Batched(Call):
         if self.axis != 0:
             raise Mixes("the batch is not on its first axis")
 
+    def check_alone(self) -> None:
+        """Raise `Mixes` where another axis is merged with that of the samples."""
+        if self.merged != ALONE:
+            raise Mixes(MERGED)
+
     def repeat(self, index: int, axis: int) -> None:
         """Take an input that is the same for all samples as if it held some along an axis."""
+        self.check_alone()
         if self.dims(index)[axis] != 1:
             self.share(index, axis)
         self.repeated[index] = axis
 
     def share(self, index: int, axis: int) -> None:
         """Keep one row of a constant that states the same row for each sample, as exporters write a row of zeros."""
-        held = self.array(index, LARGEST) if self.dims(index)[axis] == self.samples.held else None
+        count = None if self.samples.held is None else dimensions.product([self.samples.held, *self.merged])
+        held = self.array(index, LARGEST) if self.dims(index)[axis] == count else None
         rows = () if held is None else [row.tobytes() for row in np.moveaxis(held, axis, 0)]
         if held is None or len(set(rows)) != 1:
             raise Mixes("an operand has a fixed size on the batch axis")

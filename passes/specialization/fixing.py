@@ -46,10 +46,9 @@ def _rebatched(
     fixed: Result, samples: rebatching.SamplePlaces, size: BatchSize, wanted: Wanted, folder: str | None
 ) -> Result:
     assert fixed.model is not None, "what is fixed refuses nothing"
-    result = _with_states(fixed.model, samples, size, folder)
-    if result.model is None and samples.are_open(fixed.model):
-        return _of_any_number(fixed, samples, size, wanted, folder)
-    earlier = fixed.changes
+    if samples.are_open(fixed.model):
+        return _of_any_number(fixed, samples, size, wanted, folder) if isinstance(size, int) else fixed
+    result, earlier = _with_states(fixed.model, samples, size, folder), fixed.changes
     if result.model is None:
         model = _copy(fixed.model)
         with blaming(model):
@@ -68,12 +67,10 @@ def _with_states(model: ModelProto, samples: rebatching.SamplePlaces, size: Batc
 
 
 def _of_any_number(
-    fixed: Result, samples: rebatching.SamplePlaces, size: BatchSize, wanted: Wanted, folder: str | None
+    fixed: Result, samples: rebatching.SamplePlaces, size: int, wanted: Wanted, folder: str | None
 ) -> Result:
-    """The same of a model that takes any number of samples already: that number becomes a size, or stays open."""
+    """The same of a model that takes any number of samples already: that number becomes a size."""
     assert fixed.model is not None, "what is fixed refuses nothing"
-    if not isinstance(size, int):
-        return fixed
     model = _copy(fixed.model)
     changes = write(model, ResolvedInputs({}, {samples.name: size} if samples.name else {}, {}))
     for value in model.graph.input:

@@ -20,12 +20,12 @@ from opshift.passes.model.lazy_numpy import np
 from opshift.passes.model.messages import ModelProto, NodeProto, TensorProto, TypeProto, default_domain
 from opshift.passes.model.traversal import subgraphs
 from opshift.passes.model.types import is_fixed, symbol
-from opshift.passes.simplification import shape_values
+from opshift.passes.simplification import dimensions, shape_values
 from opshift.passes.simplification.call import Call
 from opshift.passes.specialization import declare
-from opshift.passes.specialization.batch_axes import Batched, Mixes, Samples
+from opshift.passes.specialization.batch_axes import ALONE, MERGED, Batched, Mixes, Samples
 from opshift.passes.specialization.sample_layout import COUNTING, count_on
-from opshift.passes.specialization.sample_rules import RULES
+from opshift.passes.specialization.sample_rules import ONE_BY_ONE, RULES
 
 _REBATCHED = "Changed the batch size"
 _RESHAPED = "Changed the batch size in a shape"
@@ -139,6 +139,7 @@ class _BatchWalk:
         self._wanted: list[tuple[int, int, list[int]]] = []
         self._shared: list[tuple[int, int, Any]] = []
         self._repeated: list[tuple[int, int, int, str]] = []
+        self._picks: list[tuple[int, list[int]]] = []
 
     def refused(self) -> Iterator[Refusal]:
         """The first node that mixes samples, and the reason."""
@@ -158,6 +159,10 @@ class _BatchWalk:
                 hangs = "its value depends on the batch size" if value.name in self.space.counts else COUNTING
                 why = f"{CANNOT_CHANGE}: {hangs}"
                 yield Refusal(value.name, "output", "", 0, False, why)
+            elif value.name in self.space.merged:
+                maker = next(node for node in self._model.graph.node if value.name in node.output)
+                why = f'{CANNOT_CHANGE}: of output "{value.name}", {MERGED}'
+                yield Refusal(maker.name or value.name, maker.op_type, "", 0, False, why)
 
     def _node(self, index: int, node: NodeProto) -> None:
         space = self.space
@@ -204,16 +209,21 @@ class _BatchWalk:
             raise Mixes("opshift does not know how it treats the batch")
         try:
             count_on(call)
+            if call.op in ONE_BY_ONE:
+                call.check_alone()
             found = rule(call)
         except (IndexError, TypeError, ZeroDivisionError):
             raise Mixes("opshift does not know how it treats the batch") from None
         self._wanted += [(index, place, numbers) for place, numbers in call.wanted.items()]
         self._shared += [(index, place, array) for place, array in call.shared.items()]
+        self._picks += [(index, call.picks)] if call.picks is not None else []
         like = next((name for name, axis in zip(call.proto.input, call.lies, strict=True) if axis is not None), "")
         self._repeated += [(index, place, axis, like) for place, axis in call.repeated.items()]
         for name, axis in zip(call.proto.output, found, strict=False):
             if name and axis is not None:
                 self.space.where[name] = axis
+                if call.merging != ALONE:
+                    self.space.merged[name] = call.merging
         if shape_values.knows(call.op):
             shape_values.follow(call)
 
@@ -237,13 +247,18 @@ class _BatchWalk:
         made: dict[int, list[NodeProto]] = {}
         for index, place, along, like in self._repeated:
             made.setdefault(index, []).extend(self._repeat(graph.node[index], place, along, like))
+        for index, sizes in self._picks:
+            made.setdefault(index, []).extend(self._pick(graph.node[index], sizes))
         put(graph, {index: [*nodes, graph.node[index]] for index, nodes in made.items()})
         for value in (*graph.input, *graph.value_info, *graph.output):
             dims, axis = value.type.tensor_type.shape.dim, where.get(value.name)
             if axis is None or axis >= len(dims):
                 continue
-            if isinstance(size, int):
-                dims[axis].dim_value = size
+            each = dimensions.product(self.space.merged.get(value.name, ALONE))
+            if isinstance(size, int) and isinstance(each, int):
+                dims[axis].dim_value = size * each
+            elif isinstance(size, int) or each != 1:
+                dims[axis].Clear()
             else:
                 dims[axis].dim_param = opened
         for name in self._inputs:
@@ -251,6 +266,17 @@ class _BatchWalk:
         for name in sorted(self.space.assumed):
             yield Change(name, "value", "", 0, 0, _ASSUMED)
         declare.mend(self._model)
+
+    def _pick(self, node: NodeProto, sizes: list[int]) -> list[NodeProto]:
+        """Make a Gather of a node, from each sample; what makes an axis of its own of their rows stands before it."""
+        node.op_type = "Gather"
+        del node.attribute[:]
+        node.attribute.append(make_attribute("axis", 1))
+        if not sizes:
+            return []
+        value = node.input[0]
+        node.input[0] = made = self.space.whole.context.names.fresh(f"{value}/rows")
+        return [NodeProto(op_type="Reshape", input=[value, self._constant(made, [-1, *sizes])], output=[made])]
 
     def _repeat(self, node: NodeProto, place: int, axis: int, like: str) -> list[NodeProto]:
         """Nodes by which another reads for each sample what is the same for all; `like` holds samples."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from opshift.passes.analysis.polynomial import Number, Poly
 from opshift.passes.model.lazy_numpy import np
 from opshift.passes.simplification import dimensions
-from opshift.passes.specialization.batch_axes import LARGEST, Batched, Mixes, Where
+from opshift.passes.specialization.batch_axes import ALONE, LARGEST, Batched, Mixes, Where
 
 _SAMPLE_AND_ELEMENT = 2  # numbers by which GatherND names an element of a sample
 COUNTING = "its indices count the elements of the whole batch"
@@ -35,9 +35,13 @@ def transposed(call: Batched) -> Sequence[Where]:
 
 def flatten(call: Batched) -> Sequence[Where]:
     axis, given = call.axis_of("axis", 1, more=1), call.dims()
-    if call.axis != 0 or axis == 0 or any(dim != 1 for dim in given[1:axis]):
+    first, last = (0, axis) if call.axis < axis else (axis, len(given))
+    before = dimensions.product([*given[first : call.axis], call.merged[0]])
+    behind = dimensions.product([call.merged[1], *given[call.axis + 1 : last]])
+    if before is None or behind is None:
         raise Mixes("it merges the batch axis with other axes")
-    return [0]
+    call.merging = before, behind
+    return [0 if call.axis < axis else 1]
 
 
 def squeezed(call: Batched) -> Sequence[Where]:
@@ -105,11 +109,33 @@ def padded(call: Batched) -> Sequence[Where]:
 def gather(call: Batched) -> Sequence[Where]:
     axis = call.axis_of("axis", 0)
     if call.lies[1] is None:
+        if call.merged != ALONE and call.axis == axis:
+            return gather_rows(call)
         where = call.apart(axis)
         return [where if where < axis else where - 1 + len(call.dims(1))]
     if call.lies[0] is not None:
         raise Mixes("each sample reads other samples")
     return [axis + call.lies[1]]
+
+
+def gather_rows(call: Batched) -> Sequence[Where]:
+    """Constant indices that name sample after sample, and the same rows in each, where their axis is merged.
+
+    TorchScript reads the mask of an attention so.
+    """
+    call.check_first()
+    held, (before, rows), rest = call.array(1, LARGEST), call.merged, call.dims()[1:]
+    numbers = [number for number in (rows, *rest) if isinstance(number, int)]
+    named = held is not None and held.ndim > 0 and held.shape[0] == call.samples.held
+    if not named or before != 1 or len(numbers) != 1 + len(rest):
+        raise Mixes("its indices may read other samples")
+    firsts = np.arange(len(held)).reshape(-1, *[1] * (held.ndim - 1)) * rows
+    inside = np.where(held < 0, held + len(held) * rows, held) - firsts
+    if (inside != inside[:1]).any() or (inside < 0).any() or (inside >= rows).any():
+        raise Mixes("its indices may read other samples")
+    call.picks, call.merging = numbers, ALONE
+    call.shared[1] = inside[0].astype(held.dtype)
+    return [0]
 
 
 def gather_by_number(call: Batched) -> Sequence[Where]:
@@ -130,9 +156,7 @@ def gather_by_number(call: Batched) -> Sequence[Where]:
     numbers = np.arange(len(held)).reshape(-1, *[1] * (held.ndim - 2))
     if (held[..., 0] != numbers).any() or (held[..., 1] != held[:1, ..., 1]).any():
         raise Mixes("its indices may read other samples")
-    call.proto.op_type = "Gather"
-    call.set("batch_dims", None)
-    call.set("axis", 1)
+    call.picks = []
     call.shared[1] = held[0, ..., 1]
     return [0]
 
@@ -168,18 +192,46 @@ def reshaped(call: Batched) -> Sequence[Where]:
     given, known = call.dims(), call.known(1)
     if known is None or (call.attribute("allowzero", 0) and 0 in known.values):
         raise Mixes("its shape input is unknown")
-    axis, size = call.axis, call.samples.size
     stated = [given[at] if number == 0 and at < len(given) else number for at, number in enumerate(known.values)]
-    for place, number in enumerate(stated):
-        if dimensions.product(stated[:place]) != dimensions.product(given[:axis]):
-            continue
-        meant = [*stated[:place], size, *stated[place + 1 :]]
-        if number not in (size, -1, call.samples.held) or not _holds(meant, given):
-            continue
-        if number == call.samples.held:
-            _state(call, list(meant), given, place)
-        return [place]
-    raise Mixes(f"the shape {[n if isinstance(n, int) else '?' for n in known.values]} has no place for the samples")
+    found = {place: merging for place in range(len(stated)) if (merging := _merging(call, stated, given, place))}
+    place = next((place for place, merging in found.items() if merging == ALONE), next(iter(found), None))
+    if place is None:
+        shape = [n if isinstance(n, int) else "?" for n in known.values]
+        raise Mixes(f"the shape {shape} has no place for the samples")
+    call.merging = found[place]
+    number = stated[place]
+    if isinstance(number, int) and number != -1:
+        _state(call, stated, given, place)
+    return [place]
+
+
+def _merging(
+    call: Batched, stated: Sequence[Number], given: Sequence[Number], place: int
+) -> tuple[Number, Number] | None:
+    """What an axis of a shape holds besides the samples, if they lie along it (see `Samples.merged`), else None.
+
+    As many elements stand before each sample as before the Reshape, and as many in it.
+    """
+    axis, number, held = call.axis, stated[place], call.samples.held
+    earlier, each = dimensions.product([*given[:axis], call.merged[0]]), dimensions.product(stated[:place])
+    before = None if earlier is None or each is None or -1 in stated[:place] else dimensions.quotient_of(earlier, each)
+    if before is None:
+        return None
+    behind: Number | None = None
+    if number == -1:
+        of_sample = dimensions.product([call.merged[1], *given[axis + 1 :]])
+        rest = dimensions.product(stated[place + 1 :])
+        behind = None if of_sample is None or rest is None else dimensions.quotient_of(of_sample, rest)
+    elif isinstance(number, Poly):
+        rows = dimensions.product([call.samples.size, before])
+        behind = None if rows is None else dimensions.quotient_of(number, rows)
+    elif held and number > 0 and isinstance(before, int) and number % (held * before) == 0:
+        behind = number // (held * before)
+    if behind is None:
+        return None
+    size = dimensions.product([call.samples.size, before, behind])
+    holds = size is not None and _holds([*stated[:place], size, *stated[place + 1 :]], given)
+    return (before, behind) if holds else None
 
 
 def _holds(meant: Sequence[Number], given: Sequence[Number]) -> bool:
@@ -191,10 +243,16 @@ def _holds(meant: Sequence[Number], given: Sequence[Number]) -> bool:
     return rest == total if -1 not in meant else dimensions.quotient_of(total, rest) is not None
 
 
-def _state(call: Batched, meant: list[Number], given: Sequence[Number], place: int) -> None:
+def _state(call: Batched, stated: Sequence[Number], given: Sequence[Number], place: int) -> None:
     """State a shape with another number of samples: sizes that are open are kept where they are, or follow."""
-    target = call.samples.target
-    size: Number = call.samples.size if target is None else target
+
+    def with_samples(shape: Sequence[Number], at: int, size: Number, merging: tuple[Number, Number]) -> list[Number]:
+        rows = dimensions.product([size, *merging])
+        if rows is None:
+            raise Mixes("its shape input is dynamic")
+        return [*shape[:at], rows, *shape[at + 1 :]]
+
+    meant = with_samples(stated, place, call.samples.size, call.merging)
     if -1 in meant:
         total = dimensions.product(given)
         rest = dimensions.product([number for number in meant if number != -1])
@@ -202,8 +260,9 @@ def _state(call: Batched, meant: list[Number], given: Sequence[Number], place: i
         if left is None:
             raise Mixes("its shape input is dynamic")
         meant[meant.index(-1)] = left
-    meant[place] = size
-    numbers = dimensions.stated(meant, [size if axis == call.axis else dim for axis, dim in enumerate(given)])
+    size: Number = call.samples.size if call.samples.target is None else call.samples.target
+    meant = with_samples(meant, place, size, call.merging)
+    numbers = dimensions.stated(meant, with_samples(given, call.axis, size, call.merged))
     if numbers is None:
         raise Mixes("its shape input is dynamic")
     call.wanted[1] = numbers
@@ -218,8 +277,8 @@ def expanded(call: Batched) -> Sequence[Where]:
     if call.lies[0] is None:
         return [place_of(wanted, size) + rank - len(wanted)]
     place = call.lies[0] - len(given) + len(wanted)
-    if place >= 0 and wanted[place] not in (1, size):
-        if wanted[place] != call.samples.held:
+    if place >= 0 and wanted[place] not in (1, given[call.lies[0]]):
+        if wanted[place] != call.samples.held or call.merged != ALONE:
             raise Mixes("it repeats the batch")
         call.wanted[1] = numbers_of(wanted, place, call.samples.target or 1)
     return [place + rank - len(wanted)]

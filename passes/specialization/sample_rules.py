@@ -60,6 +60,7 @@ def drop_out(call: Batched) -> Sequence[Where]:
 def pooled(call: Batched) -> Sequence[Where]:
     where = first(call)
     if not call.unused(1):
+        call.check_alone()
         size = dimensions.product(call.dims()[1:])
         if size is None:
             raise Mixes(layout.COUNTING)
@@ -179,10 +180,10 @@ def attended(call: Batched) -> Sequence[Where]:
     if call.input(6) and call.lies[6] is None:
         raise Mixes("its lengths are not one per sample")
     mask = call.lies[3] if call.input(3) else None
-    if (call.input(3) and mask is None and len(call.dims(3)) == 4 and call.dims(3)[0] != 1) or (
-        mask == 0 and len(call.dims(3)) != 4
-    ):
+    if mask == 0 and len(call.dims(3)) != 4:
         raise Mixes("its mask has a fixed size on the batch axis")
+    if call.input(3) and mask is None and len(call.dims(3)) == 4 and call.dims(3)[0] != 1:
+        call.share(3, 0)
     return [0] * len(call.proto.output)
 
 
@@ -241,3 +242,8 @@ RULES: dict[str, Rule] = {
     "Unsqueeze": layout.unsqueeze,
 }
 """What is known of an operator; of all others, it is refused."""
+
+ONE_BY_ONE = frozenset(
+    ["Attention", "ConstantOfShape", "GatherND", "GRU", "LSTM", "MaxUnpool", "RNN", "Resize", "Upsample"]
+)
+"""Operators that count samples; others do the same with each row, where a sample has several along the batch axis."""

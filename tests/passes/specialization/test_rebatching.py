@@ -314,6 +314,60 @@ def test_constants_that_are_the_same_for_each_sample_are_for_all(body, size):
     assert shape(rebatched(source, size), "x") == [4 if size == 4 else "batch", 3]
 
 
+ROWS = """
+    float[4,4] w = {1,2,3,4, 5,6,7,8, 1,3,5,7, 2,4,6,8}, float[6,4] table = {1,2,3,4, 5,6,7,8, 1,3,5,7, 1,2,3,4, 5,6,7,8, 1,3,5,7},
+    int64[2] flat = {-1,4}, int64[2] stated = {6,4}, int64[1] all = {-1}, int64[3] back = {2,3,4}, int64[3] turned = {3,2,4},
+    int64[4] heads = {2,3,2,2}, int64[3] pairs = {-1,3,2}, int64[4] apart = {2,2,3,2}, int64[2,2] picked = {2,0, 5,3},
+    int64[2,2] negative = {-4,2, -1,5}, int64[2,2] others = {2,3, 5,0}, int64[2,2] various = {2,0, 5,4}, int64[1] zero = {0}
+"""
+
+
+@pytest.mark.parametrize("size", [4, "dynamic"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "f = Reshape(x, flat) m = Gemm(f, w) y = Reshape(m, back)",
+        "f = Reshape(x, stated) m = MatMul(f, w) s = Softmax<axis=-1>(m) y = Reshape(s, back)",
+        "f = Reshape(x, all) n = Neg(f) y = Reshape(n, back)",
+        "t = Transpose<perm=[1,0,2]>(x) f = Reshape(t, flat) m = MatMul(f, w) r = Reshape(m, turned) y = Transpose<perm=[1,0,2]>(r)",
+        """h = Reshape(x, heads) t = Transpose<perm=[0,2,1,3]>(h) q = Reshape(t, pairs) k = Transpose<perm=[0,2,1]>(q)
+        s = MatMul(q, k) m = MatMul(s, q) a = Reshape(m, apart) u = Transpose<perm=[0,2,1,3]>(a) y = Reshape(u, back)""",
+        "f = Flatten<axis=2>(x) s = Shape(f) e = ConstantOfShape(s) a = Add(f, e) y = Reshape(a, back)",
+        "f = Flatten<axis=2>(x) y = Gather(f, picked)",
+        "f = Reshape(x, stated) y = Gather(f, negative)",
+        "f = Flatten<axis=0>(x) n = Neg(f) y = Reshape(n, back)",
+    ],
+)  # fmt: skip
+def test_samples_stay_apart_in_an_axis_that_is_merged_and_split_again(body, size):
+    source = model(body, 18, inputs="float[2,3,4] x", outputs="float[?,?,?] y", constants=ROWS)
+    assert shape(rebatched(source, size), "x") == [4 if size == 4 else "batch", 3, 4]
+
+
+def test_a_mask_of_attention_that_is_the_same_for_each_sample_is_for_all():
+    mask = "float[2,1,3,3] mask = {0,-9,-9,0,0,-9,0,0,0, 0,-9,-9,0,0,-9,0,0,0}"
+    body, sizes = "y = Attention(x, x, x, mask)", "float[2,1,3,4] x"
+    assert shape(rebatched(model(body, 23, inputs=sizes, outputs="float[?,?,?,?] y", constants=mask), 3), "x")[0] == 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Reshape(x, stated)",
+        "f = Reshape(x, stated) y = Gather(f, others)",
+        "f = Reshape(x, stated) y = Gather(f, various)",
+        "f = Reshape(x, stated) y = ReduceMean(f, zero)",
+        "f = Reshape(x, stated) a = Add(f, table) y = Reshape(a, back)",
+        "t = Transpose<perm=[1,0,2]>(x) y = Reshape(t, back)",
+        "t = Transpose<perm=[1,0,2]>(x) f = Reshape(t, stated) y = Reshape(f, back)",
+        "t = Transpose<perm=[1,0,2]>(x) f = Reshape(t, stated) y = Gather(f, picked)",
+        "t = Transpose<perm=[1,0,2]>(x) f = Reshape(t, stated) g = Reshape(x, stated) a = Add(f, g) y = Reshape(a, back)",
+    ],
+)
+def test_rows_of_several_samples_are_not_mixed(body):
+    source = model(body, 18, inputs="float[2,3,4] x", outputs="float[?,?,?] y", constants=ROWS)
+    assert "the batch size cannot change" in refused(source).why
+
+
 @pytest.mark.parametrize(
     ("body", "inputs", "constants"),
     [
