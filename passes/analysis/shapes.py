@@ -65,7 +65,8 @@ def find_granted(inferred: ModelProto, known: Known) -> set[str]:
                     found.add(node.output[0])
             if not left:
                 break
-            seen.update(dim for name in node.output[:] for dim in known(name) or ())
+            for name in node.output[:]:
+                seen.update(known(name) or ())
     if found:
         _spread(inferred.graph, known, found)
     return found

@@ -72,9 +72,8 @@ def _find_wrong(model: ModelProto, inferred: ModelProto) -> list[tuple[NodeProto
     """The nodes of which inference tells what is not so, and how many of their outputs it tells right."""
     wrong: list[tuple[NodeProto, int]] = []
     value_types: dict[str, TypeProto] = {}
-    for node, holder in _nodes(model):
-        opset = opsets(holder).get("", _NEWEST)
-        for case in BY_OP.get(node.op_type, ()):
+    for node, holder, opset in _nodes(model):
+        for case in BY_OP[node.op_type]:
             if case.find_wrong is None or case.may_be_wrong is None or not case.may_be_wrong(node, opset):
                 continue
             if not value_types:
@@ -87,9 +86,12 @@ def _find_wrong(model: ModelProto, inferred: ModelProto) -> list[tuple[NodeProto
     return wrong
 
 
-def _nodes(model: ModelProto) -> Iterator[tuple[NodeProto, ModelProto | FunctionProto]]:
-    """The nodes of the default domain, with the model or the function that holds them."""
+def _nodes(model: ModelProto) -> Iterator[tuple[NodeProto, ModelProto | FunctionProto, int]]:
+    """The nodes that a case speaks of, with the model or the function that holds them and its opset."""
     holders: list[ModelProto | FunctionProto] = [model, *model.functions]
     for holder in holders:
+        opset = opsets(holder).get("", _NEWEST)
         for body in with_nested([holder.graph if isinstance(holder, ModelProto) else holder]):
-            yield from ((node, holder) for node in body.node if not default_domain(node.domain))
+            for node in body.node:
+                if node.op_type in BY_OP and not default_domain(node.domain):
+                    yield node, holder, opset

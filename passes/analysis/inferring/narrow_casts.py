@@ -55,7 +55,7 @@ def _is_cast(node: NodeProto) -> bool:
 
 
 def _is_narrowing(node: NodeProto) -> bool:
-    return _is_cast(node) and _type(node) not in HOLDING_SIZES
+    return node.op_type == "Cast" and not default_domain(node.domain) and _type(node) not in HOLDING_SIZES
 
 
 def _type(cast: NodeProto) -> int:

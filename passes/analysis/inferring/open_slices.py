@@ -39,14 +39,17 @@ def _find_lists(node: NodeProto, places: Mapping[Op, Collection[int]]) -> list[s
 
 def _state_lists(graph: GraphProto, made: GraphProto, places: Mapping[Op, Collection[int]], outer: set[str]) -> bool:
     """State that axes and steps are lists, where their shape is not known; the names of others are added to `outer`."""
-    value_types = {value.name: value.type for value in (*made.input, *made.value_info, *made.output)}
-    names = {name for node in graph.node for name in _find_lists(node, places)}
+    ops = {op for _, op in places}
+    names = {name for node in graph.node if node.op_type in ops for name in _find_lists(node, places)}
     found = False
     for index, node in holding(graph):
         for (_, _, inner), (_, _, other) in zip(subgraphs(node), subgraphs(made.node[index]), strict=True):
             found |= _state_lists(inner, other, places, names)
     own = own_names(graph)
     outer |= names - own
+    if not names:
+        return found
+    value_types = {value.name: value.type for value in (*made.input, *made.value_info, *made.output)}
     open_ = {
         name for name in names & own if name in value_types and not value_types[name].tensor_type.HasField("shape")
     }

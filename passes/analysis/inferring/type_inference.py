@@ -68,7 +68,9 @@ class Inference:
     def granted(self) -> set[str]:
         """Values whose inferred shapes hold of sizes of 1 or more alone, as far as anybody asked for types."""
         if self._inferred is not None:
-            self._granted, self._inferred = find_granted(self._inferred, self._anywhere), None
+            held = list((self._shapes or {}).values())
+            known = held[0].of if len(held) == 1 else self._anywhere
+            self._granted, self._inferred = find_granted(self._inferred, known), None
         return self._granted
 
     def _anywhere(self, name: str) -> Sizes | None:
