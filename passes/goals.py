@@ -166,10 +166,7 @@ class Goal:
             from opshift.passes.stages.reach import Reach
 
             if self.backend is not None:
-                from opshift.passes.stages.respell import Respell
-
-                respell = Respell(self.backend)
-                stages += [respell] if respell.is_needed else []
+                stages += self._respelling(self.backend)
             if self.backend is not None and self.backend.multiplies_floats_alone:
                 from opshift.passes.stages.dequantize import Dequantize
 
@@ -202,6 +199,8 @@ class Goal:
 
             optional = [Readable(reader, optional, self._optional_stages(optimize=False))]
         stages += optional
+        if compiled and self.backend is not None:  # some pads are known once they are folded
+            stages += self._respelling(self.backend)
         if self.fixed or self.rebatch is not None or compiled or self.folds_sizes:
             from opshift.passes.stages.follow import Follow
 
@@ -242,6 +241,13 @@ class Goal:
 
             stages.append(Quantize(asked.backend, avoided))
         return stages
+
+    @staticmethod
+    def _respelling(backend: Backend) -> list[Stage]:
+        from opshift.passes.stages.respell import Respell
+
+        respell = Respell(backend)
+        return [respell] if respell.is_needed else []
 
     @staticmethod
     def _lacks_control_flow(backend: Backend) -> bool:
