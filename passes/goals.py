@@ -187,6 +187,10 @@ class Goal:
                 stages.append(ReachUnrolled(reach))
             else:
                 stages.append(reach)
+            if self.backend is not None and not self.backend.has("", "QuantizeLinear", self.backend.opset):
+                from opshift.passes.stages.keep_in_floats import KeepInFloats
+
+                stages.append(KeepInFloats())
         if asked.dequantizes:
             from opshift.passes.stages.dequantize import Dequantize
 

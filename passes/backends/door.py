@@ -15,6 +15,7 @@ from opshift.passes.backends.measurements import spell_call
 from opshift.passes.backends.obstacles import find_copied_outputs, obstacles, open_dimensions
 from opshift.passes.backends.respelling import find_respelled, respell
 from opshift.passes.backends.target_files import find, loads, newest, parse, read, targets, text_of, write
+from opshift.passes.backends.whole_numbers import keep_in_floats
 
 __all__ = [
     "BELIEVED",
@@ -34,6 +35,7 @@ __all__ = [
     "find_known_calls",
     "find_respelled",
     "find_vendor_operators",
+    "keep_in_floats",
     "loads",
     "ml_opset",
     "newest",

@@ -7,6 +7,7 @@ import pytest
 from opshift.passes.backends.backend import Backend, Limit
 from opshift.passes.backends.respelling import respell
 from opshift.passes.backends.target_files import find
+from opshift.passes.backends.whole_numbers import keep_in_floats
 from opshift.passes.goals import Goal
 
 OPS = frozenset(("", op) for op in ("Conv", "MaxPool", "AveragePool", "LpPool", "Pad"))
@@ -26,7 +27,9 @@ def parse(body, x="float[1,2,7,6]", y="float[?,?,?,?]", opset=18):
 
 
 def run(model):
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # it drops an Add of 0
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     random = np.random.default_rng(0)
     feeds = {
         held.name: random.standard_normal([d if isinstance(d, int) else 5 for d in held.shape]).astype(np.float32)
@@ -120,3 +123,34 @@ def test_products_of_integers_are_products_of_floats_for_mnn():
     assert inputs
     assert {kinds[name] for name in inputs} == {onnx.TensorProto.FLOAT}
     np.testing.assert_allclose(run(result.model), run(source), rtol=1e-5, atol=1e-5)
+
+
+FLOATS_ONLY = Backend("floats-1", lacks={("", "QuantizeLinear"): 1, ("", "DequantizeLinear"): 1})
+
+
+@pytest.mark.parametrize(("kind", "point"), [(2, 0), (2, 100), (3, 0), (3, -5)])
+def test_quantized_values_stay_floats(kind, point):
+    body = f"""
+        s = Constant <value_float = 0.01> () p = Constant <value_int = {point}> () z = Cast <to = {kind}> (p)
+        q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Reciprocal(d)
+    """
+    source = parse(body, y="float[1,2,7,6]")
+    result = Goal(backend=FLOATS_ONLY).run(source)
+    assert any("back" in change.how for change in result.changes)
+    np.testing.assert_array_equal(run(result.model), run(source))  # of zeros, whose sign a Reciprocal tells, too
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "c = Clip(x, low, high) i = Cast <to = 3> (c) y = Cast <to = 1> (i)",  # not whole
+        "r = Round(x) i = Cast <to = 3> (r) y = Cast <to = 1> (i)",  # not clipped
+        "r = Round(x) c = Clip(r, low, wide) i = Cast <to = 3> (c) y = Cast <to = 1> (i)",  # not to the range
+        "r = Round(x) c = Clip(r, low, high) i = Cast <to = 3> (c) y = Cast <to = 11> (i)",  # another type
+    ],
+)
+def test_other_casts_stay(body):
+    ends = "low = Constant <value_float = -100.0> () high = Constant <value_float = 100.0> () "
+    wide = "wide = Constant <value_float = 200.0> () "
+    source = parse(ends + wide + body, y="double[?,?,?,?]" if "11" in body else "float[?,?,?,?]")
+    assert keep_in_floats(source).model is source
