@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,13 +20,11 @@ from opshift.passes.changes import Change, worst
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal
 from opshift.passes.goals import Goal, Refinement
-from opshift.passes.inputs.ends import Ends, Names, ends_of
+from opshift.passes.inputs.ends import Names
 from opshift.passes.inputs.matching import CONNECT, pairs
 from opshift.passes.inputs.parts import part_of
 from opshift.passes.inputs.sizes import Sizes
-from opshift.passes.inputs.sizes import batch as rebatched
 from opshift.passes.inputs.wanted import Values
-from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
@@ -183,22 +181,23 @@ def convert_version(
             that the model does not have, or a size or a value that it does not take.
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=goals.check_quantization(quantization))
-    held = fixed(fix_shape, set)
-    ends = ends_of(rename, add_output, drop_output)
-    goal = goals.versions(
+    goal = goals.convert_version_goal(
         target_version,
         ir_version,
         wanted,
-        held,
-        rebatch,
+        fix_shape=fix_shape,
+        set=set,
+        rebatch=rebatch,
         annotate=annotate,
-        ends=ends,
+        rename=rename,
+        add_output=add_output,
+        drop_output=drop_output,
         unroll=unroll,
         if_to_where=if_to_where,
         zipmap=zipmap,
-        maps=map,
-        interface=interface,
+        map=map,
         types=types,
+        interface=interface,
         keep=keep,
         only=only,
         budget=budget,
@@ -268,11 +267,24 @@ def inline(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`; or an operator that neither ONNX nor the model has, or nothing is named.
     """
-    ops, ends = as_names(ops), ends_of(rename, add_output, drop_output)
+    ops = as_names(ops)
     goal = goals.inlining(ops, domain, target, ir_version, Refinement(modernize, optimize=optimize), portable=portable)
-    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends, unroll, if_to_where), zipmap, map)
-    goal = goals.with_carriers(goal, interface)
-    if not (ops or goal.is_fixing or portable or goal.zipmap or goal.maps) and domain is None and target is None:
+    goal = goals.with_options(
+        goal,
+        fix_shape=fix_shape,
+        set=set,
+        rebatch=rebatch,
+        annotate=annotate,
+        rename=rename,
+        add_output=add_output,
+        drop_output=drop_output,
+        unroll=unroll,
+        if_to_where=if_to_where,
+        zipmap=zipmap,
+        map=map,
+        interface=interface,
+    )
+    if not (ops or goal.has_options or portable) and domain is None and target is None:
         raise ValueError("nothing to do: give operators, a domain, a target, portable=True or sizes to fix")
     return _reached(model, goal, progress)
 
@@ -328,9 +340,19 @@ def fold(
         ValueError: as for `convert_version`; or an operator is not known, has no definition to recognise it by, came
             after the model's opset, or is lacked by the target; or `ops` names none.
     """
-    ends = ends_of(rename, add_output, drop_output)
-    goal = goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends, unroll, if_to_where), progress)
+    goal = goals.with_options(
+        goals.conversion(target, ir_version, goals.folding(ops, optimize=optimize)),
+        fix_shape=fix_shape,
+        set=set,
+        rebatch=rebatch,
+        annotate=annotate,
+        rename=rename,
+        add_output=add_output,
+        drop_output=drop_output,
+        unroll=unroll,
+        if_to_where=if_to_where,
+    )
+    return _reached(model, goal, progress)
 
 
 @rewriting
@@ -370,9 +392,19 @@ def optimize(
         InvalidModel: as for `convert_version`.
         ValueError: as for `convert_version`.
     """
-    ends = ends_of(rename, add_output, drop_output)
-    goal = goals.conversion(None, wanted=Refinement(optimize=True))
-    return _reached(model, _besides(goal, fix_shape, set, rebatch, annotate, ends, unroll, if_to_where), progress)
+    goal = goals.with_options(
+        goals.conversion(None, wanted=Refinement(optimize=True)),
+        fix_shape=fix_shape,
+        set=set,
+        rebatch=rebatch,
+        annotate=annotate,
+        rename=rename,
+        add_output=add_output,
+        drop_output=drop_output,
+        unroll=unroll,
+        if_to_where=if_to_where,
+    )
+    return _reached(model, goal, progress)
 
 
 @rewriting
@@ -553,10 +585,21 @@ def plan(
         InvalidModel: as for `convert_version`.
         ValueError: as for `inline`.
     """
-    wanted, ends = Refinement(modernize, optimize=optimize), ends_of(rename, add_output, drop_output)
-    goal = goals.inlining(ops, domain, target, wanted=wanted)
-    goal = goals.with_tensors(_besides(goal, fix_shape, set, rebatch, annotate, ends, unroll, if_to_where), zipmap, map)
-    goal = goals.with_carriers(goal, interface)
+    goal = goals.with_options(
+        goals.inlining(ops, domain, target, wanted=Refinement(modernize, optimize=optimize)),
+        fix_shape=fix_shape,
+        set=set,
+        rebatch=rebatch,
+        annotate=annotate,
+        rename=rename,
+        add_output=add_output,
+        drop_output=drop_output,
+        unroll=unroll,
+        if_to_where=if_to_where,
+        zipmap=zipmap,
+        map=map,
+        interface=interface,
+    )
     with heard(progress), lent(model) as (proto, folder, _):
         result = goal.run(proto, folder)
         return Plan(
@@ -663,21 +706,6 @@ def diff(before: Model, after: Model, *, progress: Heard | None = None) -> Diffe
 def _network(model: Any) -> str | None:
     """The path of OpenVINO IR, which runs in OpenVINO."""
     return os.fspath(model) if isinstance(model, (str, os.PathLike)) and formats.is_foreign(model) else None
-
-
-def _besides(
-    goal: Goal,
-    fix_shape: Sizes | None,
-    values: Values | None,
-    rebatch: int | str | None,
-    annotate: bool,
-    ends: Ends,
-    unroll: int | None,
-    if_to_where: int | None,
-) -> Goal:
-    """The goal with what every verb does besides."""
-    goal = goals.with_control_flow(goal, unroll, if_to_where)
-    return replace(goal, fixed=fixed(fix_shape, values), rebatch=rebatched(rebatch), annotate=annotate, ends=ends)
 
 
 def _reached(model: Model, goal: Goal, progress: Heard | None, given: Asked = DRAWN) -> Model:

@@ -22,10 +22,10 @@ class Change(NamedTuple):
     """A change of one node, in a sentence, and its grade.
 
     Attributes:
-        node: the node's name in the model that was given.
+        node: the node's name in the source, or the name of the value or graph that changed; empty for the model itself.
         op: its operator.
         domain: the operator's domain; empty for the default one.
-        source: the version that the node was at.
+        source: the version that the node was at; 0, with `target` 0, if no version changed.
         target: the version that it is at now.
         how: what was done, such as `Moved axes from input to attribute`.
         grade: `exact`: the same values for every input; `close`: the same real-number function, other rounding.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opshift.passes.changes import Allowance, Result
 from opshift.passes.conversion import convert
 from opshift.passes.errors import Refusal, Refused
 from opshift.passes.inputs import sizes
-from opshift.passes.inputs.ends import AS_IT_IS, Ends
+from opshift.passes.inputs.ends import AS_IT_IS, Ends, Names, ends_of
+from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import NOTHING as ALL_FREE
-from opshift.passes.inputs.wanted import Wanted
+from opshift.passes.inputs.wanted import Values, Wanted
+from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import imports, installed, schemas
 from opshift.passes.model.installed import LACKING, Lacking
 from opshift.passes.model.messages import ModelProto, ValueInfoProto, copy_model, default_domain
@@ -309,13 +311,11 @@ class Goal:
         return put_in_order(source)
 
     @property
-    def is_fixing(self) -> bool:
-        """Whether sizes, inputs, names or types are fixed, so that `inline` without operators still has something to
-        do.
-        """
-        done = bool(self.fixed) or self.rebatch is not None or self.annotate
-        done = done or bool(self.unroll or self.if_to_where)
-        return done or bool(self.carriers) or bool(self.ends) or self.types is not None
+    def has_options(self) -> bool:
+        """Whether one of `OPTIONS` is asked for, which is a goal by itself."""
+        done = bool(self.fixed) or self.rebatch is not None or self.annotate or bool(self.ends)
+        done = done or bool(self.unroll or self.if_to_where) or self.zipmap or self.maps
+        return done or bool(self.carriers) or self.types is not None
 
     @property
     def plain(self) -> Goal:
@@ -447,34 +447,60 @@ def _with_output_types(source: ModelProto) -> ModelProto:
     return with_output_types(source)
 
 
-def versions(
-    target: Target | None,
-    ir_version: int | None,
-    wanted: Refinement,
-    fixed: Wanted = ALL_FREE,
-    rebatch: sizes.BatchSize | None = None,
+def convert_version_goal(target: Target | None, ir_version: int | None, wanted: Refinement, **options: Any) -> Goal:
+    """Make the goal of `convert_version`; `options` are those of `with_options`.
+
+    Raises:
+        ValueError: the target is not known, an option has no meaning, or nothing is asked.
+    """
+    goal = with_options(conversion(target, ir_version, wanted), **options)
+    if target is None and ir_version is None and not wanted.quantization and not goal.has_options:
+        raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
+    return goal
+
+
+def with_options(
+    goal: Goal,
     *,
+    fix_shape: Sizes | None = None,
+    set: Values | None = None,
+    rebatch: sizes.BatchSize | None = None,
     annotate: bool = False,
-    ends: Ends = AS_IT_IS,
+    rename: Names | None = None,
+    add_output: str | Iterable[str] | None = None,
+    drop_output: str | Iterable[str] | None = None,
     unroll: int | None = None,
     if_to_where: int | None = None,
     zipmap: str | None = None,
-    maps: str | None = None,
-    interface: Iterable[str] | str | None = None,
+    map: str | None = None,
     types: str | None = None,
+    interface: Iterable[str] | str | None = None,
     keep: Iterable[str] | str | None = None,
     only: Iterable[str] | str | None = None,
-    budget: float | Mapping[str, float] | None = None,
+    budget: float | Iterable[str] | Mapping[str, float] | str | None = None,
 ) -> Goal:
-    """Make the goal of `convert_version`; raises `ValueError` for an unknown target, or if nothing is asked."""
-    done = bool(fixed or annotate or ends or wanted.quantization or zipmap or maps or interface or types)
-    done = done or unroll is not None or if_to_where is not None
-    if target is None and ir_version is None and not done and rebatch is None:
-        raise ValueError("nothing to do: give an opset, opsets by domain, a target or an IR version")
-    goal = with_tensors(conversion(target, ir_version, wanted), zipmap, maps)
-    goal = with_types(goal, types, interface, keep, only, budget)
-    goal = with_control_flow(goal, unroll, if_to_where)
-    return replace(goal, fixed=fixed, rebatch=sizes.batch(rebatch), annotate=annotate, ends=ends)
+    """Add to a goal what every verb that writes a model can do besides, by the names on the command line and in Python.
+
+    Raises:
+        ValueError: an option has no meaning.
+    """
+    goal = with_types(with_tensors(goal, zipmap, map), types, interface, keep, only, budget)
+    for option, most in (("unroll", unroll), ("if-to-where", if_to_where)):
+        if most is not None and most < 1:
+            raise ValueError(f"--{option} must be 1 or more, not {most}")
+    return replace(
+        goal,
+        fixed=fixed(fix_shape, set),
+        rebatch=sizes.batch(rebatch),
+        annotate=annotate,
+        ends=ends_of(rename, add_output, drop_output),
+        unroll=unroll or 0,
+        if_to_where=if_to_where or 0,
+    )
+
+
+OPTIONS = tuple(with_options.__kwdefaults__ or ())
+"""The names of the options that every verb which writes a model has."""
 
 
 def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
@@ -483,16 +509,6 @@ def with_tensors(goal: Goal, zipmap: str | None, maps: str | None) -> Goal:
         if form not in (None, "tensor"):
             raise ValueError(f"--{option} must be tensor or left out, not {form}")
     return replace(goal, zipmap=zipmap is not None, maps=maps is not None)
-
-
-def with_control_flow(goal: Goal, unroll: int | None, if_to_where: int | None) -> Goal:
-    """Add to a goal that loops are unrolled and Ifs become Where (`--unroll`, `--if-to-where`); raises `ValueError`
-    for numbers below 1.
-    """
-    for option, most in (("unroll", unroll), ("if-to-where", if_to_where)):
-        if most is not None and most < 1:
-            raise ValueError(f"--{option} must be 1 or more, not {most}")
-    return replace(goal, unroll=unroll or 0, if_to_where=if_to_where or 0)
 
 
 def with_carriers(goal: Goal, interface: Iterable[str] | str | None) -> Goal:

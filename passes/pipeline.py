@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import onnx_ir
 from onnx_ir.passes import FunctionalPass, PassResult
 from opshift.passes import bridge
-from opshift.passes.goals import Goal, Refinement, conversion, folding, versions, with_control_flow, with_types
-from opshift.passes.inputs.sizes import BatchSize, Sizes, batch
-from opshift.passes.inputs.wanted import Values, wanted
+from opshift.passes.goals import Goal, Refinement, conversion, convert_version_goal, folding, with_options, with_types
+from opshift.passes.inputs.sizes import BatchSize, Sizes
+from opshift.passes.inputs.wanted import Values
 from opshift.passes.model.messages import ModelProto, default_domain
 from opshift.passes.stages.operator_names import as_names, parse_operator, unknown
 from opshift.passes.targets import Target
@@ -40,7 +40,7 @@ class ConvertVersionPass(FunctionalPass):  # type: ignore[misc]
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A converted model, and whether it differs from what was given."""
         refinement = Refinement(self.modernize, optimize=self.optimize)
-        return _brought(model, versions(self.target, self.ir_version, refinement))
+        return _brought(model, convert_version_goal(self.target, self.ir_version, refinement))
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,16 @@ class FixPass(FunctionalPass):  # type: ignore[misc]
 
     def call(self, model: onnx_ir.Model) -> PassResult:
         """A model with these fixed, and whether it differs from what was given."""
-        goal = Goal(fixed=wanted(self.fix_shape, self.values), rebatch=batch(self.rebatch), annotate=self.annotate)
-        return _brought(model, with_control_flow(goal, self.unroll, self.if_to_where))
+        goal = with_options(
+            Goal(),
+            fix_shape=self.fix_shape,
+            set=self.values,
+            rebatch=self.rebatch,
+            annotate=self.annotate,
+            unroll=self.unroll,
+            if_to_where=self.if_to_where,
+        )
+        return _brought(model, goal)
 
 
 @dataclass(frozen=True)

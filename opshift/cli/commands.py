@@ -26,9 +26,7 @@ from opshift.passes import targets as resolving
 from opshift.passes.changes import Result
 from opshift.passes.conversion import convert as engine
 from opshift.passes.errors import InvalidModel
-from opshift.passes.goals import Goal, Refinement, with_control_flow, with_tensors, with_types
-from opshift.passes.inputs.ends import ends_of
-from opshift.passes.inputs.sizes import batch as rebatched
+from opshift.passes.goals import OPTIONS, Goal, Refinement, with_options
 from opshift.passes.inputs.wanted import Wanted
 from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.model import schemas
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
 def convert_goal(options: argparse.Namespace) -> Goal:
     """Make the goal of `opshift convert`."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
-    if not goal_named and not _fixing(options) and options.quantization is None:
+    if not goal_named and not _has_options(options) and options.quantization is None:
         known = "--opset, --target, --ir-version, --types, --quantization, --fix-shape"
         raise ValueError(f"nothing to do: give {known} or another change")
     wanted = Refinement(options.modernize, optimize=options.optimize)
@@ -61,17 +59,10 @@ def convert_goal(options: argparse.Namespace) -> Goal:
     return goals.inlining((), None, _backend(options), options.ir_version, wanted)
 
 
-def _fixing(options: argparse.Namespace) -> bool:
-    """Whether options fix sizes, inputs, the batch, types or names, so that the command has something to do without
-    a target.
-    """
-    fixing = options.fix_shape or options.set or options.rebatch or options.annotate
-    named = options.rename or options.add_output or options.drop_output
-    flow = options.unroll is not None or options.if_to_where is not None
-    moving = options.external_data or options.dedupe or options.shard
-    return bool(
-        fixing or named or flow or moving or options.zipmap or options.map or options.types or options.interface
-    )
+def _has_options(options: argparse.Namespace) -> bool:
+    """Whether an option that every verb has is given, which is a goal by itself; moving weights is one, too."""
+    given = any((value := getattr(options, name)) is not None and value is not False for name in OPTIONS)
+    return given or bool(options.external_data or options.dedupe or options.shard)
 
 
 _TRIED_UNASKED, _READ_UNASKED = 200, 2_000
@@ -129,7 +120,7 @@ def inline_goal(options: argparse.Namespace) -> Goal:
         raise ValueError(_SAME)
     names = (*options.op, *(_read_deny_list(Path(options.deny)) if options.deny else ()))
     named = bool(names or options.portable) or options.domain is not None or options.target is not None
-    if not named and not _fixing(options):
+    if not named and not _has_options(options):
         raise ValueError("nothing to do: give --op, --deny, --domain, --portable or --target, or another change")
     wanted = Refinement(options.modernize, optimize=options.optimize)
     backend = _backend(options)
@@ -196,12 +187,7 @@ def _read_deny_list(path: Path) -> list[str]:
 def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
     """Convert one model, or many into a folder, and print the outcome; returns the exit code."""
     effects.check(options)
-    held = fixed(options.fix_shape, options.set)
-    goal = replace(goal, fixed=held, rebatch=rebatched(options.rebatch), annotate=options.annotate)
-    goal = replace(goal, ends=ends_of(options.rename, options.add_output, options.drop_output))
-    goal = with_control_flow(goal, options.unroll, options.if_to_where)
-    goal = with_tensors(goal, options.zipmap, options.map)
-    goal = with_types(goal, options.types, options.interface, options.keep, options.only, options.budget)
+    goal = with_options(goal, **{name: getattr(options, name) for name in OPTIONS})
     manner = Manner(
         options.external_data,
         Packing(

@@ -29,7 +29,7 @@ def add_rewriting(parser: Holder, *, optimizing: bool = True) -> None:
             action="store_true",
             help="also optimize: fold constants, remove nodes that are unused, repeated or without effect",
         )
-    add_fixing(beside)
+    add_model_options(beside)
     add_types(beside)
     beside.add_argument("--ir-version", type=int, metavar="N", help="write this IR version; the opset does not change")
     add_writing(parser.add_argument_group("output"))
@@ -104,8 +104,8 @@ def add_sizes(parser: Holder) -> None:
     add_set(parser, "make an input a constant, and fold what becomes constant")
 
 
-def add_fixing(parser: Holder) -> None:
-    """What is fixed before anything else."""
+def add_model_options(parser: Holder) -> None:
+    """Options that every verb which writes a model has (`OPTIONS` of `passes/goals.py`)."""
     add_sizes(parser)
     parser.add_argument(
         "--rebatch",

@@ -20,10 +20,9 @@ from opshift.jobs.rewrite import Manner, rewrite
 from opshift.passes import goals
 from opshift.passes.errors import InvalidModel
 from opshift.passes.goals import Goal, Refinement, check_quantization
-from opshift.passes.inputs.ends import Names, ends_of
+from opshift.passes.inputs.ends import Names
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import Values
-from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
 from opshift.passes.targets import Target
 from opshift.verification.feeding.asked import Engines, Inputs, Ranges, read_options
@@ -163,20 +162,21 @@ def convert_files(
             one place, an output that is an input, a package that is not installed.
     """
     wanted = Refinement(modernize, optimize=optimize, quantization=check_quantization(quantization))
-    held = fixed(fix_shape, set)
-    ends = ends_of(rename, add_output, drop_output)
-    goal = goals.versions(
+    goal = goals.convert_version_goal(
         target,
         ir_version,
         wanted,
-        held,
-        rebatch,
+        fix_shape=fix_shape,
+        set=set,
+        rebatch=rebatch,
         annotate=annotate,
-        ends=ends,
+        rename=rename,
+        add_output=add_output,
+        drop_output=drop_output,
         unroll=unroll,
         if_to_where=if_to_where,
         zipmap=zipmap,
-        maps=map,
+        map=map,
         interface=interface,
     )
     external.check_policy(external_data, threshold)

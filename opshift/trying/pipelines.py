@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opshift.files.lending import lent
@@ -14,7 +14,6 @@ from opshift.passes.errors import Refusal
 from opshift.passes.goals import NOTHING
 from opshift.passes.inputs.sizes import Sizes
 from opshift.passes.inputs.wanted import Values
-from opshift.passes.inputs.wanted import wanted as fixed
 from opshift.passes.progress import Heard, heard
 from opshift.passes.stages.operator_names import as_names
 from opshift.passes.targets import Target
@@ -103,7 +102,7 @@ def try_in(
     if tries < 1 or not seconds > 0:
         raise ValueError("tries must be 1 or more, and seconds more than 0")
     goal = goals.inlining(as_names(ops), None, target, None, NOTHING)
-    goal = replace(goal, fixed=fixed(fix_shape, set), annotate=annotate)
+    goal = goals.with_options(goal, fix_shape=fix_shape, set=set, annotate=annotate)
     if run is not None and not callable(run):
         raise ValueError(f"run must be a function that takes the bytes of a model and its inputs by name, not {run!r}")
     if run is None and goal.backend is None:

@@ -8,6 +8,7 @@ import onnx
 import onnx.version_converter
 import onnx_ir
 import pytest
+from opshift.passes.goals import OPTIONS
 
 import opshift
 from opshift.verification.engines import OnnxRuntime
@@ -187,3 +188,11 @@ def test_a_verification_prints_five_lines_at_most(source):
     many = opshift.Verification("equal", engine="onnxruntime", remarks=tuple(f"<{k}>" for k in range(9)))
     assert str(many).splitlines()[-1] == "and 6 more remarks"
     assert "&lt;0&gt;" in many._repr_html_()
+
+
+@pytest.mark.parametrize("function", [opshift.convert_version, opshift.convert_files, opshift.inline, opshift.plan])
+def test_options_of_every_verb_are_arguments(function):
+    """What is typed for any verb can be said in Python; types only where the function runs the model or takes it so."""
+    lacking = set(OPTIONS) - set(inspect.signature(function).parameters)
+    of_types = {"types", "keep", "only", "budget"}
+    assert lacking == (set() if function is opshift.convert_version else of_types)

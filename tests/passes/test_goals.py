@@ -5,7 +5,6 @@ from opshift.passes import goals
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance
 from opshift.passes.goals import Refinement
-from opshift.passes.inputs.wanted import wanted
 
 from tests.support import model
 
@@ -25,9 +24,9 @@ RELU = model("y = Relu(x)", 18, inputs="float[2] x", outputs="float[2] y")
         (goals.inlining((), "my"), "inlined", ""),
         (goals.inlining((), portable=True), "portable", ""),
         (goals.inlining((), target="rknn-2.1"), "for-rknn-2.1", "for rknn-2.1"),
-        (goals.versions(None, None, Refinement(), wanted("N=1", [])), "fixed", ""),
-        (goals.versions(None, None, Refinement(), rebatch=4), "batch-4", ""),
-        (goals.versions(None, None, Refinement(), annotate=True), "annotated", ""),
+        (goals.convert_version_goal(None, None, Refinement(), fix_shape="N=1"), "fixed", ""),
+        (goals.convert_version_goal(None, None, Refinement(), rebatch=4), "batch-4", ""),
+        (goals.convert_version_goal(None, None, Refinement(), annotate=True), "annotated", ""),
     ],
 )
 def test_what_names_of_files_and_sentences_say_of_a_goal(goal, label, said):
@@ -36,9 +35,9 @@ def test_what_names_of_files_and_sentences_say_of_a_goal(goal, label, said):
 
 def test_nothing_asked_for_is_an_error():
     with pytest.raises(ValueError, match="nothing to do: give an opset"):
-        goals.versions(None, None, Refinement())
-    assert not goals.conversion(13).is_fixing
-    assert goals.versions(13, None, Refinement(), rebatch=1).is_fixing
+        goals.convert_version_goal(None, None, Refinement())
+    assert not goals.conversion(13).has_options
+    assert goals.convert_version_goal(13, None, Refinement(), rebatch=1).has_options
 
 
 @pytest.mark.parametrize("given", [99, 0, "rknn-9", {"": 99}])
@@ -91,7 +90,7 @@ def test_for_a_compiler_constants_are_computed_and_nothing_comes_in_that_it_lack
         (goals.conversion(None, wanted=Refinement(optimize=True)), ["optimize"]),
         (goals.conversion(13, wanted=Refinement(True)), ["convert to opset 13", "fold"]),
         (
-            goals.versions(13, None, Refinement(True, optimize=True), wanted("N=1", []), annotate=True),
+            goals.convert_version_goal(13, None, Refinement(True, optimize=True), fix_shape="N=1", annotate=True),
             [
                 "fix sizes and inputs",
                 "convert to opset 13",
@@ -101,15 +100,21 @@ def test_for_a_compiler_constants_are_computed_and_nothing_comes_in_that_it_lack
             ],
         ),
         (
-            goals.versions(None, None, Refinement(), rebatch=4),
+            goals.convert_version_goal(None, None, Refinement(), rebatch=4),
             ["set the batch size to 4", "propagate sizes and constants"],
         ),
         (
-            goals.versions(None, None, Refinement(), wanted("N=1", []), rebatch="dynamic"),
+            goals.convert_version_goal(None, None, Refinement(), fix_shape="N=1", rebatch="dynamic"),
             ["fix sizes and inputs and make the batch size dynamic", "propagate sizes and constants"],
         ),
-        (goals.versions(None, None, Refinement(quantization="qdq")), ["replace QLinear operators", "dequantize"]),
-        (goals.versions(13, None, Refinement(quantization="qoperator")), ["convert to opset 13", "quantize"]),
+        (
+            goals.convert_version_goal(None, None, Refinement(quantization="qdq")),
+            ["replace QLinear operators", "dequantize"],
+        ),
+        (
+            goals.convert_version_goal(13, None, Refinement(quantization="qoperator")),
+            ["convert to opset 13", "quantize"],
+        ),
         (
             goals.conversion("onnxruntime-1.8", wanted=Refinement(True, optimize=True)),
             ["convert to opset 14", "fold and optimize for onnxruntime-1.8"],
@@ -124,7 +129,7 @@ def test_a_refusal_ends_the_stages_and_what_was_done_before_is_told():
     source = model(
         "a = Neg(x) y = ImageDecoder(z)", 20, inputs="float[N] x, uint8[2] z", outputs="float[N] a, uint8[A,B,C] y"
     )
-    result = goals.versions(7, None, Refinement(True), wanted("N=2", []), annotate=True).run(source)
+    result = goals.convert_version_goal(7, None, Refinement(True), fix_shape="N=2", annotate=True).run(source)
     assert result.model is None
     assert [report.name for report in result.stages] == ["fix sizes and inputs", "convert to opset 7"]
     assert len(result.changes) == result.stages[0].changes > 0

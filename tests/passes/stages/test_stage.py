@@ -1,5 +1,8 @@
 """The stages are applied in order, a backend reads what comes of them, and reports tell what each did."""
 
+import re
+from pathlib import Path
+
 import pytest
 from opshift.passes.backends.backend import Backend
 from opshift.passes.changes import Allowance, Change, Result
@@ -184,3 +187,24 @@ def test_the_survey_is_dropped_with_the_model_that_it_is_of():
     assert facts.survey is not None
     apply_stages([Counted("busy", 1)], source(), facts, Allowance())
     assert facts.survey is None
+
+
+def test_the_stage_that_contributing_shows_runs():
+    """Subgraphs and functions are walked, each node is a change, and a second run finds nothing."""
+    text = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    space = {"__name__": "drop_metadata"}
+    exec(compile(re.search(r"^```py\n(.*?)^```$", text, re.M | re.S)[1], "CONTRIBUTING.md", "exec"), space)
+    stage = space["DropMetadata"]()
+    of = model(
+        "y = If(c) <then_branch = t () => (a) { a = Abs(x) }, else_branch = e () => (b) { b = Neg(x) }>",
+        17,
+        inputs="bool c, float[2] x",
+        outputs="float[2] y",
+    )
+    of.graph.node[0].metadata_props.add(key="from", value="an exporter")
+    of.graph.node[0].attribute[0].g.node[0].metadata_props.add(key="from", value="an exporter")
+    done = apply_stages([stage, stage], of, Facts(), Allowance())
+    assert [change.op for change in done.changes] == ["If", "Abs"]
+    assert [report.changes for report in done.stages] == [2, 0]
+    assert b"exporter" not in done.model.SerializeToString()
+    assert stage.apply(done.model, Facts(), Allowance()).model is done.model
