@@ -151,14 +151,16 @@ def _opset(model: ModelProto) -> int:
 HEAD = """\
 # Converters judged
 
-Written by `python -m benchmarks.converters{sample}`. {cases} of the cases of [Conformance](conformance.md),
-chosen at random, are converted to the opsets {targets}, and inlined operator by operator where onnx
-has a body for it. The result is run and judged as there, of all contenders with the tolerance for other rounding.
-onnx {onnx}, onnxscript {onnxscript} (with `fallback=True`), onnxruntime {onnxruntime}.
+Written by `python -m benchmarks.converters{sample}`. The benchmark takes {cases} of the cases of
+[Conformance](conformance.md), chosen at random. Each converter converts each case to the opsets {targets}, and
+inlines each operator for which onnx has a definition. Results run and are judged as in Conformance; every converter
+may round differently. Versions: onnx {onnx}, onnxscript {onnxscript} (with `fallback=True`), onnxruntime
+{onnxruntime}.
 
-*Refused* is every way to say no: an error, a model at its old opset, an operator that is still there. *Wrong*,
-*invalid* and *crashed* are what nobody is told of: other numbers, a model that onnx.checker rejects, the end of the
-process.
+- *refused*: the converter says no by an error, a model at its old opset, or an operator that is still there.
+- *wrong*: the result computes other numbers, without a warning.
+- *invalid*: onnx.checker rejects the result.
+- *crashed*: the process ended.
 """
 
 

@@ -255,22 +255,23 @@ def as_table(rows: list[Row]) -> Iterator[Table]:
 
 PAGE = """# Optimizers compared
 
-Written by `python -m benchmarks optimizers --markdown`. Models as exporters write them go through `opshift fold
---optimize` and its peers ({peers}), each with its defaults, as whole
-processes: seconds of the processor, medians of {runs}. The original and all results then run in turn in one process, on
-one thread: microseconds in onnxruntime with its graph optimizations off and on, and their ratio to the original, so
-that below 1 is faster. Nodes are counted without constants, those of subgraphs with them. A result that computes
-something else than the original, or does not load, says so.
+Written by `python -m benchmarks optimizers --markdown`. Each optimizer gets {models} models from exporters, with its
+default options, in a process of its own. Then the original and all results run in turn in onnxruntime, on one thread.
+Versions: {peers}.
 
-There are {models} models; exported by {wrote}.
-The machine had {cores} cores and, when it was done, a load of {load:.1f}: above the cores, others worked on it, too.
+- *right*: the number of models whose result loads and computes the same as the original. All other columns count only
+  the models that every optimizer gets right.
+- *nodes*: nodes without constants, nodes of subgraphs included.
+- *fewest*: the number of models for which no other optimizer leaves fewer nodes.
+- *µs*: microseconds for one run, with onnxruntime's own graph optimizations off and on.
+- *ratio*: µs of the result divided by µs of the original, so below 1 is faster. The total is a geometric mean.
+- *slower*: the number of models that run more than {slower:.0%} slower than the original, with optimizations off or on.
+- *seconds*: processor time of the optimizer, the median of {runs} runs. The total is the median of all models.
+
+The models were exported by {wrote}. The machine had {cores} cores and a load of {load:.1f} at the end; a load above the
+number of cores means that other work slowed the measurement.
 
 ## In all
-
-*right*: the models whose result computes what the original does. The other columns are over the models that every
-contender does right: the sum of nodes; the models where no other contender leaves fewer; the geometric means of the
-ratios of latency; the models that run more than {slower:.0%} slower than the original, with optimizations off or on;
-the median of seconds.
 
 """
 
