@@ -141,3 +141,21 @@ def test_a_row_that_is_masked_everywhere_is_run(monkeypatch):
     monkeypatch.setattr("opshift.passes.types.masks.replacement", lambda *_: 20.0)
     wrong, _ = narrowed(source)
     assert wrong.types.replaced == {}
+
+
+@pytest.mark.parametrize("interface", ["keep", "narrow"])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_inputs_in_bfloat16_do_not_stand_in_the_way(interface, wrong):
+    """Numpy has no bfloat16: both forms run in float32, with each value rounded."""
+    source = model(
+        "a = Mul(x, k) e = Exp(a) y = Add(e, a)",
+        22,
+        inputs="bfloat16[N,8] x",
+        outputs="bfloat16[N,8] y",
+        constants="bfloat16[1] k = {16000}",
+    )
+    goal = with_types(Goal(), "float32", interface)
+    result, held = narrow(goal, source, lambda goal, allowance: goal.run(source, None, allowance), None, DRAWN)
+    if wrong:
+        next(node for node in result.model.graph.node if node.op_type == "Exp").op_type = "Abs"
+    assert proved(source, result, held).status == ("different" if wrong else "equal")
