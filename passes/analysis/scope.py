@@ -148,6 +148,14 @@ class Scope(Inferable):
     def graph(self) -> GraphProto | None:
         return self.body if isinstance(self.body, GraphProto) else None
 
+    @property
+    def function(self) -> str:
+        """Name the function that holds the nodes, for a refusal: `function F`; empty in the main graph."""
+        scope: Scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return "" if isinstance(scope.body, GraphProto) else f"function {scope.body.name}"
+
     # --- who makes it ---------------------------------------------------------------------------------------
 
     @cached_property

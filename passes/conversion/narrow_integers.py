@@ -141,7 +141,9 @@ class _IntegerRetyping:
         except CannotConvert as refused:
             since = min(n.since for n in self._missing.values())
             name = proto.name or next(iter(proto.output), "")
-            self._ledger.refusals.append(Refusal(name, proto.op_type, domain, since, False, refused.why, _where(scope)))
+            self._ledger.refusals.append(
+                Refusal(name, proto.op_type, domain, since, False, refused.why, scope.function)
+            )
         return [proto]
 
     def _replace(self, node: Node, result: str | None) -> list[NodeProto]:
@@ -192,13 +194,6 @@ class _IntegerRetyping:
     def _refuse(self, name: str, why: str) -> None:
         since = min(n.since for n in self._missing.values())
         self._ledger.refusals.append(Refusal(name, "value", "", since, False, why))
-
-
-def _where(scope: Scope) -> str:
-    """Name the function that holds a scope's nodes, for a refusal; empty in the main graph."""
-    while scope.parent is not None:
-        scope = scope.parent
-    return f"function {scope.body.name}" if isinstance(scope.body, FunctionProto) else ""
 
 
 # --- what makes a narrow integer: node is written anew, question asks about the source ------------------------------

@@ -15,7 +15,6 @@ from opshift.passes.model import tensor_data, tensors
 from opshift.passes.model.formats import FORMATS, Floats, Integers
 from opshift.passes.model.imports import opsets
 from opshift.passes.model.messages import (
-    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -99,7 +98,7 @@ def _expand(source: ModelProto, carriers: Carriers, ledger: Ledger, folder: str 
                 assert result is not None, "a definition returns what takes the place of a node"
                 made = take_over(node, result)
             except CannotConvert as refused:
-                ledger.refusals.append(Refusal(node.name, proto.op_type, "", 0, False, refused.why, _where(scope)))
+                ledger.refusals.append(Refusal(node.name, proto.op_type, "", 0, False, refused.why, scope.function))
                 continue
             held += made
             how = f"Replaced {proto.op_type} by its formula, with rounded results"
@@ -189,7 +188,7 @@ class _Retyping:
         except CannotConvert as refused:
             domain = default_domain(proto.domain)
             self._ledger.refusals.append(
-                Refusal(node.name, proto.op_type, domain, 0, False, refused.why, _where(scope))
+                Refusal(node.name, proto.op_type, domain, 0, False, refused.why, scope.function)
             )
         return [proto]
 
@@ -323,12 +322,6 @@ class _Retyping:
 
 
 _FLOATS = (T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16, T.FLOAT8E4M3FN, T.FLOAT8E4M3FNUZ, T.FLOAT8E5M2, T.FLOAT8E5M2FNUZ)
-
-
-def _where(scope: Scope) -> str:
-    while scope.parent is not None:
-        scope = scope.parent
-    return f"function {scope.body.name}" if isinstance(scope.body, FunctionProto) else ""
 
 
 # --- what makes a value of a carried type: node is written anew, question asks about the source ---------------------
