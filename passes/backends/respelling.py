@@ -1,4 +1,4 @@
-"""Write a call in another form where a backend refuses an attribute's value: SAME as pads, reflections as Gather."""
+"""Write a call in another form where a backend refuses an attribute's value, or the rank of an If's condition."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Respell = Callable[[NodeProto, Scope, Fresh], list[NodeProto]]
 
 def find_respelled(backend: Backend) -> list[Limit]:
     """Find limits of which a call can be written in another form."""
-    return [
-        each
-        for each in backend.limits
-        if each.attribute in _FORMS and {op for _, op in each.ops} & _FORMS[each.attribute][1]
-    ]
+    return [each for each in backend.limits if (form := _find_form(each)) and {op for _, op in each.ops} & form[1]]
+
+
+def _find_form(limit: Limit) -> tuple[str, frozenset[str], Respell] | None:
+    return _OF_RANKS if limit.ranks else _FORMS.get(limit.attribute)
 
 
 def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> Result:
-    """Write calls of the main graph anew where a limit of the backend refuses an attribute's value, if sizes allow it.
+    """Write calls of the main graph anew that a limit of the backend refuses, if sizes allow it.
 
     Other calls stay, and are for the conversion to replace or to refuse.
     """
@@ -42,9 +42,10 @@ def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> 
         version = schemas.since("", node.op_type, scope.opset) or 1
         parts, how = list[NodeProto](), ""
         for limit in limits:
-            how, ops, form = _FORMS[limit.attribute]
-            if not node.domain and node.op_type in ops and not parts and _is_refused(limit, node, version):
-                parts = form(node, scope, fresh)
+            form = None if node.domain or parts else _find_form(limit)
+            if form is not None and node.op_type in form[1] and _is_refused(limit, node, version, scope):
+                how, _, write = form
+                parts = write(node, scope, fresh)
         nodes += parts or [node]
         if parts:
             changes.append(Change(node.name or node.output[0], node.op_type, "", version, version, how))
@@ -56,11 +57,14 @@ def respell(source: ModelProto, backend: Backend, folder: str | None = None) -> 
     return Result(model, tuple(changes), ())
 
 
-def _is_refused(limit: Limit, node: NodeProto, version: int) -> bool:
+def _is_refused(limit: Limit, node: NodeProto, version: int, scope: Scope) -> bool:
     schema = schemas.schema("", node.op_type, version)
-    return (
-        limit.holds("", node.op_type, version) and schema is not None and bool(find_refused_value(limit, node, schema))
-    )
+    if schema is None or not limit.holds("", node.op_type, version):
+        return False
+    if limit.ranks:
+        dims = scope.shape(node.input[0])
+        return dims is not None and len(dims) not in limit.ranks
+    return bool(find_refused_value(limit, node, schema))
 
 
 def _spell_pads(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
@@ -129,6 +133,22 @@ def _spell_gathers(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProt
     return made
 
 
+def _spell_condition(node: NodeProto, scope: Scope, fresh: Fresh) -> list[NodeProto]:
+    """A condition of one element as a vector."""
+    if scope.opset < _SHAPE_IS_INPUT:
+        return []
+    shape, condition = fresh(f"{node.output[0]}/shape"), fresh(f"{node.input[0]}/vector")
+    spelled = NodeProto()
+    spelled.CopyFrom(node)
+    spelled.input[0] = condition
+    one = make_attribute("value", tensors.int64s([1]))
+    return [
+        NodeProto(op_type="Constant", output=[shape], attribute=[one]),
+        NodeProto(op_type="Reshape", input=[node.input[0], shape], output=[condition]),
+        spelled,
+    ]
+
+
 def _find_source(at: int, size: int, mode: str) -> int:
     """The element of an axis that stands at a place before, in or behind it."""
     if mode == "wrap":
@@ -147,3 +167,10 @@ _FORMS: dict[str, tuple[str, frozenset[str], Respell]] = {
     "mode": ("Replaced Pad by Gather with known indices", frozenset({"Pad"}), _spell_gathers),
 }
 """By attribute: the sentence, the operators, and how a call is written."""
+_OF_RANKS: tuple[str, frozenset[str], Respell] = (
+    "Reshaped the condition to one axis",
+    frozenset({"If"}),
+    _spell_condition,
+)
+"""The same for ranks of the first input."""
+_SHAPE_IS_INPUT = 5  # the opset of Reshape from which on

@@ -16,6 +16,7 @@ REFUSES_ALL = Backend(
     limits=(
         Limit(OPS, attribute="auto_pad", takes=("NOTSET",)),
         Limit(OPS, attribute="mode", takes=("constant",)),
+        Limit(frozenset({("", "If")}), ranks=(0, 1)),
     ),
 )
 
@@ -55,6 +56,9 @@ W += "s = Constant <value_ints = [1, 2, 3, 2]> () w = Reshape(c, s) "
         'y = LpPool <auto_pad = "SAME_UPPER", kernel_shape = [3, 2], strides = [2, 2]> (x)',
         'p = Constant <value_ints = [0, 0, 3, 1, 0, 0, 0, 5]> () y = Pad <mode = "reflect"> (x, p)',
         'p = Constant <value_ints = [1, 0, 9, 1, 0, 0, 0, 8]> () y = Pad <mode = "edge"> (x, p)',
+        "a = Constant <value_ints = [0, 1, 2, 3]> () m = ReduceMax(x, a) l = Less(x, m) b = Cast <to = 6> (l) n = ReduceMin(b, a) "
+        "c = Cast <to = 9> (n) y = If (c) <then_branch = t () => (float[1,2,7,6] u) { u = Neg(x) }, "
+        "else_branch = e () => (float[1,2,7,6] v) { v = Abs(x) }>",
         "p = Constant <value_ints = [2, 1, 1, 5]> () a = Constant <value_ints = [-1, 2]> () "
         'y = Pad <mode = "reflect"> (x, p, , a)',
     ],
