@@ -105,3 +105,26 @@ def reduce_once(call: Call) -> Outcome:
     else:
         call.read(first.input(0), call.constant(tensors.int64s(axes)))
     return EDITED
+
+
+@says("Removed a Transpose that only moves axes of a reduction")
+@rule("ReduceMax", "ReduceMin", settles=True)
+def reduce_unmoved(call: Call) -> Outcome:
+    """Reduce [1, 2] of [N, H, W, C], which a Transpose made of [N, C, H, W], as [2, 3] of that."""
+    moved, axes = call.made_by("Transpose"), call.axes()
+    shape = moved.shape() if moved is not None else None
+    if moved is None or shape is None or not axes or not call.alone():
+        return None
+    rank = len(shape)
+    perm, reduced = list(moved.attribute("perm") or range(rank)[::-1]), {axis % rank for axis in axes}
+    left = [axis for axis in range(rank) if axis not in reduced]
+    order = left if call.attribute("keepdims", 1) else sorted(perm[axis] for axis in left)
+    if [perm[axis] for axis in left] != order:
+        return None
+    named = sorted(perm[axis] for axis in reduced)
+    if call.attribute("axes") is not None:
+        call.set("axes", named)
+        call.read(moved.input(0))
+    else:
+        call.read(moved.input(0), call.constant(tensors.int64s(named)))
+    return EDITED

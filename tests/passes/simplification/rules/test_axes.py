@@ -143,9 +143,43 @@ def test_two_reductions_are_one(op, first, second, kept, both):
     assert axes.tolist() == [int(axis) for axis in both.split(",")]
 
 
+MOVED = [  # how the data are moved, which axes are reduced, and which they were before
+    ("0,2,3,1", "1, 2", 0, "2, 3"),
+    ("0,2,3,1", "-3, 2", 0, "2, 3"),
+    ("3,2,1,0", "0, 1, 2", 0, "1, 2, 3"),
+    ("0,3,2,1", "1, 2, 3", 1, "1, 2, 3"),
+]
+
+
+@pytest.mark.parametrize(("op", "grade"), [("ReduceMax", "exact"), ("ReduceMin", "exact"), ("ReduceMean", "close")])
+@pytest.mark.parametrize(("perm", "axes", "kept", "before"), MOVED)
+def test_axes_are_reduced_where_they_were_before_a_transpose(op, grade, perm, axes, kept, before):
+    outputs = f"float[{'A,B,C,D' if kept else ','.join('ABCD'[before.count(',') + 1 :])}] y"
+    check_optimized(
+        f"t = Transpose<perm=[{perm}]>(x) y = {op}<axes=[{axes}], keepdims={kept}>(t)",
+        f"y = {op}<axes=[{before}], keepdims={kept}>(x)",
+        opset=13,
+        grade=grade,
+        rtol=0 if grade == "exact" else 1e-5,
+        inputs="float[2,3,4,5] x",
+        outputs=outputs,
+        feeds=FINITE,
+    )
+    held = f"int64[{axes.count(',') + 1}] a = {{{axes}}}"
+    source = model(f"t = Transpose<perm=[{perm}]>(x) y = {op}<keepdims={kept}>(t, a)", 18,
+                   constants=held, inputs="float[2,3,4,5] x", outputs=outputs)  # fmt: skip
+    made = optimize.attempt(source).model
+    assert [node.op_type for node in made.graph.node] == [op]
+    check_values(source, made, FINITE, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        "t = Transpose<perm=[0,2,3,1]>(x) y = ReduceMax<axes=[1], keepdims=0>(t)",
+        "t = Transpose<perm=[0,2,3,1]>(x) y = ReduceMax<axes=[1, 2], keepdims=1>(t)",
+        "t = Transpose<perm=[0,2,3,1]>(x) r = ReduceMax<axes=[1, 2], keepdims=0>(t) s = ReduceMin(t) y = Add(r, s)",
+        "t = Transpose<perm=[2,0,1,3]>(x) y = ReduceMean<axes=[0, 3], keepdims=1>(t)",
         "r = ReduceMax<axes=[3], keepdims=0>(x) y = ReduceMin<axes=[2], keepdims=0>(r)",
         "r = ReduceMax<axes=[3], keepdims=1>(x) y = ReduceMax<axes=[2, 3], keepdims=0>(r)",
         "r = ReduceMax<axes=[3], keepdims=0>(x) s = ReduceMax<axes=[2], keepdims=0>(r) t = ReduceSum(r) y = Add(s, t)",
