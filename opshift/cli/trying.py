@@ -30,7 +30,8 @@ def describe_trial(tried: Tried) -> list[str]:
         was = "" if before is None else f"; as it was, {_far(before.far) if before.far >= 0 else before.status}"
         lines.append(f"outputs are off by {_far(tried.far)}{was}")
     if tried.agrees:
-        return [*lines, f"runs in {tried.backend} with the same results ({counted})"]
+        where = f" ({tried.where})" if tried.where else ""
+        return [*lines, f"runs in {tried.backend}{where} with the same results ({counted})"]
     lines.append(f"{tried.backend} {_CAME_TO.get(tried.status, 'refuses it')} ({counted}): {tried.why}")
     if tried.operator:
         node = f' "{tried.node}"' if tried.node else ""

@@ -139,6 +139,7 @@ class _Trying:
             fixed=remedies.find_fixed_sizes(found.plan),
             far=found.answer.far,
             before=search.ask(unmade) if compiler and found.plan != unmade else None,
+            where=self._backend.where,
         )
         if not tried.agrees:
             return result, self._add_smallest_piece(tried, found, result)

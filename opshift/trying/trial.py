@@ -16,6 +16,7 @@ from opshift.probing.installed import Installed
 from opshift.probing.proxy import Proxy
 from opshift.probing.worker import Run, Verdict, Worker, Yield
 from opshift.trying.blame import find_blamed
+from opshift.trying.halves import run_in_halves
 from opshift.trying.search import AGREES, DIED, DIFFERS, HUNG, REFUSED, Answer
 from opshift.verification import isolation
 from opshift.verification.engines import ENGINES, EngineError, one_line
@@ -85,10 +86,15 @@ class InstalledBackend:
     """What its compiler may be told besides a model."""
     within = 0.0
     """How far an output may be off, as a part of its largest element; 0 for the rules of the proof."""
+    where = ""
+    """What runs models, and how, if that is no processor in the precision of the model."""
+    half = False
+    """Whether it computes in half precision, and an output may be as far off as onnxruntime is in that."""
 
     def __init__(self, found: Installed | str, seconds: float | None = None):
         found = installed.find(found) if isinstance(found, str) else found
         self.name, self.release, self.within = found.name, found.release, found.adapter.within
+        self.half, self.where = found.adapter.half, found.adapter.where
         self._worker = found.open(seconds)
         self.options = found.options if isinstance(self._worker, Proxy) else ()
 
@@ -121,7 +127,9 @@ class InstalledBackend:
             return Answer(REFUSED, found.why, find_blamed(found.why, model), len(found.outputs))
         try:
             apart = (
-                partial(_find_difference, plainly=plainly) if not self.within else partial(_beyond, within=self.within)
+                partial(_find_difference, plainly=plainly)
+                if not self.within
+                else partial(_beyond, within=self.within, half=self.half)
             )
             place, tensor, why, far = isolation.call(isolation.within, seconds, apart, held, found.outputs)
         except isolation.Ended as ended:
@@ -192,18 +200,44 @@ def _find_difference(held: Expected, outputs: Sequence[Sequence[Any]], plainly: 
     return 0, "", "", -1.0
 
 
-def _beyond(held: Expected, outputs: Sequence[Sequence[Any]], within: float) -> tuple[int, str, str, float]:
-    """The first output that is off by more than a part of its largest element, of which inputs, and how far all are."""
+def _beyond(
+    held: Expected, outputs: Sequence[Sequence[Any]], within: float, *, half: bool = False
+) -> tuple[int, str, str, float]:
+    """The first output that is off by more than a part of its largest element, of which inputs, and how far all are.
+
+    With `half`, it may be off as far as half precision takes it in onnxruntime.
+    """
     names = [value.name for value in held.side.model.graph.output]
     first_off, farthest = (0, "", ""), 0.0
+    halves: list[Sequence[Any]] | None = None
     for place, (first, second) in enumerate(zip(held.outputs, outputs, strict=True)):
         if len(second) != len(names):
             return place, "", f"{len(second)} outputs instead of {len(names)}", -1.0
-        for name, a, b in zip(names, *_alike(first, second), strict=True):
+        for k, (name, a, b) in enumerate(zip(names, *_alike(first, second), strict=True)):
             why, far = off_by(a, b, within)
+            if why and half and _sizes(a) == _sizes(b):
+                halves = run_in_halves(held.side, held.feeds) if halves is None else halves
+                why = _excuse(a, b, halves[place][k], why, far) if halves else why
             farthest = max(farthest, far)
             first_off = first_off if first_off[2] or not why else (place, name, why)
     return *first_off, farthest
+
+
+_MOST_IN_HALF = 0.1
+"""How far half precision may take an output: what is off by more tells nothing of the backend."""
+
+
+def _excuse(expected: Any, actual: Any, halved: Any, why: str, far: float) -> str:
+    """The difference; empty if half precision alone makes it, which may add up otherwise, to twice as much."""
+    import numpy as np
+
+    if np.asarray(expected).dtype.kind not in "fc":
+        others = np.asarray(halved) != expected
+        return "" if others.any() and not (~others & (np.asarray(actual) != expected)).any() else why
+    said, in_half = off_by(expected, np.asarray(halved, np.asarray(expected).dtype), 0.0)
+    if in_half <= _MOST_IN_HALF and far <= 2 * in_half:
+        return ""
+    return f"{why}; in half precision onnxruntime is {said or 'not off'}"
 
 
 def off_by(expected: Any, actual: Any, within: float) -> tuple[str, float]:

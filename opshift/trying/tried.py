@@ -63,6 +63,7 @@ class Tried:
         fixed: the sizes that had to be fixed, and those that were wanted.
         far: how far an output is off at most, as a part of its largest element; below 0 where nobody knows.
         before: what came of the model as it is, where that was tried.
+        where: what runs models, and how, if that is no processor in the precision of the model.
     """
 
     backend: str
@@ -82,6 +83,7 @@ class Tried:
     fixed: Wanted = NOTHING
     far: float = -1.0
     before: Answer | None = None
+    where: str = ""
 
     @property
     def agrees(self) -> bool:

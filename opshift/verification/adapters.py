@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
+HALF, NARROW, FLOATS = "half precision", "int32 for int64", "float32 for all types"
+
+
 @dataclass(frozen=True)
 class Adapter:
     """How models are opened in a backend.
@@ -34,7 +37,7 @@ class Adapter:
         seconds: how long one model may take there.
         device: what runs them, where that is not this machine's processor.
         within: how far an output may be off, as a part of its largest element; 0 for the rules of the proof.
-        half: whether it computes in half precision.
+        effects: what it does to values, which the judge takes into account: `HALF`, `NARROW` or `FLOATS`.
     """
 
     session: str = ""
@@ -43,7 +46,17 @@ class Adapter:
     seconds: float = 30.0
     device: str = ""
     within: float = 0.0
-    half: bool = False
+    effects: frozenset[str] = frozenset()
+
+    @property
+    def half(self) -> bool:
+        """Whether it computes in half precision."""
+        return HALF in self.effects
+
+    @property
+    def where(self) -> str:
+        """What runs models, and how; empty for a processor in the precision of the model."""
+        return ", ".join(filter(None, [self.device, HALF if self.half else ""]))
 
 
 _WITHIN = 0.01
@@ -53,7 +66,7 @@ KNOWN = {
     "openvino": Adapter("opshift.verification.adapters:OpenVino", packages=("openvino",)),
     "opencv": Adapter("opshift.verification.adapters:OpenCv", packages=("opencv-python-headless", "opencv-python")),
     "tract": Adapter("opshift.verification.adapters:Tract", packages=("tract",)),
-    "mnn": Adapter(file="mnn.py", packages=("MNN",), seconds=120, within=_WITHIN),
+    "mnn": Adapter(file="mnn.py", packages=("MNN",), seconds=120, within=_WITHIN, effects=frozenset({NARROW})),
     "iree": Adapter(
         file="iree.py", packages=("iree-base-compiler", "iree-base-runtime", "onnx"), seconds=300, within=_WITHIN
     ),
@@ -64,9 +77,11 @@ KNOWN = {
         seconds=300,
         device="simulator, rk3588",
         within=_WITHIN,
-        half=True,
+        effects=frozenset({HALF}),
     ),
-    "ncnn": Adapter(file="ncnn.py", packages=("ncnn", "pnnx"), seconds=120, within=_WITHIN),
+    "ncnn": Adapter(
+        file="ncnn.py", packages=("ncnn", "pnnx"), seconds=120, within=_WITHIN, effects=frozenset({FLOATS})
+    ),
     "litert": Adapter(
         file="litert.py", packages=("ai-edge-litert", "onnx2tf", "tensorflow"), seconds=300, within=_WITHIN
     ),
