@@ -269,6 +269,8 @@ class Goal:
     def run(self, source: ModelProto, folder: str | None = None, allowance: Allowance | None = None) -> Result:
         """Apply the stages to a copy of the model; the result holds the new model, or the refusals.
 
+        Every command that changes a model calls this, as do `plan`, `--dry-run` and `inspect --target`.
+
         `folder` is where external data lie. Optional stages make no change that `allowance` withholds.
 
         Raises:
@@ -324,7 +326,7 @@ class Goal:
 
     @property
     def label(self) -> str:
-        """Name the goal for an output file: `opset13`, `for-rknn-2.1`, `optimized`."""
+        """Name the goal for an output file: `opset13`, `for-rknn-2.1`, `optimized`. Used when no output is named."""
         if self.backend is not None:
             return f"for-{self.backend.name}"
         if self.portable:
@@ -352,7 +354,10 @@ class Goal:
 
     @property
     def description(self) -> str:
-        """Name what is to be reached, as the end of a sentence: `at opset 13`, `for rknn-2.1`."""
+        """Name what is to be reached, as the end of a sentence: `at opset 13`, `for rknn-2.1`.
+
+        Used in reports.
+        """
         if self.backend is not None:
             return f"for {self.backend.name}"
         reached = [f"opset {opset}{f' of {domain}' if domain else ''}" for domain, opset in self.targets.items()]
@@ -369,7 +374,10 @@ class Goal:
         return tuple(obstacles(made, self.reader, folder))
 
     def find_open_dimensions(self, source: ModelProto) -> tuple[Refusal, ...]:
-        """List dynamic dimensions that the user has to fix, as the backend needs numbers."""
+        """List dynamic dimensions that the user has to fix, as the backend needs numbers.
+
+        Reports of a conversion for a backend list them.
+        """
         if self.backend is None:
             return ()
         from opshift.passes.backends.door import open_dimensions
@@ -430,7 +438,7 @@ class Goal:
         return op in self.reader.lacks or op[0] in schemas.VENDORS or is_theirs(*op, self.targets.get("", 1))
 
     def make_error(self, source: ModelProto, result: Result, folder: str | None) -> Refused:
-        """Make the exception for a refused model."""
+        """Make the exception for a refused model. Used by the Python API, where a refusal is an exception."""
         target = self.targets.get("") if self.backend is None else self.backend.name
         return Refused(result.refusals, target=target, nearest=self.find_nearest_opset(source, result, folder))
 
@@ -560,7 +568,10 @@ def with_types(
 
 
 def conversion(target: Target | None, ir_version: int | None = None, wanted: Refinement = NOTHING) -> Goal:
-    """Make the goal to convert to a target, or to keep the opset; raises `ValueError` for an unknown target."""
+    """Make the goal to convert to a target, or to keep the opset; raises `ValueError` for an unknown target.
+
+    Used by the command line and the Python API.
+    """
     targets, ir = resolve_target(target) if target is not None else ({}, None)
     wanted = replace(wanted, backend=find_backend(target))
     return Goal(targets, check_ir_version(ir_version) or ir, refinement=wanted)
@@ -575,8 +586,8 @@ def inlining(
     *,
     portable: bool = False,
 ) -> Goal:
-    """Make the goal to replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an unknown
-    target.
+    """Make the goal to replace operators, at an opset, or all that a backend lacks; raises `ValueError` for an
+    unknown target. Used by the command line and the Python API.
     """
     from opshift.passes.stages.operator_names import as_names
 
@@ -588,6 +599,8 @@ def inlining(
 
 def folding(ops: Iterable[str] | None = None, *, optimize: bool = False) -> Refinement:
     """Make the wish to fold operators; None: all that exporters write as several nodes.
+
+    Used by `opshift fold` and `--modernize`.
 
     Raises:
         ValueError: an operator is not known, or has no definition to recognise it by, or none is named.

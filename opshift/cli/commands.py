@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def convert_goal(options: argparse.Namespace) -> Goal:
-    """Make the goal of `opshift convert`."""
+    """Make the goal of `opshift convert`. `main` calls it before any model is read."""
     goal_named = options.opset or options.target is not None or options.ir_version is not None
     if not goal_named and not _has_options(options) and options.quantization is None:
         known = "--opset, --target, --ir-version, --types, --quantization, --fix-shape"
@@ -115,7 +115,7 @@ def _conversion(options: argparse.Namespace, wanted: Refinement) -> Goal:
 
 
 def inline_goal(options: argparse.Namespace) -> Goal:
-    """Make the goal of `opshift inline`."""
+    """Make the goal of `opshift inline`. `main` calls it before any model is read."""
     if options.target is not None and options.opset:
         raise ValueError(_SAME)
     names = (*options.op, *(_read_deny_list(Path(options.deny)) if options.deny else ()))
@@ -185,7 +185,10 @@ def _read_deny_list(path: Path) -> list[str]:
 
 
 def rewrite_models(options: argparse.Namespace, goal: Goal) -> int:
-    """Convert one model, or many into a folder, and print the outcome; returns the exit code."""
+    """Convert one model, or many into a folder, and print the outcome; returns the exit code.
+
+    This is every command that writes models: convert, inline, fold, optimize, extract, merge.
+    """
     effects.check(options)
     goal = with_options(goal, **{name: getattr(options, name) for name in OPTIONS})
     manner = Manner(
@@ -276,7 +279,7 @@ def _read_inputs(options: argparse.Namespace) -> Asked:
 
 
 def _rewrite_all(options: argparse.Namespace, goal: Goal, manner: Manner) -> int:
-    """Convert many models into a folder; if one fails, the others go on."""
+    """Convert many models into a folder; if one fails, the others go on. Runs for `--out-dir`."""
     from opshift.jobs import batch
 
     if options.in_place:
@@ -530,7 +533,10 @@ def _prospect(options: argparse.Namespace, source: ModelProto, found: FileFacts,
 
 
 def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | None) -> outcome_.Prospect:
-    """Find out what a target lacks in a model, what would change, and what would be refused. Nothing is written."""
+    """Find out what a target lacks in a model, what would change, and what would be refused.
+
+    Nothing is written. Used by `inspect --target`.
+    """
     from opshift.passes.backends.door import find_known_calls as known_calls
     from opshift.passes.backends.door import obstacles
 
@@ -550,7 +556,7 @@ def _ask_target(source: ModelProto, goal: Goal, result: Result, folder: str | No
 
 def _kept_in_others(source: ModelProto, backend: Backend) -> dict[str, str]:
     """List types of a model that the target computes in another type, such as int64 in int32; constants alone do not
-    count.
+    count. `inspect --target` prints them as a warning.
     """
     if not backend.casts:
         return {}

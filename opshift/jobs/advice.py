@@ -64,7 +64,7 @@ def _later(backend: Backend) -> Iterator[Backend]:
 
 
 def _sizes(source: ModelProto, goal: Goal, folder: str | None) -> Iterator[str]:
-    """Suggest fixed sizes if the model converts with its dynamic dimensions fixed."""
+    """Suggest fixed sizes if the model converts with its dynamic dimensions fixed. Tried after a refusal."""
     model = ModelProto()
     model.CopyFrom(source)
     sizes: dict[str, int] = {}

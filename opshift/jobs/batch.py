@@ -241,7 +241,10 @@ def _name(source: str) -> str:
 
 
 def _target(source: str) -> str:
-    """Name the output of a model like the model itself; OpenVINO IR (.xml) becomes .onnx."""
+    """Name the output of a model like the model itself; OpenVINO IR (.xml) becomes .onnx.
+
+    Used while outputs are planned.
+    """
     name = _name(source)
     return f"{formats.without_suffix(name)}.onnx" if formats.is_foreign(name) else name
 
@@ -279,7 +282,7 @@ def run(
 
 @contextmanager
 def _folder_of(jobs: Sequence[BatchJob], *, sweep: bool) -> Iterator[None]:
-    """Create the output folder, and remove leftovers of processes that died."""
+    """Create the output folder, and remove leftovers of processes that died. Wraps the whole batch."""
     folder = Path(jobs[0].output).parent
     if urls.is_url(jobs[0].output) or jobs[0].manner.dry_run:
         yield
@@ -380,7 +383,10 @@ def _in_processes(jobs: Sequence[BatchJob], workers: int | None) -> Placed:
 
 
 def cores() -> int:
-    """Count the cores that this process may use; a container may have only some."""
+    """Count the cores that this process may use; a container may have only some.
+
+    Sets how many models are converted at once.
+    """
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()

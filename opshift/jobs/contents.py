@@ -61,7 +61,7 @@ class Contents:
 
 
 def contents(model: ModelProto, size: int, folder: str) -> Contents:
-    """Describe a model; `size` is that of its file, `folder` where external data lie."""
+    """Describe a model; `size` is that of its file, `folder` where external data lie. `opshift inspect` prints it."""
     initialized = {tensor.name for tensor in model.graph.initializer}
     found: dict[str, WeightTotals] = {}
     places: dict[str, int | None] = {}
@@ -89,14 +89,19 @@ def contents(model: ModelProto, size: int, folder: str) -> Contents:
 
 
 def _types(model: ModelProto, folder: str) -> tuple[dict[str, int], Convertible | None, Convertible | None]:
-    """Tell which types nodes have, and which could be narrower; training graphs are left out."""
+    """Tell which types nodes have, and which could be narrower; training graphs are left out.
+
+    Part of what `opshift inspect` prints.
+    """
     from opshift.passes.types.door import count_types, describe
 
     return count_types(model), describe(model, "int64=int32", folder), describe(model, "float16", folder)
 
 
 def _trees(model: ModelProto) -> dict[str, Trees]:
-    """Describe the tree ensembles of a model: the number of trees, their depth."""
+    """Describe the tree ensembles of a model: the number of trees, their depth. Part of what `opshift inspect`
+    prints.
+    """
     trees = {}
     for body in bodies(model):
         for node in body.node:
@@ -114,7 +119,10 @@ def _types_by_name(values: Iterable[ValueInfoProto]) -> dict[str, str]:
 
 
 def _spell_type(value_type: TypeProto) -> str:
-    """Write a type as ONNX text does, such as `float[N,3]`; without brackets, the rank is unknown."""
+    """Write a type as ONNX text does, such as `float[N,3]`; without brackets, the rank is unknown.
+
+    `opshift inspect` prints it for inputs and outputs.
+    """
     if value_type.WhichOneof("value") != "tensor_type":
         return type_text(value_type) or "unknown"
     element = ELEMENTS[elem_type_of(value_type)].name if elem_type_of(value_type) in ELEMENTS else "unknown"

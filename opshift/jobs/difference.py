@@ -111,7 +111,7 @@ def _count_nodes(op: str, names: Sequence[str]) -> str:
 
 
 def difference(one: Side, other: Side, names: tuple[str, str]) -> Difference:
-    """Compare two models node by node; weights are read where they lie."""
+    """Compare two models node by node; weights are read where they lie. This is `opshift diff`."""
     sides = _Nodes(one), _Nodes(other)
     pairs = _match(*sides)
     by_first = dict(pairs)
@@ -151,7 +151,7 @@ class _Nodes:
         return text(node.name or next(filter(None, node.output), ""))
 
     def _constants(self) -> dict[str, TensorProto]:
-        """Collect the constants of the graph: initializers and Constant nodes."""
+        """Collect the constants of the graph: initializers and Constant nodes. Runs before nodes are compared."""
         found = dict(self.pieces.held)
         for node in self.pieces.nodes:
             if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
@@ -162,7 +162,7 @@ class _Nodes:
 
     def _sign(self) -> dict[int, bytes]:
         """Compute a hash of what each node computes: of its operator, attributes, constants, and the nodes that it
-        reads.
+        reads. Runs before nodes are paired: equal hashes are pairs.
         """
         made: dict[str, bytes] = {name: name.encode() for name in self.pieces.given}
         found: dict[int, bytes] = {}
@@ -187,7 +187,10 @@ class _Nodes:
 
 
 def digest(tensor: TensorProto, folder: str | None) -> bytes:
-    """Compute a hash of the type, dims and data of a tensor."""
+    """Compute a hash of the type, dims and data of a tensor.
+
+    Used to find equal weights.
+    """
     held = hashlib.sha256(repr((tensor.data_type, list(tensor.dims))).encode())
     try:
         loaded = tensor_data.loaded(tensor, folder) if tensor_data.is_stored(tensor) else tensor
@@ -203,7 +206,10 @@ def digest(tensor: TensorProto, folder: str | None) -> bytes:
 
 
 def _match(one: _Nodes, other: _Nodes) -> list[tuple[int, int]]:
-    """Pair nodes: by what they compute, by the names of their outputs, and by their order."""
+    """Pair nodes: by what they compute, by the names of their outputs, and by their order.
+
+    Runs before the pairs are compared.
+    """
     waiting: dict[bytes, list[int]] = {}
     for b in reversed(other.all):
         waiting.setdefault(other.signatures[b], []).append(b)
@@ -228,7 +234,10 @@ def _match(one: _Nodes, other: _Nodes) -> list[tuple[int, int]]:
 
 
 def _compare(one: _Nodes, other: _Nodes, a: int, b: int, pairs: Mapping[int, int]) -> Iterator[str]:
-    """List differences between two paired nodes: in attributes, constant inputs, or the nodes that they read."""
+    """List differences between two paired nodes: in attributes, constant inputs, or the nodes that they read.
+
+    Runs for each pair.
+    """
     if one.signatures[a] == other.signatures[b]:
         return
     first, second = one.pieces.nodes[a], other.pieces.nodes[b]
@@ -260,7 +269,7 @@ def _is_one_value(one: _Nodes, other: _Nodes, names: tuple[str, str], pairs: Map
 
 
 def _attributes(first: NodeProto, second: NodeProto) -> Iterator[str]:
-    """List attributes that differ between two nodes."""
+    """List attributes that differ between two nodes. Runs for each pair of nodes."""
     attributes = [{each.name: each for each in node.attribute} for node in (first, second)]
     for name in sorted(attributes[0].keys() | attributes[1].keys()):
         one, other = attributes[0].get(name), attributes[1].get(name)
@@ -274,7 +283,10 @@ def _attributes(first: NodeProto, second: NodeProto) -> Iterator[str]:
 
 
 def _shorten(value: Any) -> str:
-    """Write an attribute's value in at most a few dozen characters; tensors and graphs by their kind."""
+    """Write an attribute's value in at most a few dozen characters; tensors and graphs by their kind.
+
+    Used in the lines that `diff` prints.
+    """
     if hasattr(value, "DESCRIPTOR"):
         return f"a {value.DESCRIPTOR.name.removesuffix('Proto').lower()}"
     shown = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -282,7 +294,7 @@ def _shorten(value: Any) -> str:
 
 
 def _weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side) -> Iterator[str]:
-    """Say how two constants differ: in type or shape, or in values and by how much."""
+    """Say how two constants differ: in type or shape, or in values and by how much. Runs for each pair of nodes."""
     if digest(a, one.folder) == digest(b, other.folder):
         return
     kinds = [_describe_tensor(tensor.data_type, list(tensor.dims)) for tensor in (a, b)]
@@ -295,7 +307,7 @@ def _weights(place: int, a: TensorProto, one: Side, b: TensorProto, other: Side)
 
 def _gap(a: TensorProto, one: Side, b: TensorProto, other: Side) -> str:
     """Measure the largest difference between two constants of one type and shape; empty for strings and for very
-    large ones.
+    large ones. Runs for constants that are not equal.
     """
     if a.data_type == TensorProto.STRING or tensor_data.nbytes(a) > _COMPARED:
         return ""
@@ -366,7 +378,7 @@ def _compare_declared(one: Sequence[ValueInfoProto], other: Sequence[ValueInfoPr
 
 
 def describe_type(value_type: TypeProto) -> str:
-    """Write a type as ONNX text does, such as `float[N,3]`."""
+    """Write a type as ONNX text does, such as `float[N,3]`. Used in the lines that `diff` prints."""
     if value_type.WhichOneof("value") != "tensor_type":
         return type_text(value_type) or "unknown"
     return _describe_tensor(elem_type_of(value_type), dims_of(value_type) if has_shape(value_type) else None)

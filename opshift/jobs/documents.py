@@ -33,13 +33,13 @@ def schema_file() -> Path:
 
 
 def render_document(command: str, document: Mapping[str, Any]) -> str:
-    """Write a document as text, with its schema and the command."""
+    """Write a document as text, with its schema and the command. Every command calls it for `--format json`."""
     held = {"schema": VERSION, "command": command, **document}
     return json.dumps(_finite(held), indent=2, default=text, allow_nan=False)
 
 
 def _finite(held: Any) -> Any:
-    """Replace NaN and infinity by null, which JSON does not have."""
+    """Replace NaN and infinity by null, which JSON does not have. Runs over each document before it is written."""
     if isinstance(held, float):
         return held if isfinite(held) else None
     if isinstance(held, Mapping):
@@ -53,7 +53,10 @@ def failure(code: int, lines: Sequence[str]) -> dict[str, Any]:
 
 
 def of_result(result: FileResult) -> dict[str, Any]:
-    """Describe one of many models, with its exit code and the reason for a failure."""
+    """Describe one of many models, with its exit code and the reason for a failure.
+
+    Used by `--format json` with several models.
+    """
     held = {"source": result.source, "output": ""} if result.outcome is None else as_facts(result.outcome)
     return {**held, "code": result.code, "why": result.why}
 
@@ -77,7 +80,7 @@ def as_facts(held: Outcome | Prospect) -> dict[str, Any]:
 def of_inspection(
     found: FileFacts, held: Contents, of: Fates, reach: Mapping[int, Result], read: Readers | None = None
 ) -> dict[str, Any]:
-    """Describe a model, and which opsets it can reach, as far as they were tried."""
+    """Describe a model, and which opsets it can reach, as far as they were tried. Used by `inspect --format json`."""
     reached = {
         str(opset): {"reachable": not result.refusals, "grade": result.grade, "why": list(map(str, result.refusals))}
         for opset, result in reach.items()
@@ -93,7 +96,7 @@ def of_inspection(
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:
-    """Describe a target, in the terms of target files."""
+    """Describe a target, in the terms of target files. Used by `targets --format json`."""
     found = {key: getattr(backend, key) for key in ("name", "opset", "ir_version", "ml_opset", "source")}
     missing = sorted(backend.missing("", backend.opset or schemas.latest()))
     return {

@@ -70,7 +70,7 @@ def write(
 
 
 def read_evidence(path: str) -> dict[str, Any]:
-    """Read an evidence file; raises `ValueError` for any other file."""
+    """Read an evidence file; raises `ValueError` for any other file. Used when `verify` repeats a proof."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         found["models"]["before"], found["how"]["grade"], found["regions"]
@@ -81,7 +81,9 @@ def read_evidence(path: str) -> dict[str, Any]:
 
 
 def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
-    """Say which model is not the one of the evidence, by digest; empty if both are."""
+    """Say which model is not the one of the evidence, by digest; empty if both are. Used when `verify` repeats a
+    proof.
+    """
     for role, path in (("before", before), ("after", after)):
         if digests(path) != evidence["models"][role]:
             return f"{path} is not the model of this evidence"
@@ -89,7 +91,7 @@ def mismatch(evidence: dict[str, Any], before: str, after: str) -> str:
 
 
 def compare_proofs(evidence: dict[str, Any], found: Verification) -> list[str]:
-    """Compare the evidence with a new proof; one line for each difference."""
+    """Compare the evidence with a new proof; one line for each difference. Used when `verify` repeats a proof."""
     said = []
     if found.status != evidence["status"]:
         said.append(f"now {found.status}, in the evidence {evidence['status']}")
@@ -103,7 +105,10 @@ def compare_proofs(evidence: dict[str, Any], found: Verification) -> list[str]:
 
 
 def digests(path: str) -> dict[str, str]:
-    """Compute the SHA-256 of a model file and of its external data files."""
+    """Compute the SHA-256 of a model file and of its external data files.
+
+    Taken when evidence is written, and again when it is checked.
+    """
     found = {"": _digest(path)}
     model = model_file.read(path)
     folder = str(Path(path).resolve().parent)
@@ -126,7 +131,7 @@ def _rule(region: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _version(package: str) -> str:
-    """Look up the installed version of a package; empty if it is missing."""
+    """Look up the installed version of a package; empty if it is missing. Evidence names the engines' versions."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -76,7 +76,7 @@ def _is_damaged(model: str) -> bool:
 
 
 def code_of(found: Verification | None) -> int:
-    """Map the answer of a verification to an exit code."""
+    """Map the answer of a verification to an exit code. Runs at the end of a command."""
     if found is None or found.equal:
         return DONE
     return DIFFERENT if found.status == "different" else REFUSED

@@ -89,8 +89,9 @@ class Deviation:
 
     @property
     def error(self) -> float:
-        """The root mean square of the difference, divided by that of the output; for integers the share that
-        differs.
+        """The root mean square of the difference, divided by that of the output; for integers the share that differs.
+
+        Compared with the budget of `--budget`.
         """
         if not self.noise or self.why:
             return math.inf if self.why else 0.0
@@ -207,7 +208,10 @@ def _without_bfloat16(side: Side) -> Side:
 
 
 def _open(side: Side, names: Sequence[str]) -> Any:
-    """Open a model in an engine with more values as outputs; without them if the engine rejects that."""
+    """Open a model in an engine with more values as outputs; without them if the engine rejects that.
+
+    Runs before the source is run to see its values.
+    """
     try:
         return side.open(more=names) if names else side.open()
     except EngineError:
@@ -289,7 +293,9 @@ def _look(side: Side, types: Types, wanted: Asked) -> _Looked:
 
 
 def _readers(model: ModelProto) -> dict[str, list[NodeProto]]:
-    """Index the nodes of the main graph by the values that they read."""
+    """Index the nodes of the main graph by the values that they read. Runs before the source is run to see its
+    values.
+    """
     readers: dict[str, list[NodeProto]] = {}
     for node in model.graph.node:
         for name in node.input:
@@ -299,6 +305,8 @@ def _readers(model: ModelProto) -> dict[str, list[NodeProto]]:
 
 def _is_step(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> bool:
     """Whether a node that rounds to steps yields numbers that are computed with: no index, and no truth value.
+
+    Asked for each deciding node.
 
     Such a node is judged by what it costs at the outputs, not by how many of its decisions change.
     """
@@ -320,7 +328,10 @@ def _is_step(node: NodeProto, readers: Mapping[str, list[NodeProto]]) -> bool:
 
 
 def range_of(value: Any, target: int) -> Range | None:
-    """Find the range of an array; None for anything but floats. `target` is the type that it may get."""
+    """Find the range of an array; None for anything but floats.
+
+    `target` is the type that it may get. Asked for each value in each run.
+    """
     import numpy as np
 
     if getattr(getattr(value, "dtype", None), "kind", "") != "f" or not value.size:
@@ -343,7 +354,10 @@ def widest(one: Range, other: Range) -> Range:
 
 
 def _choosing(model: ModelProto) -> Iterator[NodeProto]:
-    """List nodes that decide: comparisons, ArgMax, TopK, and Casts to integers."""
+    """List nodes that decide: comparisons, ArgMax, TopK, and Casts to integers.
+
+    Runs before the source is run to see its values.
+    """
     for node in model.graph.node:
         if not default_domain(node.domain) and (node.op_type in _CHOOSING or _to_integer(node)):
             yield node
@@ -407,7 +421,10 @@ def _constants(model: ModelProto, node: NodeProto) -> dict[str, TensorProto]:
 
 
 def _share(before: Any, after: Any) -> float:
-    """Count the share of decisions that differ; 0 for outputs with fractions, which are no decisions."""
+    """Count the share of decisions that differ; 0 for outputs with fractions, which are no decisions.
+
+    Runs on the two results of a deciding node.
+    """
     import numpy as np
 
     if before.dtype.kind == "f" and not np.array_equal(before, np.rint(before)):
@@ -446,7 +463,7 @@ class _Settling:
 
     def settle(self) -> Measured:
         """Measure with all types changed; where outputs move too far, let the parts that move them most keep their
-        types.
+        types. Runs last in `measure`.
         """
         found = self._deviations(self._types)
         if self._steps and _noise(found) > 1:
@@ -463,12 +480,12 @@ class _Settling:
 
     def _kept(self, parts: list[_Part]) -> Measured:
         """Find the fewest parts that have to keep their types for the outputs to hold, beginning with those that
-        make most noise for their size.
+        make most noise for their size. Runs if outputs move too far.
         """
         parts.sort(key=lambda part: part.noise / max(part.share, 1e-9), reverse=True)
 
         def tried(kept: Sequence[_Part]) -> Measured:
-            """Measure the model with these parts in their old types."""
+            """Measure the model with these parts in their old types. Runs for each choice of parts."""
             reasons = {
                 name: f"alone, it moves an output by {_spell_share(math.sqrt(part.noise))}"
                 for part in kept
@@ -516,7 +533,10 @@ class _Settling:
         return [max(self._given, key=size)]
 
     def _refined(self, noise: float, runs: list[Run]) -> list[_Part]:
-        """Divide the model into parts, and those that matter into smaller ones, and measure the noise of each."""
+        """Divide the model into parts, and those that matter into smaller ones, and measure the noise of each.
+
+        Runs if outputs move too far.
+        """
         made = self._outputs()
         shares = _shares(self._side.model, made)
 
@@ -547,14 +567,17 @@ class _Settling:
         return firsts
 
     def _alone(self, part: Sequence[str], made: Sequence[str], runs: list[Run]) -> float:
-        """Measure the noise at the outputs if only one part changes its types."""
+        """Measure the noise at the outputs if only one part changes its types. Runs for each part."""
         changing = set(part)
         others = {name: "another part is measured" for name in made if name not in changing}
         progress.tell("see what moves the outputs", self.runs, _MOST_RUNS)
         return min(_noise(self._deviations(replace(self._types, held=others), runs)), _FAR)
 
     def _deviations(self, types: Types, runs: list[Run] | None = None) -> tuple[Deviation, ...]:
-        """Change the types, simulate the rounding in float32, and measure how far each output moves."""
+        """Change the types, simulate the rounding in float32, and measure how far each output moves.
+
+        Runs for each choice of types.
+        """
         self.runs += 1
         result = change(self._side.model, types, self._side.folder)
         if result.model is None or result.model is self._side.model:
@@ -580,7 +603,10 @@ def _noise(found: Sequence[Deviation]) -> float:
 
 
 def _choose(parts: Sequence[_Part], noise: float) -> list[_Part]:
-    """Choose the parts that likely have to keep their types, if their noise adds up to `noise`."""
+    """Choose the parts that likely have to keep their types, if their noise adds up to `noise`.
+
+    Used while parts are refined.
+    """
     left = sum(part.noise for part in parts)
     allowed = left * _GOAL / min(noise, _FAR)
     chosen: list[_Part] = []
@@ -592,7 +618,10 @@ def _choose(parts: Sequence[_Part], noise: float) -> list[_Part]:
 
 
 def _shares(model: ModelProto, made: Sequence[str]) -> dict[str, float]:
-    """Compute how large each node is as a share of the model: by weights and by number of nodes, half each."""
+    """Compute how large each node is as a share of the model: by weights and by number of nodes, half each.
+
+    Used while parts are refined.
+    """
     sizes = {tensor.name: tensors.size(tensor) for tensor in model.graph.initializer}
     for node in model.graph.node:
         held = tensors.of_constant(node) if node.op_type == "Constant" else None
@@ -646,7 +675,7 @@ def _run_masked(side: Side, runs: Sequence[Run]) -> list[Run]:
 
 
 def _cast_inputs(given: Mapping[str, Any], elem_types: Mapping[str, int]) -> dict[str, Any]:
-    """Cast inputs to the types that the retyped model takes."""
+    """Cast inputs to the types that the retyped model takes. Runs before each run of the retyped model."""
     import numpy as np
 
     dtypes = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16}

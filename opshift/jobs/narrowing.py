@@ -78,7 +78,10 @@ def _at_bounds(model: ModelProto, wanted: Asked) -> ModelProto | None:
 
 
 def _too_little(result: Result, measured: Measured) -> Refusal | None:
-    """Refuse a result in which most weights had to keep their types, as it saves nothing."""
+    """Refuse a result in which most weights had to keep their types, as it saves nothing.
+
+    Runs after types were measured.
+    """
     if not measured.types.held or measured.types.interface != KEEP:
         return None
     share = result.types.share if result.types is not None else 0.0

@@ -133,7 +133,7 @@ def facts(model: ModelProto, size: int, calls: Mapping[tuple[str, str], int] | N
 
 
 def stage_lines(stages: Iterable[StageReport]) -> list[str]:
-    """Write one line for each stage: its name, its changes, its time."""
+    """Write one line for each stage: its name, its changes, its time. Printed with `-v`."""
     lines = []
     for place, stage in enumerate(stages, 1):
         done = several(stage.changes, "change") if stage.changes else "nothing to change"
@@ -154,14 +154,17 @@ def proof_details(found: Verification) -> list[str]:
 
 
 def _operators(ops: Sequence[str]) -> str:
-    """Name the operators of a part: few by name, many by their number."""
+    """Name the operators of a part: few by name, many by their number. Printed with `-v`."""
     if not ops:
         return "constant"
     return "+".join(ops) if len(ops) <= 3 else f"{len(ops)} nodes"
 
 
 def explain_unproved(found: Verification) -> str:
-    """Say why a model that could not be verified was not written, and what to try."""
+    """Say why a model that could not be verified was not written, and what to try.
+
+    Printed at the end, with exit code 3.
+    """
     lost = found.why.startswith("external data")
     why = "add the file of its weights, or" if lost else "no engine runs what changed;"
     return f"not written: {why} try --no-verify, which writes a model that nobody has run"

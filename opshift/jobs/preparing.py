@@ -70,7 +70,9 @@ class Extraction:
     name = "cut out"
 
     def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
-        """See `Preparation.prepare`.
+        """Cut the part out, and compare it with the whole model unless `--no-verify`.
+
+        Runs before the stages of `opshift extract`.
 
         Raises:
             ValueError: the model has no such value or node.
@@ -152,7 +154,10 @@ def complete(
 
 
 def _open_sizes(value_type: TypeProto, model: ModelProto) -> None:
-    """Make the sizes of a type dynamic, unless the sizes of all inputs are fixed."""
+    """Make the sizes of a type dynamic, unless the sizes of all inputs are fixed.
+
+    Runs on types that a run of the model showed.
+    """
     taken = [dim for held in required(model).values() for dim in held.tensor_type.shape.dim]
     if value_type.WhichOneof("value") == "tensor_type" and not all(map(is_fixed, taken)):
         for dim in value_type.tensor_type.shape.dim:
@@ -220,7 +225,9 @@ class Merging:
     name = "join"
 
     def prepare(self, model: ModelProto, path: Path, wanted: Asked, *, verify: bool) -> Prepared:
-        """See `Preparation.prepare`.
+        """Join the two models, and compare the result with both in turn unless `--no-verify`.
+
+        Runs before the stages of `opshift merge`.
 
         Raises:
             ValueError: a model has no such output or input, or it is of another type.
@@ -267,6 +274,8 @@ class Merged(NamedTuple):
 def merge_models(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()) -> Merged:
     """Join two models at one opset; data in files are referred to from the folder that both lie in.
 
+    `opshift merge` and `opshift.merge` call it.
+
     Raises:
         ValueError: a model has no such output or input, or it is of another type.
         Refused: neither can be converted to the opset of the other.
@@ -293,7 +302,10 @@ def merge_models(one: Side, other: Side, connect: Iterable[tuple[str, str]] = ()
 
 
 def _of_one_opset(one: Side, other: Side) -> tuple[list[ModelProto], tuple[Change, ...]]:
-    """Convert both models to the newer of their opsets, or to the older one where that is not possible."""
+    """Convert both models to the newer of their opsets, or to the older one where that is not possible.
+
+    Runs before the two are joined.
+    """
     refused: Refused | None = None
     for best in (max, min):
         targets = surgery.common_opsets(one.model, other.model, best)

@@ -46,7 +46,10 @@ def readers(model: ModelProto, folder: str | None) -> Readers:
 
 
 def _oldest(model: ModelProto, versions: Sequence[Backend], folder: str | None) -> int:
-    """Find the oldest version of a target that supports the model, by its place in the list; all newer ones do, too."""
+    """Find the oldest version of a target that supports the model, by its place in the list; all newer ones do, too.
+
+    Runs for each backend that `inspect` lists.
+    """
     low, high = -1, len(versions) - 1  # `high` reads it; `low` does not, or is before the first
     while high - low > 1:
         middle = (low + high) // 2

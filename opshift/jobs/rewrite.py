@@ -58,7 +58,9 @@ Report = Callable[[Outcome, ModelProto, ModelProto], AbstractContextManager[None
 
 
 def rewrite(model: Path, output: Path, goal: Goal, manner: Manner, report: Report | None = None) -> tuple[int, Outcome]:
-    """Convert one file; returns the exit code and the outcome. Writes the output only if the code is 0.
+    """Convert one file; returns the exit code and the outcome.
+
+    Writes the output only if the code is 0. The command line calls it for one file, and a batch for each of its files.
 
     What cannot be reported is not written.
 
@@ -145,8 +147,9 @@ def _prepare(source: ModelProto, model: Path, manner: Manner) -> Prepared | None
 
 
 def _inputs_for_prepared(prepared: Prepared, goal: Goal) -> Asked:
-    """Choose inputs for the proof of a prepared model: captured inputs fit only if its sizes and names did not
-    change.
+    """Choose inputs for the proof of a prepared model: captured inputs fit only if its sizes and names did not change.
+
+    Only for `extract` and `merge`.
     """
     if goal.fixed or goal.rebatch is not None or goal.ends.renamed:
         return replace(prepared.wanted, inputs=None)
@@ -154,7 +157,7 @@ def _inputs_for_prepared(prepared: Prepared, goal: Goal) -> Asked:
 
 
 def _of(result: Result, outcome: Outcome) -> Outcome:
-    """Add to an outcome what a successful result says: nodes, opsets, stages."""
+    """Add to an outcome what a successful result says: nodes, opsets, stages. Runs once the stages are done."""
     outcome = replace(outcome, grade=result.grade, changes=result.changes)
     outcome = replace(outcome, control_flow=result.control_flow)
     return replace(outcome, folded=result.folded, stays=result.stays, stages=result.stages, types=result.types)
@@ -175,7 +178,9 @@ def _check_inputs(manner: Manner, goal: Goal, source: ModelProto) -> tuple[Manne
 
 
 def _add_advice(outcome: Outcome, source: ModelProto, goal: Goal, result: Result, folder: str) -> Outcome:
-    """Add to a refused outcome the nearest opset and hints. A batch that cannot change gets none."""
+    """Add to a refused outcome the nearest opset and hints. A batch that cannot change gets none. Runs after a
+    refusal.
+    """
     if goal.rebatch is not None:
         from opshift.passes.inputs.sizes import CANNOT_CHANGE
 
@@ -189,7 +194,7 @@ def _add_advice(outcome: Outcome, source: ModelProto, goal: Goal, result: Result
 
 
 def _explain_unloaded(source: ModelProto, result: ModelProto) -> str:
-    """Warn if the installed onnxruntime loads the source but not the result."""
+    """Warn if the installed onnxruntime loads the source but not the result. Runs once the result is written."""
     if opsets(result).get("", 0) <= opsets(source).get("", 0):
         return ""
     from opshift.verification import missing_kernels  # slow to import, and not wanted without a proof
@@ -242,7 +247,7 @@ class _Job:
         self, result: Result, outcome: Outcome, taken_back: tuple[TakenBack, ...] = ()
     ) -> tuple[int, Outcome]:
         """Write a result beside the output, prove it, and rename it if it is equal; returns the exit code and the
-        outcome.
+        outcome. Runs once the stages succeed.
         """
         assert result.model is not None, "what is refused is not written"
         manner, started = self.manner, perf_counter()
@@ -296,13 +301,15 @@ class _Job:
         evidence.write(self.manner.wanted.evidence, source, after, found, how, self.manner.wanted)
 
     def prove_result(self, result: Result) -> Verification:
-        """Prove a result without writing it."""
+        """Prove a result without writing it. Runs while changes are taken back."""
         assert result.model is not None, "what is optional refuses nothing"
         quietly = replace(self.manner.wanted, save=None, repro=None)
         return self._verify_result(Side(result.model, self.source.folder), result, quietly)
 
     def _verify_result(self, after: Side, result: Result, wanted: Asked) -> Verification:
         """Prove that the result computes what the source does, by the method that fits what was changed.
+
+        Runs after the stages, unless `--no-verify`.
 
         A changed batch is proved sample by sample, changed types within their budget, all else part by part.
         """

@@ -44,7 +44,7 @@ class Shared:
 
 
 def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
-    """Write a model without its weights.
+    """Write a model without its weights. This is `opshift strip`.
 
     Raises:
         InvalidModel: the model, or its data, cannot be read.
@@ -74,7 +74,7 @@ def strip_file(path: str, output: Path, least: int = stripping.LEAST) -> Shared:
 
 
 def fill_file(path: str, output: Path) -> Shared:
-    """Write a model with weights like those that were taken out; there have to be such.
+    """Write a model with weights like those that were taken out; there have to be such. This is `opshift fill`.
 
     Raises:
         InvalidModel: the model cannot be read, or has all its weights.
@@ -100,7 +100,7 @@ def fill_file(path: str, output: Path) -> Shared:
 
 
 def read(path: str) -> ModelProto:
-    """Read a model file that may be compressed."""
+    """Read a model file that may be compressed. Runs before `fill`, as stripped models are often sent compressed."""
     with open(path, "rb") if os.path.isfile(path) else open(os.devnull, "rb") as file:
         head = file.read(2)
     if head != _GZIP:
@@ -114,7 +114,7 @@ def read(path: str) -> ModelProto:
 
 
 def _size(path: str, model: ModelProto) -> int:
-    """Count the bytes of a model with its data files, as far as they exist."""
+    """Count the bytes of a model with its data files, as far as they exist. Printed when `strip` or `fill` is done."""
     folder = Path(path).resolve().parent
     files = [folder / location for location in external.locations(model)]
     return os.path.getsize(path) + sum(file.stat().st_size for file in files if file.exists())

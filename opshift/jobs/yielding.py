@@ -82,7 +82,10 @@ def _at_fault(optional: Iterable[Change], seen: Verification) -> list[Change]:
 def _search(
     goal: Goal, attempt: Attempt, prove: Prove, whole: Result, withheld: Iterable[tuple[str, str, str]]
 ) -> Change:
-    """Find one change at fault by halving the list of changes: the proof fails with it and holds without it."""
+    """Find one change at fault by halving the list of changes: the proof fails with it and holds without it.
+
+    Used if the proof names no node at fault.
+    """
     proved, failing, fault = 0, len(whole.optional), whole.optional[-1]
     until = perf_counter() + MOST_SECONDS / 4
     while failing - proved > 1 and perf_counter() < until:

@@ -247,7 +247,7 @@ def _words(error: Exception) -> str:
 
 
 def _numbers(tensor: Any) -> Any:
-    """Convert a tract tensor to an array; its own type for sizes becomes int64."""
+    """Convert a tract tensor to an array; its own type for sizes becomes int64. Runs on each output of tract."""
     import tract
     from tract.tensor import DatumType
 

@@ -83,7 +83,9 @@ class Closeness:
         return self.difference / self.allowed if self.allowed else float(self.difference > 0)
 
     def worse(self, other: Closeness) -> Closeness:
-        """Return the wrong one of two, or the one closer to its bound."""
+        """Return the wrong one of two, or the one closer to its bound. Collects the worst of several runs or
+        outputs.
+        """
         worst = self if self.why or (self.share >= other.share and not other.why) else other
         is_same, is_other = self.is_same and other.is_same, self.is_other or other.is_other
         part = max(self.part, other.part)
@@ -141,7 +143,10 @@ def judge(runs: Runs, grade: str) -> Closeness:
 
 
 def _judge_decisions(runs: Runs, grade: str) -> Closeness:
-    """Compare integers, booleans and strings: they must be equal, except where rounding decides."""
+    """Compare integers, booleans and strings: they must be equal, except where rounding decides.
+
+    Runs for outputs that are no floats.
+    """
     a, b = runs.before, runs.after
     found = compare(a, b, grade)
     if not found.why:
@@ -168,6 +173,8 @@ def _judge_decisions(runs: Runs, grade: str) -> Closeness:
 
 def _leans(a: Array, b: Array) -> bool:
     """Whether the quantization steps that differ in one channel all go one way.
+
+    Asked if quantized outputs differ by single steps.
 
     Rounding goes both ways, so that is an error.
     """
@@ -214,7 +221,7 @@ def _is_same_function(runs: Runs, grade: str) -> Closeness | None:
 
 
 def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
-    """Compare the results in the models' own precision."""
+    """Compare the results in the models' own precision. Runs if float64 cannot answer."""
     a, b, x, y = runs.before, runs.after, runs.wide_before, runs.wide_after
     quick = _is_near_everywhere(runs, grade)
     if quick is not None:
@@ -250,7 +257,10 @@ def _is_as_accurate(runs: Runs, grade: str) -> Closeness:
 
 
 def _closeness(why: str, gap: Array, allowed: Array, width: Array, wrong: Array) -> Closeness:
-    """Make the result of a comparison: the element closest to its bound, and how many are wrong."""
+    """Make the result of a comparison: the element closest to its bound, and how many are wrong.
+
+    Every comparison ends with this.
+    """
     shown = np.where(wrong, gap, np.minimum(gap, allowed))  # what is excused otherwise uses up no more than that
     part = float(np.mean(wrong)) if wrong.size else 0.0
     return Closeness(why, *nearest(shown, allowed), is_same=False, is_other=_is_other(gap, width), part=part)
@@ -262,7 +272,10 @@ def _distance_where_decisions_flip(runs: Runs) -> float:
 
 
 def _is_near_everywhere(runs: Runs, grade: str) -> Closeness | None:
-    """Accept large arrays in one pass, if even the largest difference is allowed everywhere; else None."""
+    """Accept large arrays in one pass, if even the largest difference is allowed everywhere; else None.
+
+    Tried before the exact comparison, to save time.
+    """
     a, b = runs.before, runs.after
     if a.size < _LARGE or a.dtype.kind != "f" or a.dtype.itemsize < 4:
         return None
@@ -347,13 +360,16 @@ def half_unit(dtype: Any) -> float:
 
 
 def cap(dtype: Any, grade: str) -> float:
-    """The largest difference that is allowed whatever the noise, relative to the scale."""
+    """The largest difference that is allowed whatever the noise, relative to the scale. No tolerance goes beyond it."""
     u = half_unit(dtype)
     return 2 * u if u > 2.0**-8 else CAPS.get(dtype.name, CAPS["float32"])[grade]
 
 
 def scale(values: Array) -> Array:
-    """The scale of each element: its magnitude, but at least the root mean square of the array."""
+    """The scale of each element: its magnitude, but at least the root mean square of the array.
+
+    Tolerances are relative to it.
+    """
     magnitude = np.where(np.isfinite(values), np.abs(values), 0.0)
     if magnitude.size < 2:
         return magnitude
@@ -365,20 +381,26 @@ def _gap(a: Array, b: Array) -> Array:
 
 
 def _apart(a: Array, b: Any) -> float:
-    """Compute the largest difference of two values; 0 if they cannot be compared."""
+    """Compute the largest difference of two values; 0 if they cannot be compared.
+
+    Measures the noise of a run against float64.
+    """
     if getattr(b, "shape", None) != a.shape or not is_float(b):
         return 0.0
     return float(_gap(a, b.astype(a.dtype)).max(initial=0.0))
 
 
 def one_sided(a: Array, b: Array) -> Array:
-    """Mark elements where one array is NaN or infinite and the other differs."""
+    """Mark elements where one array is NaN or infinite and the other differs.
+
+    Such elements are wrong in every comparison.
+    """
     finite = np.isfinite(a) & np.isfinite(b)
     return ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
 
 
 def nearest(gap: Array, allowed: Array) -> tuple[float, float]:
-    """Find the difference that uses most of its allowance; returns both."""
+    """Find the difference that uses most of its allowance; returns both. Reports show this pair."""
     if not gap.size:
         return 0.0, 0.0
     with np.errstate(all="ignore"):
@@ -403,7 +425,7 @@ def is_float(value: Any) -> TypeGuard[Array]:
 
 
 def is_all_nan(values: Iterable[Any]) -> bool:
-    """Whether there are floats, and all of them are NaN."""
+    """Whether there are floats, and all of them are NaN. A run that yields this proves nothing."""
     floats = [value for value in values if is_float(value) and value.size]
     return bool(floats) and all(_is_nan(value.reshape(-1)[:1]) and _is_nan(value) for value in floats)
 

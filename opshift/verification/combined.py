@@ -81,7 +81,10 @@ _LEAST_SECONDS = 1.0
 
 
 def _without_regions(whole: WholeRun, remarks: Sequence[str]) -> Verification:
-    """Make the answer if only the whole models were compared."""
+    """Make the answer if only the whole models were compared.
+
+    Used with the user's own engines or tolerances, and if no region can be cut out.
+    """
     if whole.is_different:
         return _make_verification(whole, DIFFERENT, (), remarks)
     if whole.engine:
@@ -152,7 +155,10 @@ def _types_that_are_gone(before: Side, after: Side) -> set[int]:
 
 
 def _find_retyped(before: Side, after: Side) -> set[str]:
-    """Find values whose type the second model does not have: they are other values there, even under the same name."""
+    """Find values whose type the second model does not have: they are other values there, even under the same name.
+
+    Runs before regions are compared.
+    """
     gone = _types_that_are_gone(before, after)
     if not gone:
         return set()
@@ -178,6 +184,8 @@ _DECIDING = frozenset(
 
 def _decides(side: Side) -> bool:
     """Whether a model has operators whose result a rounding can change altogether, such as ArgMax.
+
+    Asked when outputs differ though every region is equal.
 
     Then outputs that differ by rounding do not fail the proof.
     """
@@ -257,7 +265,7 @@ def _add_first_difference(
 
 
 def _missing_weights(*sides: Side) -> str:
-    """Name a file of weights that is missing; empty if there is none."""
+    """Name a file of weights that is missing; empty if there is none. Checked before anything is run."""
     for side in sides:
         if side.folder is not None and (why := external.lost(side.model, side.folder)):
             return why

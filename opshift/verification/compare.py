@@ -66,7 +66,7 @@ def compare(expected: Any, actual: Any, grade: str = "exact") -> Difference:
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Whether two values are equal bit for bit."""
+    """Whether two values are equal bit for bit. Every comparison begins with this."""
     import numpy as np
 
     if isinstance(a, list) and isinstance(b, list):
@@ -83,7 +83,9 @@ def identical(a: Any, b: Any) -> bool:
 
 
 def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
-    """Compare two sequences element by element; returns the largest difference."""
+    """Compare two sequences element by element; returns the largest difference. Used by `compare` for sequence
+    outputs.
+    """
     if not isinstance(expected, (list, tuple)) or not isinstance(actual, (list, tuple)):
         return Difference("only one model returns a sequence")
     if len(expected) != len(actual):
@@ -93,7 +95,9 @@ def _sequences(expected: Any, actual: Any, grade: str) -> Difference:
 
 
 def _spell_the_same(a: Any, b: Any) -> bool:
-    """Whether two arrays of strings differ only in numbers, by float32 rounding."""
+    """Whether two arrays of strings differ only in numbers, by float32 rounding. Used by `compare` for string
+    outputs.
+    """
     import numpy as np
 
     fractions = [
@@ -115,7 +119,7 @@ def _is_whole(text: Any) -> bool:
 
 
 def _floats(a: Any, b: Any, grade: str) -> Difference:
-    """Compare two arrays of floats within the tolerance of the grade."""
+    """Compare two arrays of floats within the tolerance of the grade. Used by `compare` for float outputs."""
     import numpy as np
 
     precision = unit(a.dtype)
@@ -152,7 +156,9 @@ def _first(a: Any, b: Any, wrong: Any) -> str:
 
 
 def flat(value: Any) -> list[Any] | None:
-    """List the arrays of a value, those of sequences too; None if an element is missing."""
+    """List the arrays of a value, those of sequences too; None if an element is missing. Used where noise is
+    measured.
+    """
     if isinstance(value, list):
         inner = [flat(item) for item in value]
         return None if any(item is None for item in inner) else [leaf for item in inner for leaf in item or ()]

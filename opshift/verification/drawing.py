@@ -80,7 +80,10 @@ def draw(
     indices = [name for name in free if name in places and _kind(base[name]) in "iu" and base[name].size > 1]
 
     def varied(of_float: Callable[[Array], Array], of_whole: Callable[[Array], Array] | None = None) -> dict[str, Any]:
-        """Make values for all free inputs: floats by one function, whole numbers by another, truths at random."""
+        """Make values for all free inputs: floats by one function, whole numbers by another, truths at random.
+
+        Used for each draw.
+        """
         made = {name: of_float(base[name]).astype(base[name].dtype) for name in floats}
         made |= {name: (of_whole or _shuffled)(base[name]) for name in whole}
         made |= {name: rng.random(base[name].shape) < 0.5 for name in truths}
@@ -95,7 +98,10 @@ def draw(
         return drawn * _magnitude(value)
 
     def in_range(value: Array) -> Array:
-        """Draw whole numbers between the least and the largest captured one; for bytes, all that the type holds."""
+        """Draw whole numbers between the least and the largest captured one; for bytes, all that the type holds.
+
+        Used for each draw.
+        """
         low, high = (int(end) for end in (value.min(), value.max()))
         if value.dtype.itemsize == 1:
             low, high = (int(end) for end in (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max))
@@ -162,7 +168,9 @@ class _Lookup:
     offset: int = 0
 
     def differing(self, others: Sequence[_Lookup]) -> Sequence[int]:
-        """The rows that another table has otherwise; all where there is no other of that size."""
+        """The rows that another table has otherwise; all where there is no other of that size. Used to choose
+        indices.
+        """
         own = self.rows
         tables = [other.rows for other in others if other.rows is not None]
         alike = [] if own is None else [rows for rows in tables if rows.shape == own.shape]
@@ -177,7 +185,10 @@ _KEYS = ("keys_int64s", "cats_int64s", "int64_vocabulary")
 def _places_in_tables(
     parts: Sequence[ModelProto], base: Feeds, weights: Sequence[Feeds], free: Sequence[str], watch: Watch
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Draw indices of the table rows that differ between the parts, the ends, and negative ones."""
+    """Draw indices of the table rows that differ between the parts, the ends, and negative ones.
+
+    Runs if a region looks something up.
+    """
     for node in parts[0].graph.node:
         if node.op_type == "Slice" and len(node.input) > 2 and node.input[2] in free and base[node.input[2]].size:
             table = weights[0].get(node.input[0], base.get(node.input[0]))
@@ -202,7 +213,7 @@ def _places_in_tables(
 def _lookups(
     part: ModelProto, base: Feeds, weights: Feeds, free: Sequence[str], watch: Watch, which: int
 ) -> Iterator[_Lookup]:
-    """Find the nodes of a part that look something up by a number that can be chosen."""
+    """Find the nodes of a part that look something up by a number that can be chosen. Runs before indices are drawn."""
     origins = {name: {name} for name in free if base[name].size and _kind(base[name]) in "iuf"}
     found = []
     for node in part.graph.node:
@@ -253,7 +264,7 @@ def _as_long(value: Array, rows: Sequence[int]) -> Array:
 def _leaves_of_trees(
     parts: Sequence[ModelProto], base: Feeds, floats: Sequence[str], batched: str, rng: np.random.Generator
 ) -> Iterator[Draw]:
-    """Draw rows that reach every leaf of a tree ensemble."""
+    """Draw rows that reach every leaf of a tree ensemble. Runs if a region has a tree ensemble."""
     for node in (node for part in parts for node in part.graph.node if trees.is_tree_ensemble(node)):
         name = node.input[0]
         if name not in floats or base[name].ndim != 2 or base[name].dtype.name not in ("float32", "float64"):
@@ -272,7 +283,10 @@ def _leaves_of_trees(
 def _overlapping_boxes(
     part: ModelProto, base: Feeds, floats: Sequence[str], rng: np.random.Generator
 ) -> Iterator[Draw]:
-    """Draw boxes that overlap more or less, some of which NonMaxSuppression drops, and their scores."""
+    """Draw boxes that overlap more or less, some of which NonMaxSuppression drops, and their scores.
+
+    Runs if a region has NonMaxSuppression.
+    """
     for node in part.graph.node:
         if node.op_type == "NonMaxSuppression" and node.input[0] in floats and node.input[1] in floats:
             boxes, scores = (base[name] for name in node.input[:2])
@@ -296,7 +310,7 @@ def _kind(value: Any) -> str:
 
 
 def _magnitude(value: Array) -> float:
-    """Compute the spread of captured values; 1 if there are none."""
+    """Compute the spread of captured values; 1 if there are none. Drawn numbers have this spread."""
     finite = value[np.isfinite(value)].astype(np.float64)
     spread = float(np.sqrt(np.mean(np.square(finite)))) if finite.size else 0.0
     return spread if 0 < spread < 1e6 else 1.0
@@ -307,7 +321,10 @@ def _negate(value: Array) -> Array:
 
 
 def _special(value: Array, turn: int, rng: np.random.Generator) -> Array:
-    """Make an array of NaN, infinities, zeros and subnormal numbers, in a random order."""
+    """Make an array of NaN, infinities, zeros and subnormal numbers, in a random order.
+
+    Runs if special numbers may reach the region.
+    """
     info = np.finfo(np.float32 if value.dtype.itemsize > 2 else np.float16)
     # apart, as a sum of both overflows, or not, by the order in which a kernel adds
     ends = [float(info.max)] if turn else [np.inf, -np.inf]
@@ -330,14 +347,17 @@ def _integers_of(parts: Sequence[ModelProto], weights: Sequence[Feeds]) -> list[
 
 
 def _repeat_numbers(value: Array, numbers: Sequence[int], turn: int) -> Array:
-    """Fill an array with the numbers in turn, as far as its type holds them."""
+    """Fill an array with the numbers in turn, as far as its type holds them. Used for one draw of several."""
     info = np.iinfo(value.dtype)
     found = np.resize(np.roll(numbers, -turn * value.size), value.shape)
     return found.clip(info.min, info.max).astype(value.dtype)
 
 
 def _turns(base: Feeds, names: Sequence[str], count: int) -> int:
-    """Count the draws that it takes until each of `count` thresholds was tried, within a limit."""
+    """Count the draws that it takes until each of `count` thresholds was tried, within a limit.
+
+    Limits the draws of a region.
+    """
     smallest = min((base[name].size for name in names), default=0)
     return min(_MOST_TURNS, -(-count // smallest)) if smallest else 0
 
@@ -346,7 +366,7 @@ _MOST_TURNS = 12
 
 
 def _on_lines(value: Array, lines: Sequence[float], turn: int) -> Array:
-    """Put elements on each threshold, and just above and below it."""
+    """Put elements on each threshold, and just above and below it. Used for one draw of several."""
     with np.errstate(all="ignore"):
         exact = np.array(lines, value.dtype)
         if value.dtype.isbuiltin != 1:
@@ -372,7 +392,10 @@ _PLACES = {
 
 
 def _find_inputs_used_as_places(parts: Sequence[ModelProto]) -> set[str]:
-    """Find inputs that shapes, indices or counts are computed from."""
+    """Find inputs that shapes, indices or counts are computed from.
+
+    Such inputs are only shuffled, as other numbers might be no places.
+    """
     found: set[str] = set()
     for part in parts:
         for body in bodies(part):
@@ -402,7 +425,7 @@ _UNDECIDED = ("epsilon", "momentum", "p", "spatial_scale", "extrapolation_value"
 
 
 def _lines_of(model: ModelProto) -> Iterator[float]:
-    """List thresholds at which operators of a region may change what they compute."""
+    """List thresholds at which operators of a region may change what they compute. Runs before thresholds are tried."""
     yield from (0.0, 0.5, 1.0, 1.5, 2.5)
     for body in bodies(model):
         held = (
@@ -438,7 +461,10 @@ _STEPS = (*_TIES, 126.5, 127.0, 127.5, 128.5, -127.5, -128.0, -128.5, 254.5, 255
 
 
 def _decisions(model: ModelProto, held: Collection[str]) -> Iterator[_Decision]:
-    """List inner values by which nodes decide, with their thresholds: 0 for Relu, halves for Round, bounds for Clip."""
+    """List inner values by which nodes decide, with their thresholds: 0 for Relu, halves for Round, bounds for Clip.
+
+    Runs before inputs are solved for.
+    """
     for node in model.graph.node:
         op, reads = node.op_type, list(node.input)
         if default_domain(node.domain) or not reads:
@@ -512,7 +538,7 @@ _MOST = 12
 
 
 def _lines_at(decision: _Decision, value: Array, known: Feeds, held: Mapping[str, Any], turn: int) -> Array | None:
-    """Choose the threshold for each element."""
+    """Choose the threshold for each element. Used while inputs are solved for."""
     wide = np.float64
     if decision.other:
         other = known.get(decision.other, held.get(decision.other))
@@ -538,7 +564,10 @@ def _lines_at(decision: _Decision, value: Array, known: Feeds, held: Mapping[str
 
 
 def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Array) -> Array | None:
-    """Solve for the input that puts each element on its threshold, if it depends on one input element only."""
+    """Solve for the input that puts each element on its threshold, if it depends on one input element only.
+
+    Used while inputs are solved for.
+    """
     if x.size != value.size or not is_float(value_moved):
         return None
     a, b, t, u = (one.astype(np.float64).reshape(-1) for one in (x, moved, value, value_moved))
@@ -550,7 +579,7 @@ def _solve(x: Array, moved: Array, value: Array, value_moved: Array, lines: Arra
 
 
 def _beside(x: Array, count: int, turn: int) -> Array:
-    """Keep some elements, and move others to the next floats above and below."""
+    """Keep some elements, and move others to the next floats above and below. Used while inputs are solved for."""
     if x.dtype.isbuiltin != 1:
         return x
     ends = (np.asarray(end, x.dtype) for end in (np.inf, -np.inf))

@@ -96,7 +96,10 @@ def _first(model: ModelProto, feeds: dict[str, Any]) -> Any:
 
 
 def compare_runs(before: Side, after: Side, wanted: Asked) -> Verification:
-    """Compare outputs of two whole models that differ in the width of integers; these have to be the same."""
+    """Compare outputs of two whole models that differ in the width of integers; these have to be the same.
+
+    Runs after each node was proved on its ends.
+    """
     try:
         whole: WholeRun = isolation.call(_compare, before, after, wanted)
     except isolation.Ended as ended:

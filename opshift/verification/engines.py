@@ -37,7 +37,10 @@ class _Late(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `EngineError` if Python code in this block takes longer; does nothing outside Unix."""
+    """Raise `EngineError` if Python code in this block takes longer; does nothing outside Unix.
+
+    Guards runs of onnx.reference, which is slow.
+    """
     alarm = getattr(signal, "setitimer", None)
     if not math.isfinite(seconds) or alarm is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -83,7 +86,10 @@ def runtime() -> Any:
 
 
 def load() -> None:
-    """Import the engines now, so that forked processes have them already."""
+    """Import the engines now, so that forked processes have them already.
+
+    Runs in the parent process, before the proof forks.
+    """
     with suppress(ImportError):
         runtime()
 
@@ -93,7 +99,10 @@ _MEMORY = "bfc_arena|bad_alloc|[Ff]ailed to allocate memory|Unable to allocate|C
 
 
 def one_line(error: BaseException) -> str:
-    """Shorten an error to one line of 300 characters; the end names the innermost node."""
+    """Shorten an error to one line of 300 characters; the end names the innermost node.
+
+    Runs on every error of an engine.
+    """
     text = " ".join(str(error).split()) or type(error).__name__
     if re.search(_MEMORY, text):
         return "not enough memory to run it"
@@ -151,7 +160,10 @@ class OnnxRuntime:
         self._options.log_severity_level = 4
 
     def _lend(self, options: Any, model: ModelProto, aside: external.Aside) -> None:
-        """Give the session weights that are neither in the message nor in external data, without copying them."""
+        """Give the session weights that are neither in the message nor in external data, without copying them.
+
+        Runs when a model with large weights is opened.
+        """
         import onnxruntime as ort
 
         elem_types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
@@ -164,7 +176,10 @@ class OnnxRuntime:
         return self.values(feeds, self._outputs)
 
     def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
-        """Compute the outputs of these names; raises `EngineError`."""
+        """Compute the outputs of these names; raises `EngineError`.
+
+        Used to see inner values of a model that was opened with `more`.
+        """
         if not self._session.get_outputs():  # it refuses to run for nothing
             return []
         try:
@@ -198,7 +213,10 @@ class Reference:
         return self.values(feeds, self._outputs)
 
     def values(self, feeds: Feeds, names: Sequence[str] | None) -> list[Any]:
-        """Compute the outputs of these names; raises `EngineError`."""
+        """Compute the outputs of these names; raises `EngineError`.
+
+        Used to see inner values of a model that was opened with `more`.
+        """
         import numpy as np
 
         known = set(self._evaluator.input_names)
@@ -212,7 +230,7 @@ class Reference:
 
 
 def _with_names(model: ModelProto) -> ModelProto:
-    """Name every output, as onnx.reference mixes up outputs without names."""
+    """Name every output, as onnx.reference mixes up outputs without names. Runs when a model is opened."""
     if all(all(node.output) for body in bodies(model) for node in body.node):
         return model
     made = type(model)()

@@ -62,7 +62,10 @@ def open_wide(model: ModelProto) -> Session | None:
 
 
 def widen(model: ModelProto) -> ModelProto:
-    """Copy a model with all narrower floats as double: constants, inputs, casts, functions."""
+    """Copy a model with all narrower floats as double: constants, inputs, casts, functions.
+
+    Runs before a region is opened in float64.
+    """
     wide = ModelProto()
     wide.CopyFrom(model)
     for body in bodies(wide):
@@ -82,7 +85,10 @@ def widen_feeds(feeds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def widen_value(value: Any) -> Any:
-    """Convert one value, or each of a sequence, to float64; other types stay."""
+    """Convert one value, or each of a sequence, to float64; other types stay.
+
+    Runs on each input before a run in float64.
+    """
     if isinstance(value, list):
         return [widen_value(item) for item in value]
     dtype = getattr(value, "dtype", None)
@@ -92,7 +98,7 @@ def widen_value(value: Any) -> Any:
 
 
 def _widen_node(node: NodeProto) -> None:
-    """Change the types that a node names to double: those of Cast, constants and random generators."""
+    """Change the types that a node names to double: those of Cast, constants and random generators. Part of `widen`."""
     if default_domain(node.domain):
         return
     for attribute in node.attribute:
@@ -113,7 +119,7 @@ def _widen_node(node: NodeProto) -> None:
 
 
 def _widen_tensor(tensor: TensorProto) -> None:
-    """Convert a narrower float tensor to double."""
+    """Convert a narrower float tensor to double. Part of `widen`."""
     from onnx import numpy_helper
 
     if tensor.data_type in NARROW:
@@ -122,7 +128,7 @@ def _widen_tensor(tensor: TensorProto) -> None:
 
 
 def _widen_type(value_type: TypeProto) -> None:
-    """Change a declared narrower float type to double, in sequences and optionals, too."""
+    """Change a declared narrower float type to double, in sequences and optionals, too. Part of `widen`."""
     innermost = value_type
     while innermost.HasField("sequence_type") or innermost.HasField("optional_type"):
         innermost = (

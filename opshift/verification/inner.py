@@ -79,7 +79,7 @@ def _first_slices(node: NodeProto, given: Sequence[Any]) -> list[Any]:
 
 def pair_bodies(before: Body, after: Body, region: Region, comparison: Comparison) -> Iterator[InnerPair | None]:
     """Pair the bodies of If, Loop, Scan and functions in a region that both models have and that read the same outer
-    values.
+    values. Runs for each region with subgraphs or functions.
 
     A counterpart reads the same values of the graph around it, except for constants.
     """
@@ -145,7 +145,7 @@ def _holds(body: Body, node: NodeProto) -> bool:
 
 
 def _outer(graph: GraphProto, body: Body) -> set[str]:
-    """List the outer values that a body reads."""
+    """List the outer values that a body reads. Used while bodies are paired."""
     read: set[str] = set()
     made: set[str] = set()
     for inner in with_nested([graph]):
@@ -161,7 +161,10 @@ def _outer(graph: GraphProto, body: Body) -> set[str]:
 
 
 def _of_graph(body: Body, graph: GraphProto, outer: Sequence[str]) -> ModelProto:
-    """Make a model of a subgraph: outer values become inputs, outer constants initializers."""
+    """Make a model of a subgraph: outer values become inputs, outer constants initializers.
+
+    Used while bodies are paired.
+    """
     source = body.side.model
     model = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import)
     model.functions.extend(source.functions)
@@ -198,7 +201,7 @@ def _rename_inputs(model: ModelProto, like: GraphProto) -> ModelProto:
 
 
 def _of_function(body: Body, function: FunctionProto, call: NodeProto) -> ModelProto:
-    """Make a model of a function with the attributes of a call."""
+    """Make a model of a function with the attributes of a call. Used while bodies are paired."""
     source = body.side.model
     model = ModelProto(ir_version=source.ir_version, opset_import=function.opset_import)
     model.functions.extend(source.functions)
@@ -219,7 +222,10 @@ def _of_function(body: Body, function: FunctionProto, call: NodeProto) -> ModelP
 
 
 def _bind_attributes(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
-    """Write the attributes of a call into a node of the function's body; attributes that the call omits are dropped."""
+    """Write the attributes of a call into a node of the function's body; attributes that the call omits are dropped.
+
+    Used while bodies are paired.
+    """
     for index in reversed(range(len(node.attribute))):
         attribute = node.attribute[index]
         if attribute.ref_attr_name:
@@ -233,7 +239,7 @@ def _bind_attributes(node: NodeProto, given: Mapping[str, AttributeProto]) -> No
 
 
 def with_types(side: Side, feeds: Values, types: Mapping[str, TypeProto]) -> Side:
-    """Give types to inputs that the body does not declare."""
+    """Give types to inputs that the body does not declare. Runs before a body is opened as a model."""
     from opshift.verification.parts import type_of
 
     model = ModelProto()

@@ -20,7 +20,7 @@ Types = Mapping[str, tuple[int, int]]
 
 
 def casts(before: ModelProto, after: ModelProto) -> Types:
-    """Find inputs and outputs that have different float types in the two models."""
+    """Find inputs and outputs that have different float types in the two models. Runs before the models are run."""
 
     def values(model: ModelProto) -> Iterator[ValueInfoProto]:
         yield from model.graph.input
@@ -39,7 +39,10 @@ def _stand_for_each_other(a: int, b: int) -> bool:
 
 
 def _carries(wide: int, narrow: int) -> bool:
-    """Whether a wide type holds all numbers of a narrow one that numpy lacks, such as float8 and int4."""
+    """Whether a wide type holds all numbers of a narrow one that numpy lacks, such as float8 and int4.
+
+    Asked for each pair of inputs or outputs.
+    """
     one, other = FORMATS.get(narrow), FORMATS.get(wide)
     is_foreign = isinstance(one, Floats) or (isinstance(one, Integers) and one.highest < 127)
     return is_foreign and one is not None and other is not None and other.holds(one)
@@ -56,7 +59,7 @@ def as_second(feeds: Mapping[str, Any], types: Types) -> dict[str, Any]:
 
 
 def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
-    """Cast two float arrays to the narrower type."""
+    """Cast two float arrays to the narrower type. Runs on outputs before they are compared."""
     import numpy as np
 
     from opshift.verification.bounds import half_unit, is_float
@@ -73,14 +76,14 @@ def in_narrower(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def in_type(value: Any, to: int) -> Any:
-    """Convert floats to another type; any other value stays."""
+    """Convert floats to another type; any other value stays. Runs on outputs before they are compared."""
     from opshift.verification.bounds import is_float
 
     return _cast(value, to) if is_float(value) else value
 
 
 def _cast(value: Any, to: int) -> Any:
-    """Convert an array to an ONNX element type."""
+    """Convert an array to an ONNX element type. Used for inputs and outputs whose types differ."""
     import onnx.helper
 
     return value.astype(onnx.helper.tensor_dtype_to_np_dtype(to))
@@ -155,7 +158,10 @@ def _element(kind: str) -> str:
 
 
 def _rename_values(model: ModelProto, names: Mapping[str, str]) -> ModelProto:
-    """Copy a model with other names for values; a name that is taken already gets a suffix."""
+    """Copy a model with other names for values; a name that is taken already gets a suffix.
+
+    Runs before the models are compared.
+    """
     renamed = ModelProto()
     renamed.CopyFrom(model)
     graph = renamed.graph

@@ -188,6 +188,8 @@ def end_with(wait: Callable[[], object]) -> None:
 def refuse_copies(library: str) -> None:
     """End this process if it is a fork of one in which a library may have started threads.
 
+    Runs before a library with threads of its own is imported.
+
     The library would wait for them, for they are not copied.
     """
     if library in _copied and sys.modules.get(library) is not None:  # as what may not be imported is
@@ -195,14 +197,16 @@ def refuse_copies(library: str) -> None:
 
 
 def silence() -> None:
-    """Suppress all output of this process, that of libraries included."""
+    """Suppress all output of this process, that of libraries included. Runs first in every worker."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
 
 
 def _is_watched() -> bool:
-    """Whether this process belongs to a pool, or cannot start another like itself."""
+    """Whether this process belongs to a pool, or cannot start another like itself. Then a call stays in this
+    process.
+    """
     pools = sys.modules.get("multiprocessing.process")
     current = getattr(pools, "current_process", None)  # none as yet while another thread imports it
     return getattr(sys, "frozen", False) or (current is not None and current().daemon)
@@ -219,7 +223,7 @@ def _how(code: int, *, full: bool) -> str:
 
 
 def _end_at_once_with(parent: int) -> None:
-    """End this process as soon as its parent ends, where the system supports it.
+    """End this process as soon as its parent ends, where the system supports it. Runs first in every worker.
 
     The system takes the thread that began it for the one that is to end: let that wait for this process.
     """
@@ -248,7 +252,7 @@ def _wait_for(parent: int) -> None:
 
 
 def _afresh(sent: object) -> tuple[bytes, int, bool]:
-    """Start a new interpreter for a call whose forked copy got stuck."""
+    """Start a new interpreter for a call whose forked copy got stuck. The second and last try of a `call`."""
     try:
         question = pickle.dumps(sent)
     except Exception:  # sessions, for one, cannot be sent
@@ -257,7 +261,10 @@ def _afresh(sent: object) -> tuple[bytes, int, bool]:
 
 
 def _ask_fork(work: Callable[[], object]) -> tuple[bytes, int, bool]:
-    """Ask a fork; returns its answer, its exit code (negative for a signal), and whether memory was full."""
+    """Ask a fork; returns its answer, its exit code (negative for a signal), and whether memory was full.
+
+    Runs for each `call` where the system can fork.
+    """
     room, copy, status = 0, None, -1
     with suppress(OSError):  # not every system tells it there
         room = _room()
@@ -296,7 +303,10 @@ def _block_interrupts() -> Iterator[set[int | signal.Signals]]:
 
 
 def _fork(work: Callable[[BinaryIO], object], held: set[int | signal.Signals]) -> _Copy:
-    """Fork a process that does the work and writes the answer to a pipe."""
+    """Fork a process that does the work and writes the answer to a pipe.
+
+    Runs for each `call` where the system can fork.
+    """
     source, target = os.pipe()
     loaded, parent = frozenset(sys.modules), os.getpid()
     try:
@@ -343,7 +353,7 @@ def _work(
 
 
 def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
-    """Write progress, and then the result, to the pipe."""
+    """Write progress, and then the result, to the pipe. Runs in the worker."""
     global _parent
     _parent = stream
     progress.relayed(lambda *said: _send(stream, "progress", said))
@@ -351,7 +361,7 @@ def _respond(stream: BinaryIO, work: Callable[[], object]) -> None:
 
 
 def _send(stream: BinaryIO, kind: str, content: object) -> None:
-    """Write a message of a worker: its kind, and the pickled content."""
+    """Write a message of a worker: its kind, and the pickled content. Runs in the worker."""
     message = pickle.dumps((kind, content))
     stream.write(len(message).to_bytes(8, "little") + message)
     stream.flush()
@@ -370,7 +380,7 @@ class _Messages:
         self._bytes = bytearray()
 
     def add(self, part: bytes) -> None:
-        """Read complete messages, and forward those about progress."""
+        """Read complete messages, and forward those about progress. Runs in the parent, as parts come in."""
         self._bytes += part
         while len(self._bytes) >= 8 and len(self._bytes) >= (end := 8 + int.from_bytes(self._bytes[:8], "little")):
             kind, content = pickle.loads(self._bytes[8:end])
@@ -383,7 +393,7 @@ class _Messages:
                 self.answer = content
 
     def seconds_left(self) -> float:
-        """Seconds until time is up.
+        """Seconds until time is up. Asked while the parent waits.
 
         Raises:
             Ended: there are none.
@@ -429,7 +439,7 @@ def _effort(process: int) -> int:
 
 
 def _ask_new_interpreter(work: bytes) -> tuple[bytes, int, bool]:
-    """Ask a new interpreter; returns as `_forked` does."""
+    """Ask a new interpreter; returns as `_ask_fork` does. Used where the system cannot fork."""
     process = _begin()
     try:
         answer, late = _exchange(process, work)
@@ -451,7 +461,7 @@ class _Server:
         self._killed = False
 
     def fork(self) -> None:
-        """Start as a fork of this process."""
+        """Start as a fork of this process. Runs before the first question."""
         there, self._questions = os.pipe()
         with open(there, "rb") as questions, _block_interrupts() as held:
             self._copy = _fork(lambda stream: _answer_all(questions, stream), held)
@@ -490,7 +500,7 @@ class _Server:
             self._process.kill()
 
     def close(self) -> int:
-        """End the process and return its exit code."""
+        """End the process and return its exit code. Runs at the end of `each`."""
         code = 0
         copy, self._copy, process, self._process = self._copy, None, self._process, None
         if copy is not None:
@@ -504,14 +514,14 @@ class _Server:
 
 
 def _take_result(done: Queue[tuple[int, Any]]) -> tuple[int, Any]:
-    """Wait for the next result; wakes up now and then, so that an interrupt is heard."""
+    """Wait for the next result; wakes up now and then, so that an interrupt is heard. Used by `each`."""
     while True:  # an interrupt is heard between two of them where it is not at once
         with suppress(Empty):
             return done.get(timeout=_POLL)
 
 
 def _unpickle_result(answer: bytes) -> Any:
-    """Unpickle the result of a function, or raise its exception."""
+    """Unpickle the result of a function, or raise its exception. Runs in the parent."""
     returned, value = pickle.loads(answer)
     if returned:
         return value
@@ -519,7 +529,7 @@ def _unpickle_result(answer: bytes) -> Any:
 
 
 def _begin() -> subprocess.Popen[bytes]:
-    """Start a new interpreter that answers questions."""
+    """Start a new interpreter that answers questions. Used where the system cannot fork."""
     import subprocess
 
     process = subprocess.Popen([sys.executable, "-c", _SERVE], stdin=-1, stdout=-1, stderr=subprocess.DEVNULL)
@@ -528,7 +538,7 @@ def _begin() -> subprocess.Popen[bytes]:
 
 
 def _tell(process: subprocess.Popen[bytes], message: bytes) -> None:
-    """Send a message to a new interpreter; ignores one that has ended."""
+    """Send a message to a new interpreter; ignores one that has ended. Used where the system cannot fork."""
     assert process.stdin is not None
     with suppress(OSError):  # it may have ended
         process.stdin.write(message)
@@ -536,7 +546,10 @@ def _tell(process: subprocess.Popen[bytes], message: bytes) -> None:
 
 
 def _exchange(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes, bool]:
-    """Ask a new interpreter; returns the answer (empty if it crashed), and whether time was up."""
+    """Ask a new interpreter; returns the answer (empty if it crashed), and whether time was up.
+
+    Used where the system cannot fork.
+    """
     messages, late = _Messages(), threading.Event()
     end, timer = math.inf, threading.Timer(0, late.set)
 
@@ -559,7 +572,7 @@ def _exchange(process: subprocess.Popen[bytes], question: bytes) -> tuple[bytes,
 
 
 def _serve(parent: int) -> None:
-    """Answer questions until there are none."""
+    """Answer questions until there are none. It is the main function of a new interpreter."""
     target = os.dup(1)
     _end_at_once_with(parent)
     _prepare()
@@ -593,7 +606,7 @@ def _answer(work: Callable[[], object]) -> bytes:
 
 
 def _prepare() -> None:
-    """Set up a worker: no output, no core files, a memory limit."""
+    """Set up a worker: no output, no core files, a memory limit. Runs first in every worker."""
     global _apart
     _apart = True
     silence()

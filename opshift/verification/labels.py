@@ -14,7 +14,7 @@ PASSED_ON = ("Cast", "Identity", "Reshape")
 
 
 def find_scores(source: ModelProto) -> dict[str, str]:
-    """Find the scores output of each classifier, by the name of its labels output."""
+    """Find the scores output of each classifier, by the name of its labels output. Runs before outputs are compared."""
     makers = {name: node for node in source.graph.node for name in node.output if name}
     ends: dict[tuple[int, int], str] = {}
     for value in source.graph.output:
@@ -28,7 +28,7 @@ def find_scores(source: ModelProto) -> dict[str, str]:
 
 
 def count_ties(before: Any, after: Any, scores: Any) -> int:
-    """Count labels that differ, if the two largest scores tie in each such row; else 0."""
+    """Count labels that differ, if the two largest scores tie in each such row; else 0. Asked if labels differ."""
     shape = getattr(before, "shape", None)
     if shape is None or shape != getattr(after, "shape", None) or getattr(scores, "ndim", 0) != 2:
         return 0

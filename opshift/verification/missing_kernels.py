@@ -18,6 +18,8 @@ _OPEN = 2**31 - 1
 def without(model: ModelProto) -> str:
     """Describe operators without a kernel, and the nearest opset where all have one; empty if all have.
 
+    Asked when onnxruntime does not load a model.
+
     Operators with a function body need none.
     """
     kernels = _kernels()
@@ -37,7 +39,9 @@ def without(model: ModelProto) -> str:
 
 
 def _has(op: str, opset: int) -> bool:
-    """Whether onnxruntime has a kernel for an operator at an opset, or expands it."""
+    """Whether onnxruntime has a kernel for an operator at an opset, or expands it. Asked for each operator and
+    opset.
+    """
     schema = schemas.schema("", op, opset)
     if schema is None or schema.body:
         return schema is not None

@@ -36,8 +36,9 @@ def running(side: Side) -> tuple[Side, tuple[str, ...]]:
 
 @cache
 def _width() -> int:
-    """Find the width of channel blocks that onnxruntime uses on this machine, by optimizing a small model; 0 if
-    none.
+    """Find the width of channel blocks that onnxruntime uses on this machine, by optimizing a small model; 0 if none.
+
+    Runs only for models with blocked operators.
     """
     import onnx
     import onnxruntime

@@ -57,7 +57,7 @@ class Pair:
         return bool(self.before.weights or self.after.weights)
 
     def with_types(self, which: int, types: Mapping[str, TypeProto]) -> ModelProto:
-        """Give the inputs of a part types."""
+        """Give the inputs of a part types. Runs before a part is opened, with the types of the values to feed."""
         part = (self.before, self.after)[which]
         model = ModelProto()
         model.CopyFrom(part.model)
@@ -72,7 +72,10 @@ def make_pair(before: Body, after: Body, region: Region) -> Pair:
 
 
 def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> Part:
-    """Cut one model's side of a region out as a small model, with neutral names; large weights become inputs."""
+    """Cut one model's side of a region out as a small model, with neutral names; large weights become inputs.
+
+    Runs for each side of each region.
+    """
     made = {name for index in nodes for name in body.pieces.nodes[index].output}
     names = {name: f"~x{k}" for k, name in enumerate(region.inputs) if name not in made}
     names = {name: new for name, new in names.items() if name not in body.constants}
@@ -123,7 +126,10 @@ def _make_part(body: Body, region: Region, nodes: Sequence[int], mark: str) -> P
 
 
 def _is_inline(tensor: TensorProto) -> bool:
-    """Whether a constant is part of the computation, such as axes and epsilons, and not a weight."""
+    """Whether a constant is part of the computation, such as axes and epsilons, and not a weight.
+
+    Asked for each constant that a region reads.
+    """
     count = prod(tensor.dims)
     floats = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
     if tensor.data_type in floats:
@@ -133,7 +139,10 @@ def _is_inline(tensor: TensorProto) -> bool:
 
 
 def rename(node: NodeProto, names: Mapping[str, str]) -> None:
-    """Rename the values that a node and its subgraphs read and compute."""
+    """Rename the values that a node and its subgraphs read and compute.
+
+    Used wherever a piece of a model gets other names.
+    """
     for held in (node.input, node.output):
         for index, name in enumerate(held):
             if name in names:
@@ -143,7 +152,7 @@ def rename(node: NodeProto, names: Mapping[str, str]) -> None:
 
 
 def _rename_inside(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Rename values in a subgraph."""
+    """Rename values in a subgraph. Used wherever a piece of a model gets other names."""
     for node in graph.node:
         rename(node, names)
     for value in graph.output:
@@ -151,7 +160,10 @@ def _rename_inside(graph: GraphProto, names: Mapping[str, str]) -> None:
 
 
 def type_of(value: Any) -> TypeProto:
-    """The ONNX type of an engine's value, with open sizes; raises `ValueError` if it has none."""
+    """The ONNX type of an engine's value, with open sizes; raises `ValueError` if it has none.
+
+    Used to declare inputs of a part.
+    """
     from onnx import helper
 
     if isinstance(value, (list, tuple)):
@@ -165,7 +177,7 @@ def type_of(value: Any) -> TypeProto:
 
 
 def with_outputs(model: ModelProto, names: Sequence[str]) -> ModelProto:
-    """Copy a model with inner values as more outputs."""
+    """Copy a model with inner values as more outputs. Used to see inner values of a part."""
     made = ModelProto()
     made.CopyFrom(model)
     known = {value.name for value in made.graph.output}

@@ -35,14 +35,17 @@ def find_counterparts(before: Pieces, after: Pieces, name: str) -> Counterparts 
 
 
 def _find_named(pieces: Pieces, name: str) -> int | None:
-    """Find a node by its output's name, or its own."""
+    """Find a node by its output's name, or its own. Used by the drawing of a change in HTML reports."""
     if name in pieces.makers:
         return pieces.makers[name]
     return next((index for index, node in enumerate(pieces.nodes) if node.name == name), None)
 
 
 def _next_shared(pieces: Pieces, index: int, shared: set[str]) -> Iterator[str]:
-    """Find the nearest values at or below a node that both models have."""
+    """Find the nearest values at or below a node that both models have.
+
+    Used by the drawing of a change in HTML reports.
+    """
     seen, pending = set[int](), [index]
     while pending:
         at = pending.pop()

@@ -32,7 +32,10 @@ def unit(dtype: Any) -> float:
 
 
 def narrowest(model: ModelProto, *, computed: bool) -> int:
-    """Find the narrowest float type of a model's weights, or, if `computed`, of its computations."""
+    """Find the narrowest float type of a model's weights, or, if `computed`, of its computations.
+
+    Decides whether a model is rounded after every node.
+    """
     found: set[int] = {value.type.tensor_type.elem_type for value in model.graph.input}
     for body in bodies(model):
         if isinstance(body, GraphProto):
@@ -67,7 +70,10 @@ def as_written(model: ModelProto) -> ModelProto:
 
 
 def _hold(body: Body) -> None:
-    """Put two Identity nodes behind each node, so that onnxruntime rounds its outputs to float16."""
+    """Put two Identity nodes behind each node, so that onnxruntime rounds its outputs to float16.
+
+    Runs for each graph of a float16 model.
+    """
     nodes = list(body.node)
     del body.node[:]
     for node in nodes:

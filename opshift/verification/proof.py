@@ -161,7 +161,7 @@ class Prover:
         """The regions that differ, in the order of the second model."""
 
     def prove(self, rejected: Collection[str] = (), *, drawn: bool = True) -> list[Finding]:
-        """Compare each kind of region; what differs is in `failures`.
+        """Compare each kind of region; what differs is in `failures`. Runs after both whole models were run.
 
         Args:
             rejected: names that mean other values in the two models.
@@ -191,7 +191,10 @@ class Prover:
         return [*found, *inside]
 
     def _draw_for_all(self, pairs: Sequence[tuple[Pair, _Kind]], kinds: Sequence[_Kind]) -> list[Finding]:
-        """Try drawn values on each kind and on bodies inside; returns the findings of bodies."""
+        """Try drawn values on each kind and on bodies inside; returns the findings of bodies.
+
+        Runs after the captured values.
+        """
         inside, doubts, proved = list[Finding](), dict[tuple[str, ...], list[Failure]](), set[tuple[str, ...]]()
         for pair, _ in pairs:
             found, differing, is_all = self._prove_inner(pair.region)
@@ -212,8 +215,10 @@ class Prover:
     def _prove_inner(self, region: Region) -> tuple[list[Finding], list[Failure], bool]:
         """Prove the bodies of If, Loop, Scan and functions in a region.
 
-        Returns what was found of each, what differs on values that the model itself may never have, and whether
-        these bodies are all that the region computes.
+        Runs for each region with subgraphs or functions.
+
+        Returns what was found of each, what differs on values that the model itself may never have, and whether these
+        bodies are all that the region computes.
         """
         findings, doubts, count = list[Finding](), list[Failure](), 0
         if self._depth >= _DEEPEST:
@@ -396,7 +401,7 @@ class Prover:
             yield self._within_ranges(pair, drawn)
 
     def _within_ranges(self, pair: Pair, drawn: Draw) -> Draw:
-        """Clip drawn model inputs to the user's ranges."""
+        """Clip drawn model inputs to the user's ranges. Runs on each draw."""
         ranges, given = self._manner.ranges, self._bodies[0].pieces.given
         if not ranges:
             return drawn
@@ -413,7 +418,7 @@ class Prover:
         return responding.hanging(self._bodies[0].side.model)
 
     def _unvarying(self) -> set[str]:
-        """List values that depend on constants only, in either model."""
+        """List values that depend on constants only, in either model. Such inputs are not varied."""
         if self._fixed is None:
             given = [set(body.pieces.given) for body in self._bodies]
             self._fixed = self._bodies[0].unvarying | self._bodies[1].unvarying | (given[0] ^ given[1])
@@ -447,6 +452,8 @@ class Prover:
     def _widen(self, region: Region) -> Region | None:
         """Extend a region back to values that can be drawn freely, so that drawn values are possible ones.
 
+        Runs if only drawn values differ.
+
         None where the region begins with such values already.
         """
         pieces = self._bodies[0].pieces
@@ -466,7 +473,9 @@ class Prover:
         return self._comparison.region(region.outputs, {*ends, *(self._unvarying() & self._comparison.landmarks)})
 
     def _is_free(self, name: str, ends: Sequence[str]) -> bool:
-        """Whether a value can take any number, whatever the region's other inputs are."""
+        """Whether a value can take any number, whatever the region's other inputs are. Asked while a region is
+        widened.
+        """
         pieces = self._bodies[0].pieces
         node = pieces.nodes[pieces.makers[name]]
         while node.op_type in _MOVING and node.input[0] in pieces.makers:
@@ -483,7 +492,10 @@ class Prover:
         return above.isdisjoint(ends)
 
     def _failure(self, region: Region, label: str, found: Closeness, values: Feeds) -> Failure:
-        """Describe a region whose sides differ: its nodes, the changed weights, and the values."""
+        """Describe a region whose sides differ: its nodes, the changed weights, and the values.
+
+        Runs for each difference.
+        """
         before, after = self._bodies
         last = after.pieces.nodes[region.after[-1]].op_type if region.after else ""
         return Failure(
@@ -500,7 +512,7 @@ class Prover:
         )
 
     def _changed_weights(self, region: Region) -> tuple[str, ...]:
-        """List constants of a region that have other values in the second model."""
+        """List constants of a region that have other values in the second model. Part of the report of a failure."""
         one, other = (
             {name for index in nodes for name in body.pieces.reads(index) if name in body.constants}
             for body, nodes in zip(self._bodies, (region.before, region.after), strict=True)
@@ -589,7 +601,10 @@ class Prover:
         actual: Sequence[Any],
         found: Closeness,
     ) -> Closeness | None:
-        """If two engines disagree, compare both sides in onnx.reference; None if that shows the engines differ."""
+        """If two engines disagree, compare both sides in onnx.reference; None if that shows the engines differ.
+
+        Runs if the sides ran in different engines and differ.
+        """
         try:
             models = (Reference(pair.with_types(which, _types(pair, which, feeds[which]))) for which in range(2))
             one, other = (self._run_in(model, given) for model, given in zip(models, feeds, strict=True))
@@ -618,7 +633,7 @@ class Prover:
         return found
 
     def _judge_samples(self, pair: Pair, kind: _Kind, feeds: Sequence[Mapping[str, Any]]) -> Closeness:
-        """Compare random numbers: the same types, shapes and distribution."""
+        """Compare random numbers: the same types, shapes and distribution. Runs for regions with random generators."""
         samples = []
         for which in range(2):
             model = random_operators.remove_seeds(pair.with_types(which, _types(pair, which, feeds[which])))
@@ -682,7 +697,7 @@ class Prover:
         return None
 
     def _weights(self, pair: Pair, which: int) -> dict[str, Any]:
-        """Load the constants that a part takes as inputs."""
+        """Load the constants that a part takes as inputs. Runs before each run of a part."""
         if self._read[which] is None or self._read[which][0] is not pair:
             self._read[which] = pair, self._read_weights(pair, which)
         found: dict[str, Any] = self._read[which][1]
@@ -741,7 +756,10 @@ _MOVING = frozenset(
 
 
 def _open_part(model: ModelProto) -> Session:
-    """Open a small model in onnxruntime, or in onnx.reference if that fails; raises `EngineError`."""
+    """Open a small model in onnxruntime, or in onnx.reference if that fails; raises `EngineError`.
+
+    Runs once for each part and types of inputs.
+    """
     try:
         return OnnxRuntime(as_written(model))
     except EngineError as error:
@@ -764,7 +782,10 @@ def _open_capture(side: Side, names: Sequence[str]) -> tuple[Session | None, set
 
 
 def _infer_types(model: ModelProto) -> dict[str, TypeProto]:
-    """Infer types by onnx, without large weights, which inference does not read."""
+    """Infer types by onnx, without large weights, which inference does not read.
+
+    Runs once, if a region was not reached in any run.
+    """
     import onnx.shape_inference
 
     small = ModelProto()
@@ -800,7 +821,7 @@ def _find_batched(kind: _Kind) -> str:
 
 
 def _crop(base: dict[str, Any]) -> dict[str, Any]:
-    """Crop large images to a corner, which tests decisions as well."""
+    """Crop large images to a corner, which tests decisions as well. Runs before values are drawn."""
     images = {name: value for name, value in base.items() if getattr(value, "ndim", 0) == 4}
     if sum(value.size for value in images.values()) < _SMALL:
         return base
@@ -809,6 +830,8 @@ def _crop(base: dict[str, Any]) -> dict[str, Any]:
 
 def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Make inputs with one element along some dimension, as a branch may ask for; then inputs of other ranks.
+
+    Tried after the captured sizes.
 
     silero_vad squeezes in a branch for ranks that nobody feeds.
     """
@@ -824,7 +847,10 @@ def _of_other_sizes(base: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _types(pair: Pair, which: int, feeds: Feeds) -> dict[str, TypeProto]:
-    """Find the types of a part's inputs from the values to feed; raises `EngineError` for values without a type."""
+    """Find the types of a part's inputs from the values to feed; raises `EngineError` for values without a type.
+
+    Runs before a part is opened.
+    """
     part = (pair.before, pair.after)[which]
     try:
         return {value.name: type_of(feeds[value.name]) for value in part.model.graph.input}
@@ -857,7 +883,7 @@ def _operators(model: ModelProto) -> tuple[str, ...]:
 
 
 def _draws_numbers(pair: Pair) -> bool:
-    """Whether a part draws random numbers, as a Dropout in training does."""
+    """Whether a part draws random numbers, as a Dropout in training does. Asked before outputs are compared."""
     nodes = [node for part in (pair.before, pair.after) for body in bodies(part.model) for node in body.node]
     return any(
         node.op_type in random_operators.GENERATORS
@@ -867,7 +893,10 @@ def _draws_numbers(pair: Pair) -> bool:
 
 
 def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
-    """Compute the quantization step by which results may differ, if the sides quantize at different places."""
+    """Compute the quantization step by which results may differ, if the sides quantize at different places.
+
+    Added to what is allowed for a quantized region.
+    """
     import numpy as np
 
     counts = []
@@ -894,6 +923,8 @@ def _step(pair: Pair, feeds: Sequence[Feeds]) -> float:
 def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:
     """Whether DynamicQuantizeLinear is given zeros alone, or numbers whose range is no number.
 
+    Then the values prove nothing and are skipped.
+
     Of zeros, onnxruntime makes a scale of 1, onnx.reference one of 1 / 255, and the text one of 0: the product is 0.
     """
     import numpy as np
@@ -908,7 +939,7 @@ def _has_undefined_scale(pair: Pair, values: Mapping[str, Any]) -> bool:
 
 
 def _magnitude(values: Mapping[str, Any]) -> float:
-    """Compute the largest spread among a region's inputs."""
+    """Compute the largest spread among a region's inputs. Used where a tolerance is relative to a region's inputs."""
     import numpy as np
 
     floats = [value for value in values.values() if is_float(value) and value.size and value.dtype.kind == "f"]

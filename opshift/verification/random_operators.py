@@ -20,7 +20,9 @@ GENERATORS = frozenset(
 
 
 def remove_seeds(model: ModelProto) -> ModelProto:
-    """Copy a model without seeds, as no other form draws the same numbers from a seed."""
+    """Copy a model without seeds, as no other form draws the same numbers from a seed. Runs before samples are
+    taken.
+    """
     copy = ModelProto()
     copy.CopyFrom(model)
     for body in bodies(copy):
@@ -77,6 +79,8 @@ def _by_chance(one: int, other: int) -> float:
 def unlike(one: Any, other: Any) -> str:
     """Say why two samples have different distributions (Kolmogorov-Smirnov); empty if they may be the same.
 
+    Runs on samples of both models.
+
     NaN stands behind all numbers, as in what numpy sorts: a share of it is compared like any other.
     """
     import numpy as np
@@ -93,7 +97,7 @@ def unlike(one: Any, other: Any) -> str:
 
 
 def _describe_sample(sample: Any) -> str:
-    """Describe a sample by mean, deviation and elements that are not finite."""
+    """Describe a sample by mean, deviation and elements that are not finite. Part of the reason for a difference."""
     import numpy as np
 
     finite = sample[np.isfinite(sample)]

@@ -21,7 +21,7 @@ from opshift.verification.whole import OutputJudge, Run
 def verify_samples_apart(
     before: Side, after: Side, of: Batch, values: Feeds, *, grade: str, wanted: Asked
 ) -> Verification:
-    """Call `verify_samples` in another process; a crash makes the model unverified."""
+    """Call `verify_samples` in another process; a crash makes the model unverified. Runs for `--rebatch`."""
     try:
         return isolation.call(verify_samples, before, after, of, values, grade=grade, wanted=wanted)
     except isolation.Ended as ended:

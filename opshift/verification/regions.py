@@ -51,7 +51,7 @@ class Body:
 
     @cached_property
     def constants(self) -> dict[str, TensorProto]:
-        """Collect initializers and the tensors of Constant nodes, by name."""
+        """Collect initializers and the tensors of Constant nodes, by name. Computed once, when it is first needed."""
         found = dict(self.pieces.held)
         for node in self.pieces.nodes:
             if node.op_type == "Constant" and not default_domain(node.domain) and node.output:
@@ -62,13 +62,13 @@ class Body:
 
     @cached_property
     def needed(self) -> set[str]:
-        """List values that outputs depend on, without constants and inputs."""
+        """List values that outputs depend on, without constants and inputs. Computed once, when it is first needed."""
         inside, _ = self.pieces.between(self.outputs, ())
         return {name for index in inside for name in self.pieces.nodes[index].output if name}
 
     @cached_property
     def unvarying(self) -> set[str]:
-        """List values that depend on no input."""
+        """List values that depend on no input. Computed once, when it is first needed."""
         found = set(self.constants) | set(self.pieces.sparse)
         for index, node in enumerate(self.pieces.nodes):
             if node.op_type not in GENERATORS and found.issuperset(self.pieces.reads(index)):
@@ -80,13 +80,15 @@ class Body:
         return name in self.needed and name not in self.constants
 
     def since(self, node: NodeProto, opsets: Mapping[str, int]) -> int | None:
-        """Look up the version of a node's operator."""
+        """Look up the version of a node's operator. Two nodes are the same operator only if it is equal."""
         domain = default_domain(node.domain)
         opset = opsets.get(domain, 0)
         return schemas.since(domain, node.op_type, opset) or opset
 
     def tensor(self, name: str) -> TensorProto:
-        """Load a constant with its data; raises `InvalidModel` if they are missing."""
+        """Load a constant with its data; raises `InvalidModel` if they are missing. Used for constants inside a
+        region.
+        """
         held = self.constants[name]
         return tensor_data.loaded(held, self.side.folder) if tensor_data.is_stored(held) else held
 
@@ -115,7 +117,7 @@ class Comparison:
         return {name for name in found if self.before.makes(name) or self.after.makes(name)} | given
 
     def is_shared(self, name: str) -> bool:
-        """Whether a name is the same value in both models."""
+        """Whether a name is the same value in both models. Asked for each input of a node."""
         if not name or name in self.landmarks:
             return True
         return self._compare_constants(name)
@@ -130,7 +132,9 @@ class Comparison:
         return self._equal[name]
 
     def is_identical(self, name: str) -> bool:
-        """Whether the same operator computes a value from the same inputs in both models."""
+        """Whether the same operator computes a value from the same inputs in both models. Such values need no
+        region.
+        """
         one, other = (body.pieces.makers.get(name) for body in (self.before, self.after))
         if one is None or other is None:
             return False
@@ -145,7 +149,10 @@ class Comparison:
         return self._identical[one, other]
 
     def _is_same_node(self, one: int, other: int) -> bool:
-        """Whether two nodes have the same operator and read the same values."""
+        """Whether two nodes have the same operator and read the same values.
+
+        Asked for each value that both models have.
+        """
         a, b = self.before.pieces.nodes[one], self.after.pieces.nodes[other]
         if not self._is_same_operator(a, b, self.before.opsets, self.after.opsets):
             return False
@@ -155,7 +162,10 @@ class Comparison:
     def _is_same_operator(
         self, a: NodeProto, b: NodeProto, opsets: Mapping[str, int], others: Mapping[str, int]
     ) -> bool:
-        """Whether two nodes have the same operator, version and attributes, subgraphs and functions included."""
+        """Whether two nodes have the same operator, version and attributes, subgraphs and functions included.
+
+        Asked for each pair of nodes.
+        """
         if (a.op_type, a.overload, len(a.output)) != (b.op_type, b.overload, len(b.output)):
             return False
         if default_domain(a.domain) != default_domain(b.domain) or _attributes(a) != _attributes(b):
@@ -176,7 +186,7 @@ class Comparison:
         )
 
     def regions(self) -> list[Region]:
-        """List the regions, in the order of the second model."""
+        """List the regions, in the order of the second model. The proof runs these one by one."""
         groups = _Groups()
         for name in self.landmarks:
             if name in self.before.pieces.given and name in self.after.pieces.given:
@@ -191,7 +201,10 @@ class Comparison:
         return sorted(found, key=lambda region: (region.after[-1:] or (-1,), region.outputs))
 
     def region(self, outputs: Iterable[str], inputs: Collection[str] | None = None) -> Region:
-        """Make the region that computes landmarks from `inputs`; without them, from the nearest landmarks."""
+        """Make the region that computes landmarks from `inputs`; without them, from the nearest landmarks.
+
+        Used for each region, and again when one is widened or merged.
+        """
         outputs = tuple(sorted(outputs))
         ends = (self.landmarks if inputs is None else set(inputs)) - set(outputs)
         parts, reads = [], dict[str, None]()
@@ -211,7 +224,10 @@ class _Groups:
         self._names: list[str] = []
 
     def join(self, name: str, *makers: tuple[str, int | None]) -> None:
-        """Join a landmark with others that the same node computes, in either model: they belong to one region."""
+        """Join a landmark with others that the same node computes, in either model: they belong to one region.
+
+        Used while regions are found.
+        """
         self._names.append(name)
         self._parents.setdefault(name, name)
         for maker in makers:
@@ -220,7 +236,7 @@ class _Groups:
                 self._parents[self._root(maker)] = self._root(name)
 
     def _root(self, of: object) -> object:
-        """Find the group that an element belongs to (union-find)."""
+        """Find the group that an element belongs to (union-find). Used while regions are found."""
         while self._parents[of] != of:
             self._parents[of] = self._parents[self._parents[of]]
             of = self._parents[of]
@@ -242,7 +258,10 @@ def _attributes(node: NodeProto) -> list[bytes]:
 
 
 def same_tensor(a: TensorProto, one: Side, b: TensorProto, other: Side) -> bool:
-    """Whether two constants are equal bit for bit; weights in files are compared there, in pieces."""
+    """Whether two constants are equal bit for bit; weights in files are compared there, in pieces.
+
+    Asked for constants of one name.
+    """
     if a is b:
         return True
     if a.data_type != b.data_type or list(a.dims) != list(b.dims):
@@ -271,7 +290,10 @@ def _is_same_place(a: TensorProto, folder: str | None, b: TensorProto, other: st
 
 
 def _is_same_file(a: TensorProto, folder: str | None, b: TensorProto, other: str | None) -> bool:
-    """Compare two weights in their files; raises `InvalidModel` if one is not a part of a file."""
+    """Compare two weights in their files; raises `InvalidModel` if one is not a part of a file.
+
+    Asked for external data at different places.
+    """
     places = tensor_data.place(a), tensor_data.place(b)
     if folder is None or other is None or any(not place.offset and place.fields for place in places):
         raise InvalidModel("the tensor has no bytes of its own in an external file")
@@ -288,7 +310,7 @@ def _is_same_file(a: TensorProto, folder: str | None, b: TensorProto, other: str
 
 
 def _content(tensor: TensorProto) -> object:
-    """Read a tensor's elements in a form that can be compared bit for bit."""
+    """Read a tensor's elements in a form that can be compared bit for bit. Used for tensors in memory."""
     from onnx import numpy_helper
 
     value = numpy_helper.to_array(tensor)

@@ -69,7 +69,7 @@ def write(folder: str, before: Side, after: Side, failure: Failure) -> bool:
 
 def _without_weights(sides: Sequence[Side], values: Mapping[str, Any]) -> tuple[dict[str, ModelProto], list[Any]]:
     """Try drawn weights in place of those that both models share, so that the folder stays small; empty if the
-    models agree with them.
+    models agree with them. Used for `--repro`.
     """
     stripped = stripping.strip_alike([side.model for side in sides])
     if not stripped:
@@ -89,7 +89,7 @@ def _without_weights(sides: Sequence[Side], values: Mapping[str, Any]) -> tuple[
 
 
 def _cut_out(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
-    """Cut out the nodes that compute a value from others, weights included."""
+    """Cut out the nodes that compute a value from others, weights included. Used for `--repro`."""
     pieces = Pieces(side.model)
     read = set(pieces.between([tensor], types)[1])
     model = pieces.cut([tensor], {name: value_type for name, value_type in types.items() if name in read})
@@ -99,7 +99,10 @@ def _cut_out(side: Side, tensor: str, types: Mapping[str, TypeProto]) -> Side:
 
 
 def type_of(value: Any) -> TypeProto:
-    """Find the type of a value that an engine returned; raises `EngineError` for one that is absent."""
+    """Find the type of a value that an engine returned; raises `EngineError` for one that is absent.
+
+    Used for `--repro`.
+    """
     from onnx import helper
 
     if value is None:  # an optional value that holds nothing; of what, nobody knows
@@ -111,7 +114,7 @@ def type_of(value: Any) -> TypeProto:
 
 
 def write_tensors(folder: Path, name: str, values: Mapping[str, Any]) -> None:
-    """Write ONNX test data: `input_0.pb`, one tensor a file."""
+    """Write ONNX test data: `input_0.pb`, one tensor a file. Used for `--repro`."""
     from onnx import numpy_helper
 
     folder.mkdir(parents=True, exist_ok=True)

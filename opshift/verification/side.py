@@ -41,7 +41,7 @@ class Side:
         return sum(map(tensor_data.nbytes, self.model.graph.initializer)) > LARGE
 
     def in_place_of(self, engine: Engine) -> Engine:
-        """Return the engine to use: a network of OpenVINO has its own."""
+        """Return the engine to use: a network of OpenVINO has its own. Asked when an engine is chosen."""
         if self.network is None:
             return engine
         from opshift.verification.adapters import running
@@ -49,7 +49,7 @@ class Side:
         return running(self.network)
 
     def open(self, outputs: Sequence[str] = (), more: Sequence[str] = ()) -> Session:
-        """Open a session that also returns the inner values `outputs`; raises `EngineError`.
+        """Open a session that also returns the inner values `outputs`; raises `EngineError`. Runs for each whole model.
 
         One of our `ENGINES` knows of `more`, too, and yields them only where it is asked for `values`.
         """

@@ -28,7 +28,7 @@ Tolerances = Mapping[str, Tolerance]
 
 
 def tolerances(rtol: Given | None, atol: Given | None) -> dict[str, Tolerance]:
-    """Collect the user's tolerances by output; a missing one of the two is 0."""
+    """Collect the user's tolerances by output; a missing one of the two is 0. Part of reading the options."""
     relative, absolute = _numbers("rtol", rtol), _numbers("atol", atol)
     return {
         name: Tolerance(*(held.get(name, held.get("", 0.0)) for held in (relative, absolute)))
@@ -59,7 +59,7 @@ def _numbers(what: str, given: Given | None) -> dict[str, float]:
 
 
 def _number(what: str, text: str, number: str) -> float:
-    """Read the number of a tolerance option."""
+    """Read the number of a tolerance option. Part of `tolerances`."""
     try:
         return float(number)
     except ValueError:

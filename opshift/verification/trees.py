@@ -36,7 +36,7 @@ class _Trees:
 
     @cached_property
     def parents(self) -> dict[int, tuple[int, bool]]:
-        """Find the node above each node, and whether it is on its true side."""
+        """Find the node above each node, and whether it is on its true side. Used to walk from a leaf to its root."""
         sides = [(self.true, True), (self.false, False)]
         return {child: (place, holds) for side, holds in sides for place, child in enumerate(side) if child >= 0}
 
@@ -47,6 +47,8 @@ def is_tree_ensemble(node: NodeProto) -> bool:
 
 def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generator) -> Array:
     """Draw rows for each leaf: just above and just below the thresholds on its path, and one with NaN.
+
+    Used for classical models, and for regions with trees.
 
     There are at most `MOST_ROWS`, in any order. If there are more leaves, half of the rows go where chance leads them,
     and the others to leaves that these have not reached. There are none where the attributes are no trees.
@@ -69,7 +71,7 @@ def draw_rows(node: NodeProto, features: int, dtype: Any, rng: np.random.Generat
 
 
 def count_unreached(node: NodeProto, rows: Array) -> tuple[int, int]:
-    """Count the leaves that no row reaches, and all leaves; rows with a NaN do not count.
+    """Count the leaves that no row reaches, and all leaves; rows with a NaN do not count. Reports tell it as a remark.
 
     Leaves to which no number leads are left out, unless there are too many to tell.
     """
@@ -86,7 +88,10 @@ def count_unreached(node: NodeProto, rows: Array) -> tuple[int, int]:
 
 
 def _read(node: NodeProto, dtype: Any) -> _Trees:
-    """Read the nodes of a tree ensemble from any of the three operators that ONNX has for it."""
+    """Read the nodes of a tree ensemble from any of the three operators that ONNX has for it.
+
+    Runs first, for each tree ensemble.
+    """
     held = {attribute.name: attribute_value(attribute) for attribute in node.attribute}
     features = held["nodes_featureids"]
     if node.op_type == "TreeEnsemble":
@@ -118,7 +123,9 @@ def _numbers(value: Any) -> Array:
 
 
 def _boxes(trees: _Trees, dtype: Any) -> Iterator[_Box]:
-    """For each leaf (of very many, for some), compute the range of each feature that leads there."""
+    """For each leaf (of very many, for some), compute the range of each feature that leads there. Part of
+    `draw_rows`.
+    """
     most, visited = 2 * len(trees.features), 0
     waiting: list[tuple[int, _Box]] = [(root, {}) for root in trees.roots]
     while waiting and visited <= most:
@@ -136,13 +143,13 @@ def _count_leaves(trees: _Trees) -> int:
 
 
 def _leaves(trees: _Trees) -> Array:
-    """Mark on which sides of nodes there are leaves: the true sides, then the false sides."""
+    """Mark on which sides of nodes there are leaves: the true sides, then the false sides. Part of `draw_rows`."""
     inner = np.array([mode != "LEAF" for mode in trees.modes])
     return np.concatenate([inner & (np.asarray(side, np.int64) < 0) for side in (trees.true, trees.false)])
 
 
 def _reach(trees: _Trees, rows: Array) -> Array:
-    """Mark the leaves that any of these rows comes to."""
+    """Mark the leaves that any of these rows comes to. Part of `draw_rows`."""
     count, rows = len(trees.features), rows[~np.isnan(rows).any(axis=1)]
     reached = np.zeros(2 * count, bool)
     modes = np.array([_MODES.index(mode) if mode != "LEAF" else 0 for mode in trees.modes])
@@ -161,7 +168,7 @@ def _reach(trees: _Trees, rows: Array) -> Array:
 
 
 def _box_of(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
-    """Compute for a leaf the range of each feature that leads there; None if no number does."""
+    """Compute for a leaf the range of each feature that leads there; None if no number does. Part of `draw_rows`."""
     count = len(trees.features)
     way = [(leaf % count, leaf < count)]
     while way[-1][0] in trees.parents and len(way) <= count:
@@ -177,13 +184,13 @@ def _box_of(trees: _Trees, leaf: int, dtype: Any) -> _Box | None:
 
 
 def _walks(trees: _Trees, dtype: Any, rng: np.random.Generator, count: int) -> Iterator[_Box]:
-    """Walk to random leaves, beginning at each root in turn."""
+    """Walk to random leaves, beginning at each root in turn. Part of `draw_rows`."""
     roots = rng.permutation(trees.roots)
     yield from (_walk(trees, roots[turn % len(roots)], dtype, rng) for turn in range(count))
 
 
 def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Box:
-    """Follow a random path from a root to a leaf."""
+    """Follow a random path from a root to a leaf. Part of `draw_rows`."""
     place, box = root, _Box()
     for _ in trees.features:
         branches = _branches(trees, place, box, dtype)
@@ -196,7 +203,7 @@ def _walk(trees: _Trees, root: int, dtype: Any, rng: np.random.Generator) -> _Bo
 
 
 def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[int, _Box]]:
-    """List the children that a range of values can reach, with the part of the range that does."""
+    """List the children that a range of values can reach, with the part of the range that does. Part of `draw_rows`."""
     feature, found = trees.features[place], list[tuple[int, _Box]]()
     for child, ends in zip(
         (trees.true[place], trees.false[place]), _sides(trees.modes[place], trees.splits[place]), strict=True
@@ -209,7 +216,9 @@ def _branches(trees: _Trees, place: int, box: _Box, dtype: Any) -> list[tuple[in
 
 
 def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Split a range by a comparison: the values that go to the true branch, and to the false one."""
+    """Split a range by a comparison: the values that go to the true branch, and to the false one. Part of
+    `draw_rows`.
+    """
     low, high = type(split)(-np.inf), type(split)(np.inf)
     if mode in ("BRANCH_LEQ", "BRANCH_GT"):
         sides = (low, split), (np.nextafter(split, high), high)
@@ -223,7 +232,9 @@ def _sides(mode: str, split: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def _rows_in(box: _Box, trees: _Trees, features: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Draw rows at both ends of a range, and one with NaN; other features are random thresholds."""
+    """Draw rows at both ends of a range, and one with NaN; other features are random thresholds. Part of
+    `draw_rows`.
+    """
     for end in range(2):
         row = rng.choice(trees.splits, features)
         for feature, ends in box.items():

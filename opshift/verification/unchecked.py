@@ -19,7 +19,10 @@ T = TensorProto
 
 
 def add_checks(model: ModelProto, version: str) -> ModelProto:
-    """Copy a model so that an old onnxruntime fails where it would return garbage."""
+    """Copy a model so that an old onnxruntime fails where it would return garbage.
+
+    Runs before onnxruntime opens a model.
+    """
     if not any(_check(node, version) for body in bodies(model) for node in body.node):
         return model
     copy = ModelProto()
@@ -49,7 +52,7 @@ class _Nodes(list[NodeProto]):
         self.before = before
 
     def made(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node, and return the name of its output."""
+        """Add a node, and return the name of its output. Used to build a check."""
         output = f"{self.before.output[0]} ~{op}{len(self)}"
         held = [make_attribute(name, value) for name, value in attributes.items()]
         self.append(NodeProto(op_type=op, input=inputs, output=[output], attribute=held))
@@ -69,7 +72,7 @@ Check = Callable[[NodeProto, _Nodes], tuple[str, str]]
 
 
 def _check(node: NodeProto, version: str) -> Check | None:
-    """Find the check that a node needs in that onnxruntime."""
+    """Find the check that a node needs in that onnxruntime. Asked for each node."""
     since, check = _CHECKED.get((node.domain, node.op_type), ((), None))
     if check is None or _number(version) >= since:
         return None
@@ -91,7 +94,7 @@ def _failing(node: NodeProto, check: Check) -> _Nodes:
 
 
 def _fits(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
-    """Check that each reflecting pad is shorter than its axis."""
+    """Check that each reflecting pad is shorter than its axis. One of the checks of `add_checks`."""
     data, pads, _, axes = [*node.input, "", "", ""][:4]
     written = _attribute(node, "pads", None)
     longest = nodes.made("Cast", pads, to=T.DOUBLE) if written is None else nodes.constant(written)
@@ -104,7 +107,7 @@ def _fits(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
 
 
 def _is_finite(node: NodeProto, nodes: _Nodes) -> tuple[str, str]:
-    """Check that a quantized Softmax does not overflow."""
+    """Check that a quantized Softmax does not overflow. One of the checks of `add_checks`."""
     from opshift.passes.operators.shared.dequantized import PER_AXIS, ROOM
 
     per_axis = _attribute(node, "opset", PER_AXIS) >= PER_AXIS

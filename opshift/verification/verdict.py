@@ -195,7 +195,7 @@ def verdict(found: Verification) -> str:
 
 
 def list_measurements(found: Verification) -> list[str]:
-    """Write the other lines of a proof: largest difference, inputs, remarks."""
+    """Write the other lines of a proof: largest difference, inputs, remarks. Printed by every command that proves."""
     lines = []
     worst = found.worst
     if worst is not None and not found.is_same:
@@ -223,7 +223,7 @@ def _shapes(run: Mapping[str, Any]) -> str:
 
 
 def _sizes(held: Any) -> str:
-    """Write a shape, the shapes of a sequence, or a single number."""
+    """Write a shape, the shapes of a sequence, or a single number. Part of the line of inputs."""
     if isinstance(held, int):
         return f"= {held}"
     if any(isinstance(size, list) for size in held):
@@ -235,13 +235,13 @@ _LINES = 5  # of what is printed
 
 
 def summary(found: Verification) -> list[str]:
-    """Write the verdict and the measurements, in at most five lines."""
+    """Write the verdict and the measurements, in at most five lines. Shown by `print(verification)`."""
     lines = [verdict(found), *list_measurements(found)]
     return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], f"and {len(lines) - _LINES + 1} more remarks"]
 
 
 def table(found: Verification) -> str:
-    """Write the same as HTML, with a row for each output."""
+    """Write the same as HTML, with a row for each output. Shown in notebooks."""
     head = "".join(f"<p>{escape(line)}</p>" for line in summary(found))
     rows = [
         (output.output, f"{output.difference:.2g}", f"{output.allowed:.2g}", output.why or "agrees")
@@ -251,14 +251,14 @@ def table(found: Verification) -> str:
 
 
 def escape(shown: str) -> str:
-    """Escape a text for HTML."""
+    """Escape a text for HTML. Used for notebooks and HTML reports."""
     import html  # not wanted where nothing is shown so
 
     return html.escape(shown)
 
 
 def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Write a table as HTML."""
+    """Write a table as HTML. Used for notebooks and HTML reports."""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

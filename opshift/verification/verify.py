@@ -24,7 +24,10 @@ def verify_apart(
     promise: bool = False,
     rounded_to: int = 0,
 ) -> Verification:
-    """Prove that two models compute the same, in another process; a crash makes the model unverified."""
+    """Prove that two models compute the same, in another process; a crash makes the model unverified.
+
+    `opshift verify` and every command that writes a model call it.
+    """
 
     def verify(*, sought: bool) -> Verification:
         """Call `verify_sides` in another process; `sought`: inputs are looked for in yet other ones, after a first

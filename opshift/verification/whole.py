@@ -310,7 +310,7 @@ class OutputJudge:
 
     def _judge(self, name: str, given: Mapping[str, Any], a: Any, b: Any) -> OutputReport:
         """Compare an output: by the user's tolerance if there is one, else by equality, tolerance, and what a
-        rounding does.
+        rounding does. Runs for each output of each run.
         """
         asked = self._asked.get(name, self._asked.get(""))
         if asked is not None:
@@ -351,7 +351,10 @@ _WIDEST = 1 << 26
 
 
 def _move_weights(side: Side, seed: int) -> ModelProto:
-    """Move the float weights of a model by one rounding, as far as they are in memory."""
+    """Move the float weights of a model by one rounding, as far as they are in memory.
+
+    Runs if outputs differ by more than rounding of their type.
+    """
     from onnx import numpy_helper
 
     model = ModelProto()
@@ -370,7 +373,10 @@ def _move_weights(side: Side, seed: int) -> ModelProto:
 
 
 def _agree(one: Side, other: Side, wanted: Asked) -> bool:
-    """Whether two engines agree on one model, so that a difference is due to the models."""
+    """Whether two engines agree on one model, so that a difference is due to the models.
+
+    Asked when outputs differ in two different engines.
+    """
     for side, engine in ((one, other.engine), (other, one.engine)):
         with suppress(EngineError), time_limit(_PATIENCE):
             return not _run(side, replace(side, engine=engine), "close", wanted, sought=False).is_different
@@ -378,7 +384,10 @@ def _agree(one: Side, other: Side, wanted: Asked) -> bool:
 
 
 def _is_blind(before: Side, after: Side) -> bool:
-    """Whether onnx.reference ran the older model, though it may not know its operator versions."""
+    """Whether onnx.reference ran the older model, though it may not know its operator versions.
+
+    Asked when outputs differ.
+    """
     old, new = (
         next((entry.version for entry in side.model.opset_import if not default_domain(entry.domain)), 0)
         for side in (before, after)
@@ -396,6 +405,8 @@ def _as_computed(value: Any) -> Any:
 
 def runnable_part(side: Side) -> tuple[Side, str] | None:
     """Cut off operators that no engine knows, and what depends on them; returns the rest and their names.
+
+    Used if no engine runs the whole model.
 
     None where all are known, or nothing is left.
     """
@@ -451,7 +462,7 @@ def _second_steps(
 
 
 def _is_state(given: str, made: str) -> bool:
-    """Whether an output is the next value of an input, by their names."""
+    """Whether an output is the next value of an input, by their names. Asked for each pair of input and output."""
     one, other = given.lower(), made.lower()
     if not any(word in one + other for word in ("state", "past", "present", "prev", "cache", "hidden", "mem")):
         plain = re.sub(r"_?(out(put)?|n|next|new)$", "", other)
@@ -471,7 +482,10 @@ def _digits(name: str) -> list[str]:
 
 
 def bound_loops(model: ModelProto) -> ModelProto:
-    """Copy a model with Loops without a trip count limited to `TURNS` iterations."""
+    """Copy a model with Loops without a trip count limited to `TURNS` iterations.
+
+    Runs before anything is run, as such a Loop may never end.
+    """
     if not any(_is_endless(node) for body in bodies(model) for node in body.node):
         return model
     made = ModelProto()

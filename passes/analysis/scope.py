@@ -128,12 +128,15 @@ class Scope(Inferable):
         return Scope(body, self.context, opset, self)
 
     def nested(self, body: GraphProto, index: int, attribute: str, k: int) -> Scope:
-        """Make the scope of a subgraph that the source has at the same place."""
+        """Make the scope of a subgraph that the source has at the same place.
+
+        Used while subgraphs of the source are converted.
+        """
         path = None if self.path is None else (*self.path, (index, attribute, k))
         return Scope(body, self.context, self.opset, self, path)
 
     def branches(self, node: NodeProto, opset: int) -> list[tuple[GraphProto, Scope]]:
-        """List the subgraphs of a node, with their scopes."""
+        """List the subgraphs of a node, with their scopes. Used by steps for If, Loop and Scan."""
         place = None if self.path is None else self._places.get(node.output[0])
         if place is None or self.body.node[place] is not node:
             return [(graph, self.inside(graph, opset)) for _, _, graph in subgraphs(node)]
@@ -164,7 +167,7 @@ class Scope(Inferable):
         return {value.name: value for value in reversed(self.graph.output)} if self.graph else {}
 
     def owner(self, name: str) -> Scope | None:
-        """Find the innermost scope that defines `name`."""
+        """Find the innermost scope that defines `name`. Other look-ups go through it."""
         scope: Scope | None = self
         while scope is not None and not scope._defines(name):
             scope = scope.parent
@@ -177,7 +180,10 @@ class Scope(Inferable):
         return name in self.source.inputs or name in self.source.producers
 
     def producer(self, name: str) -> NodeProto | None:
-        """The node that produces `name`, here or in an outer graph; None for inputs and initializers."""
+        """The node that produces `name`, here or in an outer graph; None for inputs and initializers.
+
+        Steps and rules ask this.
+        """
         owner = self.owner(name)
         return None if owner is None else owner.maker(name)
 
@@ -198,6 +204,8 @@ class Scope(Inferable):
 
     def tensor(self, name: str, most: int | None = None) -> TensorProto | None:
         """The constant `name`, found through initializers, Constant, Identity and outer scopes.
+
+        Steps and rules ask this.
 
         None also for more than `most` elements, which may have to be read from a file.
         """
@@ -244,30 +252,33 @@ class Scope(Inferable):
         return self._at_hand(self.initializers.get(name), most)
 
     def _at_hand(self, held: TensorProto | None, most: int | None) -> TensorProto | None:
-        """Load a constant's data, from its file if it is external; None for more than `most` elements."""
+        """Load a constant's data, from its file if it is external; None for more than `most` elements.
+
+        Used by every look-up of a constant.
+        """
         if held is None or (most is not None and tensors.size(held) > most):
             return None
         return tensor_data.load(held, self.context.folder)
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value is constant; does not read its data."""
+        """Whether a value is constant; does not read its data. Steps and rules ask this."""
         owner = self.owner(name)
         return owner is not None and (name in owner.initializers or self.tensor(name) is not None)
 
     def ints(self, name: str) -> list[int] | None:
-        """The values of a constant integer vector or scalar; None if it is not constant."""
+        """The values of a constant integer vector or scalar; None if it is not constant. Steps and rules ask this."""
         found = self.tensor(name)
         return None if found is None else tensors.integers(found)
 
     def array(self, name: str) -> np.ndarray[Any, Any] | None:
-        """The value of a constant of any type; None if it is not constant."""
+        """The value of a constant of any type; None if it is not constant. Steps and rules ask this."""
         found = self.tensor(name)
         return None if found is None else tensors.array(found)
 
     # --- what type it has -----------------------------------------------------------------------------------
 
     def type(self, name: str) -> TypeProto | None:
-        """The type of a value; None where nothing is known."""
+        """The type of a value; None where nothing is known. Steps and rules ask this."""
         if name in self.source.producers and (known := self._infer_alone(name)) is not None:
             return known
         scope = self.owner(name) if name else None
@@ -293,7 +304,10 @@ class Scope(Inferable):
         return scope is not None and is_whole(scope._infer_alone(name))
 
     def _infer_alone(self, name: str) -> TypeProto | None:
-        """Infer the type of a value of the source where no declaration tells it."""
+        """Infer the type of a value of the source where no declaration tells it.
+
+        Runs when a type is asked for the first time.
+        """
         if (
             self.path is None
             or name in self.typed
@@ -308,7 +322,7 @@ class Scope(Inferable):
         return known if known is not None and has_shape(known) else None
 
     def elem_type(self, name: str) -> int:
-        """The element type of a tensor; 0 where it is unknown."""
+        """The element type of a tensor; 0 where it is unknown. Steps and rules ask this."""
         known = self.elem_types.get(name) or (elements.elem_type(self, name) if name else 0)
         if known:
             return known
@@ -320,7 +334,10 @@ class Scope(Inferable):
         elements.spread(self, self.body.node, self.source.declarations.keys() | self.typed.keys())
 
     def shape(self, name: str) -> list[Dim] | None:
-        """The dimensions of a tensor, each a number, a symbol, or None; None if the rank is unknown."""
+        """The dimensions of a tensor, each a number, a symbol, or None; None if the rank is unknown.
+
+        Steps and rules ask this.
+        """
         found = self.type(name)
         if name in self.context.inference.less and not is_whole(found):
             raise installed.Lacking(f"it infers less of the sizes of {name!r}")
@@ -330,14 +347,17 @@ class Scope(Inferable):
         return None if rank is None else [None] * rank
 
     def rank(self, name: str) -> int | None:
-        """How many dimensions a tensor has; None where that is unknown."""
+        """How many dimensions a tensor has; None where that is unknown. Steps and rules ask this."""
         found = ranks.rank(self, name)
         if found is None and (shape := self.shape(name)) is not None:
             return len(shape)
         return found
 
     def size(self, name: str, axis: int) -> int | None:
-        """The number of elements of a tensor along an axis; None where that is unknown, or there is no such axis."""
+        """The number of elements of a tensor along an axis; None where that is unknown, or there is no such axis.
+
+        Steps and rules ask this.
+        """
         found: Dim = sizes.size(self, name, axis)
         if found is None and (shape := self.shape(name)) is not None and -len(shape) <= axis < len(shape):
             found = shape[axis]
@@ -358,7 +378,10 @@ class Scope(Inferable):
             self.made[name] = (node, opset)
 
     def declare(self, name: str) -> None:
-        """Declare the type of a new value in the graph, for runtimes that cannot infer it."""
+        """Declare the type of a new value in the graph, for runtimes that cannot infer it.
+
+        Used for values whose node no runtime can infer.
+        """
         if self.graph is not None and self.node_made(name) is not None and self.declared_type(name) is None:
             found = self.type(name)
             if found is not None:
@@ -372,12 +395,18 @@ class Scope(Inferable):
         self.context.dissolved.add(name)
 
     def elements(self, name: str) -> list[str] | None:
-        """The elements of a removed sequence or optional; None for any other value."""
+        """The elements of a removed sequence or optional; None for any other value.
+
+        Asked by steps of sequence operators.
+        """
         scope = self.owner(name)
         return None if scope is None else scope._elements.get(name)
 
     def constant(self, tensor: TensorProto, hint: str) -> str | None:
-        """Return the name of a shared initializer with this value; None in a function body."""
+        """Return the name of a shared initializer with this value; None in a function body.
+
+        Steps call it through `node.build.constant`.
+        """
         if self.graph is None:
             return None
         key = tensor.SerializeToString()

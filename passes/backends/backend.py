@@ -118,7 +118,7 @@ class Backend:
     measured: Mapping[Op, MeasuredCall] = field(default_factory=dict)
 
     def without_types(self, ops: Collection[Op]) -> Backend:
-        """Copy the backend without the types that failed for some operators."""
+        """Copy the backend without the types that failed for some operators. Used with `without_failures`."""
         measured = dict(self.measured)
         for op in measured.keys() & set(ops):
             types = {variable: Types(found.ran) for variable, found in measured[op].types.items()}
@@ -138,8 +138,10 @@ class Backend:
     def has(self, domain: str, op: str, opset: int) -> bool:
         """Whether the backend has the version of the operator that `opset` of its domain uses.
 
-        What vendors added to ONNX is lacked unless it is listed. So are the classical models of `ai.onnx.ml`, which
-        few backends have, unless the source names an opset of it.
+        Asked for every operator of a model.
+
+        What vendors added to ONNX is lacked unless it is listed. So are the classical models of `ai.onnx.ml`, which few
+        backends have, unless the source names an opset of it.
         """
         if domain in schemas.VENDORS and (domain, op) not in self.vendors:
             return self.supports is not None and (domain, op) in self.supports
@@ -158,13 +160,19 @@ class Backend:
         return failed and not self.has("", "MatMulInteger", self.opset or schemas.latest())
 
     def missing(self, domain: str, opset: int) -> set[Op]:
-        """List the operators of a domain that ONNX has at `opset` and the backend lacks."""
+        """List the operators of a domain that ONNX has at `opset` and the backend lacks.
+
+        These are replaced when converting for the backend.
+        """
         found = ((op, schemas.schema(domain, op, opset)) for op in schemas.operators(domain))
         known = [op for op, schema in found if schema is not None and not schema.deprecated]
         return {(domain, op) for op in known if not self.has(domain, op, opset)}
 
     def reads_import(self, domain: str, version: int) -> bool:
-        """Whether the backend loads a model with this opset import, even if nothing uses it."""
+        """Whether the backend loads a model with this opset import, even if nothing uses it.
+
+        Asked once a model is converted.
+        """
         if domain == "ai.onnx.ml":
             return not self.ml_opset or version <= self.ml_opset
         return not domain or any(held == domain for held, _ in self.vendors)

@@ -163,7 +163,10 @@ class _NamedForOpset:
         return [extend(self._plan(self.first.targets, self.first.expand), more)]
 
     def choose(self, tried: Sequence[Conversion]) -> Result:
-        """Choose the conversion that the backend supports, or a refusal that says why there is none."""
+        """Choose the conversion that the backend supports, or a refusal that says why there is none.
+
+        Runs once no attempt is left.
+        """
         taken = self._take(tried)
         if not any(conversion.attempt.is_extended for conversion in tried):
             return taken.result
@@ -232,7 +235,10 @@ def ml_opset(source: ModelProto, backend: Backend) -> dict[str, int]:
 
 
 def find_vendor_operators(source: ModelProto, backend: Backend, folder: str | None) -> set[Op]:
-    """Find vendor operators in the model that the backend lacks, or of which it lacks a call."""
+    """Find vendor operators in the model that the backend lacks, or of which it lacks a call.
+
+    Runs before a conversion for the backend.
+    """
     held = {op for op in find_foreign_operators(source) if op[0] in schemas.VENDORS}
     if not held:
         return held
@@ -271,7 +277,10 @@ def _find_called(model: ModelProto) -> set[Op]:
 
 
 def _find_brought_in(source: ModelProto, made: Result, backend: Backend, folder: str | None) -> set[Op]:
-    """Find operators that a conversion brought in and the backend lacks, or lacks for the types of a call."""
+    """Find operators that a conversion brought in and the backend lacks, or lacks for the types of a call.
+
+    Runs after each attempt.
+    """
     if made.model is None or not made.changes:
         return set()
     opsets, new = imports.opsets(made.model), _find_called(made.model) - _find_called(source)
@@ -284,7 +293,10 @@ def _blame_reader(refusal: Refusal, backend: Backend) -> Refusal:
 
 
 def _check_readable(result: Result, backend: Backend, folder: str | None) -> Result:
-    """Drop imports that the backend may reject; refuse the result if the backend does not support the rest."""
+    """Drop imports that the backend may reject; refuse the result if the backend does not support the rest.
+
+    Runs after each attempt that succeeds.
+    """
     if result.model is not None:
         imports.drop_unused(result.model, lambda domain, version: not backend.reads_import(domain, version))
     left = tuple(_obstacles(result.model, backend, folder)) if result.model is not None else ()
@@ -292,7 +304,10 @@ def _check_readable(result: Result, backend: Backend, folder: str | None) -> Res
 
 
 def _find_lacked(made: Result, backend: Backend, folder: str | None) -> set[Op]:
-    """Find operators in a converted model that the backend lacks, at that version or for those types."""
+    """Find operators in a converted model that the backend lacks, at that version or for those types.
+
+    Runs after each attempt.
+    """
     if made.model is None or not (backend.lacks or backend.measured):
         return set()
     imported = imports.opsets(made.model)
@@ -307,7 +322,10 @@ def _is_lacked(op: Op, backend: Backend, opsets: Mapping[str, int]) -> bool:
 
 
 def _find_missing(source: ModelProto, backend: Backend, targets: dict[str, int]) -> set[Op]:
-    """List all operators that the backend lacks, of ONNX and of other domains that the model uses."""
+    """List all operators that the backend lacks, of ONNX and of other domains that the model uses.
+
+    Runs before each attempt.
+    """
     found = backend.missing("", targets[""])
     if _ML in targets:
         found |= backend.missing(_ML, targets[_ML])

@@ -31,7 +31,10 @@ class KnownCalls(NamedTuple):
 def find_known_calls(
     model: ModelProto, backend: Backend, folder: str | None = None, obstacles: Iterable[Refusal] = ()
 ) -> Iterator[KnownCalls]:
-    """Say for each call that is no obstacle what is known of it, in the order of the model."""
+    """Say for each call that is no obstacle what is known of it, in the order of the model.
+
+    `inspect --target` prints it.
+    """
     blocked = {(refusal.node, refusal.op) for refusal in obstacles}
     context = Context(model, model, folder)
     local = {(default_domain(function.domain), function.name) for function in model.functions}

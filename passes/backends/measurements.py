@@ -51,6 +51,8 @@ class OpenType(NamedTuple):
 def find_open_types(node: NodeProto, scope: Scope, backend: Backend, opset: int) -> Iterator[OpenType]:
     """List the inputs and outputs of a call, without empty ones such as the `roi` that exporters give to Resize.
 
+    Used to compare a call with the measured ones.
+
     Measurements name the type variables of the newest version that the backend has.
     """
     op = default_domain(node.domain), node.op_type
@@ -73,7 +75,7 @@ def find_open_types(node: NodeProto, scope: Scope, backend: Backend, opset: int)
 
 
 def read(name: str, text: str) -> MeasuredCall:
-    """Parse the measured text of an operator; raises `ValueError`."""
+    """Parse the measured text of an operator; raises `ValueError`. Runs while target files are read."""
     first, *rest = text.split("; ")
     ranked = _RANKS.fullmatch(first)
     if ranked is None:
@@ -95,7 +97,7 @@ def read(name: str, text: str) -> MeasuredCall:
 
 
 def _ranks(text: str) -> tuple[int, ...]:
-    """Parse ranks as target files write them: `1, 3-5`."""
+    """Parse ranks as target files write them: `1, 3-5`. Part of `read`."""
     found: list[int] = []
     for part in text.split(", ") if text != "any" else ():
         low, _, high = part.partition("-")
@@ -104,7 +106,7 @@ def _ranks(text: str) -> tuple[int, ...]:
 
 
 def spell_call(held: MeasuredCall) -> str:
-    """Write the measured text of an operator."""
+    """Write the measured text of an operator. Runs when `probe` writes a target file."""
     types = [
         _spell_types(variable, found) for variable, found in sorted(held.types.items()) if found.ran or found.failed
     ]
@@ -113,7 +115,7 @@ def spell_call(held: MeasuredCall) -> str:
 
 
 def _spell_ranks(ranks: Iterable[int]) -> str:
-    """Write ranks as target files do: `1, 3-5`."""
+    """Write ranks as target files do: `1, 3-5`. Part of `spell_call`."""
     parts: list[list[int]] = []
     for rank in sorted(ranks):
         if parts and rank == parts[-1][-1] + 1:
@@ -134,7 +136,10 @@ def _types(text: str) -> frozenset[str]:
 
 
 def _constraint(name: str) -> str:
-    """Parse one element type or a sequence of it; raises `ValueError`, with the most similar known name."""
+    """Parse one element type or a sequence of it; raises `ValueError`, with the most similar known name.
+
+    Part of `read`.
+    """
     head, opened, last = name.rpartition("(")
     element = last.rstrip(")")
     if f"tensor({element})" not in ELEMENT_TYPES:
@@ -145,7 +150,7 @@ def _constraint(name: str) -> str:
 
 
 def _group_types(kinds: Iterable[str]) -> str:
-    """Write types with the name of a group, such as `floats`, for all its members."""
+    """Write types with the name of a group, such as `floats`, for all its members. Part of `spell_call`."""
     left, found = set(map(plain_type, kinds)), []
     for group, members in _GROUPS.items():
         if left.issuperset(members):

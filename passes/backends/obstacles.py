@@ -31,7 +31,10 @@ def failing(model: ModelProto, backend: Backend, folder: str | None = None) -> s
 
 
 def open_dimensions(model: ModelProto, backend: Backend) -> list[Refusal]:
-    """List the dynamic dimensions of inputs if the backend needs numbers; the user has to choose them."""
+    """List the dynamic dimensions of inputs if the backend needs numbers; the user has to choose them.
+
+    Asked before a conversion for the backend.
+    """
     if not backend.static_shapes:
         return []
     held = {tensor.name for tensor in model.graph.initializer}
@@ -62,7 +65,7 @@ def find_copied_outputs(model: ModelProto, backend: Backend, folder: str | None 
 
 
 def _versions(model: ModelProto, backend: Backend) -> Iterator[Refusal]:
-    """List opsets and IR versions of the model that are newer than what the backend reads."""
+    """List opsets and IR versions of the model that are newer than what the backend reads. Part of `obstacles`."""
     imported = opsets(model)
     rows = [
         ("opset", imported.get("", 0), backend.opset),
@@ -103,7 +106,10 @@ class _ObstacleSearch:
                     yield domain, node.op_type
 
     def _scopes(self) -> Iterator[tuple[Scope, Mapping[str, int], str]]:
-        """List all graphs and functions that the backend reads, with their opset imports and their place."""
+        """List all graphs and functions that the backend reads, with their opset imports and their place.
+
+        Part of the search for obstacles.
+        """
         main = opsets(self._model)
         bodies: list[tuple[Body, Mapping[str, int], str]] = [(self._model.graph, main, "")]
         if self._backend.functions:
@@ -120,7 +126,7 @@ class _ObstacleSearch:
                         pending.append(Scope(graph, self._context, scope.opset, scope, inner))
 
     def _values(self, scope: Scope, where: str) -> Iterator[Refusal]:
-        """List values of types that the backend does not support."""
+        """List values of types that the backend does not support. Part of the search for obstacles."""
         types = self._backend.types
         if not types:
             return
@@ -139,7 +145,7 @@ class _ObstacleSearch:
 
     def _node(self, node: NodeProto, scope: Scope, imports: Mapping[str, int]) -> str:
         """Say why the backend does not support a node: its operator, its version, a limit, or a failed type; empty
-        if it does.
+        if it does. Asked for each node.
         """
         domain, op = default_domain(node.domain), node.op_type
         if (domain, op) in self._local:
@@ -194,7 +200,7 @@ class _ObstacleSearch:
         return owner is not None and owner.parent is None and owner.graph is not None
 
     def _beyond(self, limit: Limit, node: NodeProto, scope: Scope, schema: schemas.Schema | None) -> str:
-        """Say how a node exceeds a limit; empty if it does not."""
+        """Say how a node exceeds a limit; empty if it does not. Part of the search for obstacles."""
         if schema is None:
             return ""
         if limit.attribute and (why := find_refused_value(limit, node, schema)):
@@ -217,7 +223,10 @@ class _ObstacleSearch:
 
 
 def _find_shape_limit(limit: Limit, node: NodeProto, scope: Scope) -> str:
-    """Say how the rank or the sizes of a node's inputs exceed a limit; empty if they do not."""
+    """Say how the rank or the sizes of a node's inputs exceed a limit; empty if they do not.
+
+    Asked for each limit of a node's operator.
+    """
     first = scope.shape(node.input[0]) if limit.ranks and node.input and node.input[0] else None
     if first is not None and len(first) not in limit.ranks:
         return f'"{node.input[0]}" has rank {len(first)}; supported: {" or ".join(map(str, limit.ranks))}'
@@ -229,7 +238,9 @@ def _find_shape_limit(limit: Limit, node: NodeProto, scope: Scope) -> str:
 
 
 def find_refused_value(limit: Limit, node: NodeProto, schema: schemas.Schema) -> str:
-    """Say which value of an attribute a limit refuses; empty if it takes it."""
+    """Say which value of an attribute a limit refuses; empty if it takes it. Asked for each limit of a node's
+    operator.
+    """
     declared = schema.attributes.get(limit.attribute)
     if declared is None:
         return ""

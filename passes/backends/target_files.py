@@ -51,7 +51,7 @@ def loads(text: str, where: str) -> dict[str, Any]:
 
 @cache
 def targets() -> dict[str, Backend]:
-    """Return every known target by name."""
+    """Return every known target by name. Read once, when it is first asked for."""
     found: dict[str, Backend] = {}
     for entry in sorted(files("opshift.passes.backends").joinpath("targets").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
@@ -65,7 +65,7 @@ def newest() -> list[Backend]:
 
 
 def find(name: str) -> Backend:
-    """Find a target: `onnxruntime-1.8`, `onnxruntime` for the newest version, or a TOML file.
+    """Find a target: `onnxruntime-1.8`, `onnxruntime` for the newest version, or a TOML file. Runs for `--target`.
 
     Raises:
         ValueError: there is no such target, or the file is not one.
@@ -94,7 +94,7 @@ _NUMBER = re.compile(r"[-+]?[\d.,_]*\d[\d.,_]*")
 
 
 def _nearest(name: str, releases: Mapping[str, Sequence[str]]) -> str:
-    """Suggest known targets with a similar name, as the end of an error message."""
+    """Suggest known targets with a similar name, as the end of an error message. Runs for an unknown target."""
     if opset := _OPSET.fullmatch(name):
         return f"; did you mean {opset[1]}?"
     if _NUMBER.fullmatch(name):
@@ -116,7 +116,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Backend]:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """Read a text file in the encodings that editors write; raises `ValueError` for anything else."""
+    """Read a text file in the encodings that editors write; raises `ValueError` for anything else.
+
+    Used for target files and lists of operators.
+    """
     held = Path(tensor_data.reachable(os.fspath(path))).read_bytes()
     marked = held.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell's `>` does
     try:
@@ -126,7 +129,7 @@ def text_of(path: str | os.PathLike[str]) -> str:
 
 
 def parse(text: str, where: str) -> dict[str, Backend]:
-    """Parse the text of a target file; messages call it `where`."""
+    """Parse the text of a target file; messages call it `where`. Used for files of opshift and of users."""
     held = loads(text, where)
     try:
         return _backends(held)
@@ -153,7 +156,7 @@ def _backends(held: Mapping[str, Any]) -> dict[str, Backend]:
 
 
 def _start_from_base(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
-    """Start a file from a known target (`base`): its state and its limits."""
+    """Start a file from a known target (`base`): its state and its limits. Part of `parse`."""
     base = find(name)
     state: dict[str, Any] = {"opset": base.opset, "ir": base.ir_version, "ml": base.ml_opset, "lacks": dict(base.lacks)}
     state["since"] = dict(base.oldest)
@@ -165,7 +168,7 @@ def _start_from_base(name: str) -> tuple[dict[str, Any], tuple[Limit, ...]]:
 
 
 def _check_keys(row: Mapping[str, Any], keys: set[str], where: str) -> None:
-    """Raise `ValueError` for keys that a target file cannot have."""
+    """Raise `ValueError` for keys that a target file cannot have. Part of `parse`."""
     unknown = sorted(set(row) - keys)
     if unknown:
         raise ValueError(f"{where} has unknown keys: {', '.join(unknown)}; the keys are {', '.join(sorted(keys))}")
@@ -190,7 +193,7 @@ def _inherit(state: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Limit, ...]) -> Backend:
-    """Make one version of a backend from what the file says up to this version."""
+    """Make one version of a backend from what the file says up to this version. Part of `parse`."""
     latest, latest_ml = schemas.latest(), schemas.latest("ai.onnx.ml")
     opset, ml = int(state.get("opset", 0)), int(state.get("ml", 0))
     if not 0 <= opset <= latest or not 0 <= ml <= latest_ml:
@@ -218,7 +221,10 @@ def _backend(name: str, state: Mapping[str, Any], source: str, limits: tuple[Lim
 
 
 def _limit(row: Mapping[str, Any]) -> Limit:
-    """Parse a row of `limits`; raises `ValueError` for an operator, attribute or input that ONNX does not have."""
+    """Parse a row of `limits`; raises `ValueError` for an operator, attribute or input that ONNX does not have.
+
+    Part of `parse`.
+    """
     _check_keys(row, _LIMIT, "a limit")
     ops = _operators(row["ops"])
     attribute, constant, unused = row.get("attribute", ""), row.get("constant", ()), row.get("unused", ())
@@ -248,7 +254,7 @@ def _limit(row: Mapping[str, Any]) -> Limit:
 
 
 def _casts(rows: Mapping[str, str]) -> Mapping[str, str]:
-    """Parse types that the backend computes in another type: `{ int64 = "int32" }`."""
+    """Parse types that the backend computes in another type: `{ int64 = "int32" }`. Part of `parse`."""
     _types((*rows, *rows.values()))
     return dict(rows)
 
@@ -265,7 +271,7 @@ def _places(row: Mapping[str, Any], order: Sequence[str]) -> range:
 
 
 def _operators(names: Iterable[str]) -> dict[Op, int]:
-    """Parse `Name`, `Name-13` (from that version on) or `domain::Name`."""
+    """Parse `Name`, `Name-13` (from that version on) or `domain::Name`. Part of `parse`."""
     found: dict[Op, int] = {}
     for name in names:
         domain, _, op = name.rpartition("::")
@@ -280,7 +286,7 @@ def _operators(names: Iterable[str]) -> dict[Op, int]:
 
 
 def _types(names: Iterable[str]) -> frozenset[str]:
-    """Parse element types, with or without `tensor()`."""
+    """Parse element types, with or without `tensor()`. Part of `parse`."""
     spelled = frozenset(name if name.startswith("tensor(") else f"tensor({name})" for name in names)
     unknown = sorted(spelled - set(ELEMENT_TYPES))
     if unknown:
@@ -299,7 +305,10 @@ def write(
     *,
     base: str = "",
 ) -> str:
-    """Write a target file with one version; `facts` are its keys, `remarks` the comments on top."""
+    """Write a target file with one version; `facts` are its keys, `remarks` the comments on top.
+
+    Runs for `probe` and `--learn`.
+    """
     said = (("name", name), ("title", title), ("source", source), *((("base", base),) if base else ()))
     head = [f"{key} = {json.dumps(value)}" for key, value in said]
     rows = [", ".join(f"{key} = {json.dumps(value)}" for key, value in limit.items()) for limit in limits]
@@ -321,7 +330,7 @@ def _key(name: str) -> str:
 
 
 def _entry(key: str, value: object) -> str:
-    """Write one TOML entry; a list fills lines of at most 120 characters."""
+    """Write one TOML entry; a list fills lines of at most 120 characters. Part of `write`."""
     line = f"{key} = {json.dumps(value)}"
     if len(line) <= 120 or not isinstance(value, list):
         return line

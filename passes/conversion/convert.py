@@ -166,7 +166,10 @@ def _finish(
     expanded: frozenset[Op],
     brought: Mapping[str, int],
 ) -> Conversion:
-    """Finish a converted model: drop unused nodes, check it against the target's schemas, correct declared shapes."""
+    """Finish a converted model: drop unused nodes, check it against the target's schemas, correct declared shapes.
+
+    Runs when all nodes are converted.
+    """
     model, targets = context.model, attempt.targets
     held, calls = before.census(model)
     if dead_code.drop_unused(model, context.released, held):
@@ -212,7 +215,10 @@ def _mend_declarations(
     before: Mapping[Op, int],
     calls: Mapping[Op, int],
 ) -> list[Change]:
-    """Correct declared shapes and types that runtimes would reject in the result; returns a change for each."""
+    """Correct declared shapes and types that runtimes would reject in the result; returns a change for each.
+
+    Part of `_finish`.
+    """
     model, inference = context.model, context.inference
     said: list[Change] = []
     if ledger.changes and any(calls.get(op, 0) > before.get(op, 0) for op in _HOLDING):
@@ -226,7 +232,10 @@ def _mend_declarations(
 def _take_out_functions(
     model: ModelProto, source: ModelProto, survey: Survey, inlined: Container[Op]
 ) -> dict[Op, list[FunctionProto]]:
-    """Remove functions that will be inlined from the model and its survey; returns them by name."""
+    """Remove functions that will be inlined from the model and its survey; returns them by name.
+
+    Runs before nodes are converted.
+    """
     local: dict[Op, list[FunctionProto]] = {}
     for index in reversed(range(len(source.functions))):
         op = default_domain(source.functions[index].domain), source.functions[index].name
@@ -237,7 +246,7 @@ def _take_out_functions(
 
 
 def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozenset[Op], calls: Calls) -> list[Refusal]:
-    """List nodes and values of the converted model that the target does not allow."""
+    """List nodes and values of the converted model that the target does not allow. Part of `_finish`."""
     found = [*ledger.illegal, *legality.unknown_initializers(model), *legality.readers(model, context.dissolved)]
     if any((default_domain(domain), op) in ops for domain, op in calls):
         found += legality.left(model, ops)
@@ -247,7 +256,10 @@ def _find_unfit(model: ModelProto, context: Context, ledger: Ledger, ops: frozen
 def _refuse_training_graphs(
     source: ModelProto, targets: Mapping[str, int], replaced: Container[Op]
 ) -> Iterator[Refusal]:
-    """Refuse nodes of training_info that would have to change: opshift does not convert these graphs."""
+    """Refuse nodes of training_info that would have to change: opshift does not convert these graphs.
+
+    Runs before nodes are converted.
+    """
     own = opsets(source)
     judge = legality.LegalityJudge()
     for info in source.training_info:
@@ -294,7 +306,10 @@ def find_nearest_opset(
     step = 1 if own > target else -1
 
     def next_opset(refusals: Iterable[Refusal], target: int) -> int:
-        """Guess which opset to try next: just beyond the boundary that the refusals name, else one step further."""
+        """Guess which opset to try next: just beyond the boundary that the refusals name, else one step further.
+
+        Runs after each refused attempt.
+        """
         edges = [r.since for r in refusals if r.since and not r.domain]
         opset = (max(edges) if step > 0 else min(edges) - 1) if edges else target + step
         return opset if (opset - target) * step > 0 else target + step
@@ -324,7 +339,10 @@ def convert(
     ir_version: int | None = None,
     folder: str | None = None,
 ) -> Result:
-    """Convert like `convert_model`, but raise `Refused`, with every reason and the nearest opset."""
+    """Convert like `convert_model`, but raise `Refused`, with every reason and the nearest opset.
+
+    Used where a refusal is an error.
+    """
     result = convert_model(source, targets, ops=ops, ir_version=ir_version, folder=folder)
     if result.model is None:
         reached = find_nearest_opset(source, result.refusals, targets, folder) if not ops else None

@@ -10,6 +10,8 @@ from opshift.passes.model.traversal import Body, bodies, subgraphs
 def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tuple[ModelProto, list[NodeProto]] | None:
     """Copy the model with the live branch in place of the dead one, for each If with a constant condition.
 
+    Used to repair an attempt that was refused.
+
     Returns the copy and the Ifs that were changed; None if there is none. `opset` is that of the default domain.
     """
     if not any(node.op_type == "If" for body in bodies(source) for node in body.node):
@@ -35,7 +37,7 @@ def copy_live_branches(source: ModelProto, opset: int, folder: str | None) -> tu
 
 
 def _copy_live_branch(node: NodeProto, scope: Scope) -> bool:
-    """Copy the live branch of an If over the dead one; returns whether it did."""
+    """Copy the live branch of an If over the dead one; returns whether it did. Runs for each If."""
     branches: dict[str, GraphProto] = {name: graph for name, _, graph in subgraphs(node)}
     condition = scope.array(node.input[0]) if node.input and len(branches) == 2 else None
     if condition is None or condition.size != 1:

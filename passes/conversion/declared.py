@@ -113,7 +113,7 @@ def mend_shapes(
 
 def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inference, *, between: bool) -> None:
     """Make declared sizes dynamic that inference does not confirm, in outputs of subgraphs, and with `between` in other
-    values.
+    values. Part of `mend_shapes`.
 
     Runtimes allocate memory by declared sizes, so a wrong one crashes them.
     """
@@ -130,7 +130,7 @@ def _open_unconfirmed(model: ModelProto, source: ModelProto, inference: Inferenc
 
 
 def _follow(declared: list[Dim], inferred: TypeProto | None) -> bool:
-    """Whether inference confirms every number of a declared shape."""
+    """Whether inference confirms every number of a declared shape. Part of `mend_shapes`."""
     known = dims_of(inferred) if inferred is not None and has_shape(inferred) else []
     known = known if len(known) == len(declared) else [None] * len(declared)
     return all(a == b for a, b in zip(declared, known, strict=True) if isinstance(a, int))
@@ -142,7 +142,7 @@ def _tells_little(op: Op) -> bool:
 
 
 def _reads_computed(source: ModelProto, ops: set[Op]) -> bool:
-    """Whether one of these operators has a dynamic input where inference needs numbers."""
+    """Whether one of these operators has a dynamic input where inference needs numbers. Part of `mend_shapes`."""
     reading = {name for domain, name in ops if not domain and name in _READING}
     return bool(reading) and _takes_computed(source, reading, lambda inputs: inputs[len(inputs) > 1 :])
 
@@ -152,7 +152,7 @@ def _reshapes_to_computed(source: ModelProto) -> bool:
 
 
 def _takes_computed(source: ModelProto, ops: Container[str], numbers: Callable[[list[str]], list[str]]) -> bool:
-    """Whether one of these operators has a dynamic value at one of the inputs `numbers`."""
+    """Whether one of these operators has a dynamic value at one of the inputs `numbers`. Part of `mend_shapes`."""
     for body in bodies(source):
         calls = [node for node in body.node if node.op_type in ops and not node.domain]
         taken = {name for node in calls for name in numbers(node.input[:]) if name}
@@ -177,7 +177,7 @@ def _rounds_up(source: ModelProto, own: int) -> bool:
 
 def _is_told(source: ModelProto, opset: int) -> bool:
     """Whether every declared shape follows from the nodes around it; then no inference can contradict it, and
-    nothing is mended.
+    nothing is mended. Part of `mend_shapes`.
     """
     graph = source.graph
     declared = [value for value in (*graph.value_info, *graph.output) if has_shape(value.type)]

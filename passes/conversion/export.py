@@ -43,7 +43,9 @@ def function_proto(domain: str, op: str, elem_type: int, opset: int = 0) -> Func
 
 
 def _carry(function: FunctionProto, form: Form) -> None:
-    """Add Casts around the nodes of a function that computes in a wider type than its inputs."""
+    """Add Casts around the nodes of a function that computes in a wider type than its inputs. Part of
+    `function_proto`.
+    """
     from opshift.passes.model.attributes import make_attribute
     from opshift.passes.model.editing.renaming import rename
 
@@ -64,7 +66,7 @@ def _carry(function: FunctionProto, form: Form) -> None:
 
 def _at_opset(function: FunctionProto, opset: int) -> FunctionProto:
     """Convert a function body to an opset, inside a model made for that; raises `ValueError` if the opset lacks
-    operators.
+    operators. Part of `function_proto`.
     """
     from opshift.passes.conversion import convert
 

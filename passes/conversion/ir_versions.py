@@ -25,7 +25,10 @@ _INITIALIZERS_NEED_NO_INPUT = 4
 
 
 def choose_ir_version(model: ModelProto, targets: Mapping[str, int], asked: int | None) -> int:
-    """Choose the IR version: the one that the user asks for, or the one released with the newest opset."""
+    """Choose the IR version: the one that the user asks for, or the one released with the newest opset.
+
+    Asked before a conversion, as functions need IR version 8.
+    """
     if asked is not None:
         return asked
     imported = {default_domain(entry.domain): entry.version for entry in model.opset_import} | dict(targets)
@@ -38,7 +41,7 @@ def choose_ir_version(model: ModelProto, targets: Mapping[str, int], asked: int 
 
 
 def is_at_opsets(source: ModelProto, targets: Mapping[str, int]) -> bool:
-    """Whether a model and its functions have these opsets already."""
+    """Whether a model and its functions have these opsets already. Asked when nothing may have to be converted."""
     own, inner = imports.opsets(source), [imports.opsets(function) for function in source.functions]
     return all(own.get(d) == v and all(each.get(d, v) == v for each in inner) for d, v in targets.items())
 
@@ -47,6 +50,8 @@ def write_ir_version(
     model: ModelProto, targets: Mapping[str, int], asked: int | None, held: Iterable[Body], most: int | None = None
 ) -> list[Refusal]:
     """Write the IR version, and raise it to what the model's features need; refuse an asked one that is too low.
+
+    Runs at the end of a conversion.
 
     `held` are the model's bodies. Without a feature that needs it, none above `most` is written. Imports that nothing
     uses, and that readers of that version do not know, are dropped.
@@ -99,7 +104,10 @@ def _find_ir_version(elem_type: int) -> int:
 
 
 def _type_needs(value_type: TypeProto) -> int:
-    """Find the IR version that introduced a type: 8 for optional and sparse tensors, else that of the element type."""
+    """Find the IR version that introduced a type: 8 for optional and sparse tensors, else that of the element type.
+
+    Asked for each declared type.
+    """
     which = value_type.WhichOneof("value")
     if which in ("optional_type", "sparse_tensor_type"):
         return 8
@@ -110,10 +118,10 @@ def _type_needs(value_type: TypeProto) -> int:
 
 def initializers_to_inputs(model: ModelProto) -> None:
     """Make every initializer a graph input, as IR versions below 4 require, and move those of subgraphs to the main
-    graph.
+    graph. Runs at the end of a conversion below IR version 4.
 
-    They get new names there: graphs that stand side by side may use one name for different values. Graphs of
-    operators that may not read the main graph's values get nodes instead.
+    They get new names there: graphs that stand side by side may use one name for different values. Graphs of operators
+    that may not read the main graph's values get nodes instead.
     """
     graph, fresh = model.graph, Names(model).fresh
     opset = next((entry.version for entry in model.opset_import if not default_domain(entry.domain)), 1)
@@ -144,7 +152,7 @@ def initializers_to_inputs(model: ModelProto) -> None:
 
 
 def _add_input(graph: GraphProto, tensor: TensorProto) -> None:
-    """Declare an initializer as an input of the graph, too."""
+    """Declare an initializer as an input of the graph, too. Used below IR version 4."""
     value = graph.input.add(name=tensor.name)
     value.type.tensor_type.elem_type = tensor.data_type
     value.type.tensor_type.shape.SetInParent()

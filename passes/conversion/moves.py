@@ -30,7 +30,10 @@ _TOLD_SINCE = {
 
 
 def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, ledger: Ledger) -> list[Work] | None:
-    """Convert a node across one version boundary; returns its replacement, or None if it was edited in place."""
+    """Convert a node across one version boundary; returns its replacement, or None if it was edited in place.
+
+    Runs for each node and each version boundary on its way.
+    """
     op = work.op
     older = schemas.since(*op, move.edge - 1) or 0
     before, after = (older, move.edge) if move.up else (move.edge, older)
@@ -72,7 +75,10 @@ def cross_boundary(work: Work, scope: Scope, move: Cross, expander: Expander, le
 
 
 def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledger: Ledger) -> list[Work]:
-    """Replace a node by its definition; returns the new nodes, which go on the worklist."""
+    """Replace a node by its definition; returns the new nodes, which go on the worklist.
+
+    Runs for operators that the target opset lacks, or that the user wants replaced.
+    """
     op, version = work.op, work.version
     node = work.node(scope, version, version)
     vendor = _vendor(work, expander)
@@ -98,7 +104,10 @@ def inline_call(work: Work, scope: Scope, move: Inline, expander: Expander, ledg
 
 
 def _vendor(work: Work, expander: Expander) -> str:
-    """Find the vendor whose table has the operator; empty for operators of ONNX and functions of the model."""
+    """Find the vendor whose table has the operator; empty for operators of ONNX and functions of the model.
+
+    Asked before a vendor's operator is replaced.
+    """
     domain, op = work.op
     if expander.is_local(domain, op):
         return ""
@@ -117,7 +126,10 @@ def keep_types(work: Work, scope: Scope) -> None:
 
 
 def state_shapes(graph: GraphProto, scope: Scope) -> None:
-    """Declare the shapes of a graph's new outputs, which runtimes need if they cannot infer them."""
+    """Declare the shapes of a graph's new outputs, which runtimes need if they cannot infer them.
+
+    Runs on bodies of Scan.
+    """
     for value in graph.output:
         if has_shape(value.type) or scope.node_made(value.name) is None:
             continue
@@ -135,7 +147,7 @@ def _make_work(
     copies: Sequence[NodeProto],
     expander: Expander,
 ) -> Work:
-    """Put a node that a step or a definition made of `op` into a worklist entry."""
+    """Put a node that a step or a definition made of `op` into a worklist entry. Runs for each new node."""
     same = (default_domain(proto.domain), proto.op_type) == op
     known = work.within and expander.inlines(*op)  # a function leads back to nothing, long as a chain may be
     within = work.within if same or known else (*work.within, (op, since))
@@ -143,7 +155,7 @@ def _make_work(
 
 
 def _check_inputs(node: Node, version: int) -> None:
-    """Refuse a call without a required input, which a function's caller may have left out."""
+    """Refuse a call without a required input, which a function's caller may have left out. Runs before a step."""
     schema = schemas.schema(default_domain(node.domain), node.op_type, version)
     for index, formal in enumerate(schema.inputs if schema is not None else ()):
         given = node.inputs[index:] if formal.option == "Variadic" else [node.input(index)]
@@ -153,7 +165,7 @@ def _check_inputs(node: Node, version: int) -> None:
 
 
 def _check_imports(node: Node, versions: Versions) -> None:
-    """Refuse new nodes of a domain that the model does not import, as their version is unknown."""
+    """Refuse new nodes of a domain that the model does not import, as their version is unknown. Runs after a step."""
     for made in node.build.nodes:
         if default_domain(made.domain) not in versions:
             raise CannotConvert(
@@ -163,7 +175,7 @@ def _check_imports(node: Node, versions: Versions) -> None:
 
 
 def _check_types(node: Node, before: int, after: int) -> None:
-    """Refuse a node whose types the new version does not accept."""
+    """Refuse a node whose types the new version does not accept. Runs after a step that edited the node."""
     less = find_narrowed_types(default_domain(node.domain), node.op_type, before, after)
     new = schemas.schema(node.domain, node.op_type, after) if less else None
     if new is None:
@@ -182,7 +194,7 @@ def _check_types(node: Node, before: int, after: int) -> None:
 
 
 def _type_text(name: str, scope: Scope) -> str | None:
-    """Write the type of a value as schemas do: `tensor(float)`."""
+    """Write the type of a value as schemas do: `tensor(float)`. Used in refusals."""
     if elem_type := scope.elem_type(name):
         return tensor_text(elem_type)
     known = scope.type(name)

@@ -60,6 +60,8 @@ READERS |= {"Size", "Squeeze", "TensorScatter", "Transpose", "Unsqueeze"}
 def carry_narrow_integers(source: ModelProto, target: int, ledger: Ledger, folder: str | None) -> ModelProto:
     """Copy the model with 2- and 4-bit integers stored as bytes; returns `source` itself if the target has these types.
 
+    Runs before nodes are converted below opset 21 or 25.
+
     What is done and what cannot be goes to `ledger`. Graph inputs and outputs are not looked at: their types stay.
     """
     missing = {elem_type: n for elem_type, n in NARROW.items() if 0 < target < n.since <= _opset(source)}
@@ -73,7 +75,10 @@ def _opset(holder: ModelProto | FunctionProto) -> int:
 
 
 def _find_held_types(model: ModelProto) -> Iterator[int]:
-    """List the element types of initializers, and those that attributes hold or name."""
+    """List the element types of initializers, and those that attributes hold or name.
+
+    Asked to see whether anything has to be done.
+    """
     for body in bodies(model):
         if isinstance(body, GraphProto):
             yield from (tensor.data_type for tensor in body.initializer)
@@ -147,7 +152,10 @@ class _IntegerRetyping:
         return [proto]
 
     def _replace(self, node: Node, result: str | None) -> list[NodeProto]:
-        """Return the nodes that take the place of one, and note the change; the node itself if nothing changed."""
+        """Return the nodes that take the place of one, and note the change; the node itself if nothing changed.
+
+        Part of the pass.
+        """
         if result is None and not node.touched:
             return [node.proto]
         self._note(node.name, node.op_type)
@@ -158,7 +166,9 @@ class _IntegerRetyping:
         return self._missing.get(elem_type)
 
     def _value(self, value: Any) -> None:
-        """Change a declared type to the wider one; refuse sequences and optionals of a missing type."""
+        """Change a declared type to the wider one; refuse sequences and optionals of a missing type. Part of the
+        pass.
+        """
         kind = value.type.tensor_type
         if kind.elem_type in self._missing:
             kind.elem_type = self._missing[kind.elem_type].carrier
@@ -166,7 +176,7 @@ class _IntegerRetyping:
             self._refuse(value.name, f"it is {type_text(value.type)}; supported: tensors")
 
     def _tensor(self, tensor: TensorProto, name: str) -> bool:
-        """Store a tensor in the wider type; returns False if it needs no change."""
+        """Store a tensor in the wider type; returns False if it needs no change. Part of the pass."""
         narrow = self._missing.get(tensor.data_type)
         if narrow is None:
             return False
@@ -182,7 +192,7 @@ class _IntegerRetyping:
         return True
 
     def constants_of(self, node: Node) -> None:
-        """Retype the tensors in a node's attributes."""
+        """Retype the tensors in a node's attributes. Used for Constant nodes."""
         for attribute in node.proto.attribute:
             for tensor in (attribute.t, attribute.sparse_tensor.values):
                 node.touched |= self._tensor(tensor, node.name)
@@ -246,7 +256,10 @@ def _bits_cast(node: Node, question: Node, model: _IntegerRetyping) -> str | Non
 
 
 def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) -> str:
-    """Cast to the wide type, and wrap values that the narrow type could not hold, as a cast to it does."""
+    """Cast to the wide type, and wrap values that the narrow type could not hold, as a cast to it does.
+
+    Used for casts to 2- or 4-bit integers.
+    """
     elem_type = question.elem_type(0)
     fits = elem_type == T.BOOL
     if elem_type in NARROW:
@@ -259,7 +272,7 @@ def _wrap_around(node: Node, question: Node, narrow: Narrow, **attributes: int) 
 
 
 def _low_bits(node: Node, wide: str, narrow: Narrow) -> str:
-    """Keep the low bits of a byte: (x + offset) mod size - offset.
+    """Keep the low bits of a byte: (x + offset) mod size - offset. Used for casts to 2- or 4-bit integers.
 
     A byte that overflows wraps by a multiple of the size.
     """

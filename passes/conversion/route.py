@@ -94,7 +94,7 @@ class Route:
         return CallPlan.KEEP
 
     def tensors_kept(self, versions: Versions) -> frozenset[int]:
-        """The element types of Constants that need no change."""
+        """The element types of Constants that need no change. Asked once for each body."""
         at = versions.get("", 0)
         opset = self.target("", at)
         if min(at, opset) < _TENSORS_SINCE or self._expander.wants("", "Constant"):
@@ -104,7 +104,10 @@ class Route:
         return frozenset(ELEMENT_TYPES[text] for text in formal.types) if formal is not None else frozenset()
 
     def next_move(self, work: Work, scope: Scope) -> Move:
-        """Find the next move of a node; raises `CannotConvert` if there is none."""
+        """Find the next move of a node; raises `CannotConvert` if there is none.
+
+        The worklist asks it until the node is done.
+        """
         domain, op = of = work.op
         version = work.version
         if (of, version) in self._plain:
@@ -128,7 +131,9 @@ class Route:
         return self._plain.setdefault((of, version), self._towards(work, scope, target))
 
     def _definition_for_target(self, definition: registry.OnRequest | None) -> registry.OnRequest | None:
-        """The definition, or the other one where the target lacks an operator that this one needs."""
+        """The definition, or the other one where the target lacks an operator that this one needs. Part of
+        `next_move`.
+        """
         if definition is None or definition.otherwise is None:
             return definition
         needs, opset = definition.needs, self.target("", definition.opset)
@@ -136,7 +141,10 @@ class Route:
         return definition.otherwise if lacking else definition
 
     def _towards(self, work: Work, scope: Scope, target: int) -> Move:
-        """Find the move of a node whose operator exists at the target; `Arrived` if nothing is left to do."""
+        """Find the move of a node whose operator exists at the target; `Arrived` if nothing is left to do.
+
+        Part of `next_move`.
+        """
         (domain, op), version = work.op, work.version
         at, goal = schemas.since(domain, op, version), schemas.since(domain, op, target)
         if schemas.known_domain(domain) and ((goal is None and at is None) or too_early(op, at)):
@@ -146,7 +154,10 @@ class Route:
         return Cross(next_edge(domain, op, at or 0, goal or 0), (goal or 0) > (at or 0))
 
     def _below(self, work: Work, scope: Scope, target: int, first: int) -> int:
-        """Find the version to go to next if no definition accepts the call; refuse if there is none."""
+        """Find the version to go to next if no definition accepts the call; refuse if there is none.
+
+        Part of `next_move`.
+        """
         domain, op = work.op
         if registry.step(domain, op, first) is not None:
             return first - 1
@@ -164,14 +175,17 @@ class Route:
 
 
 def _circle(op: str, within: Within) -> str:
-    """Explain a refusal: the definition of an operator needs the operator itself."""
+    """Explain a refusal: the definition of an operator needs the operator itself. Part of `next_move`."""
     names = [name for (_, name), _ in within]
     way = " needs ".join([*names[names.index(op) :], op])
     return f"its definition needs the operator itself: {way}"
 
 
 def _unknown(domain: str, op: str, version: int) -> str:
-    """Explain why an operator's version cannot be converted: ONNX does not have it, or not at this opset."""
+    """Explain why an operator's version cannot be converted: ONNX does not have it, or not at this opset.
+
+    Used in a refusal.
+    """
     known = schemas.versions(domain, op)
     if not known and is_theirs(domain, op, version):
         return "it is an operator of onnxruntime that ONNX does not define"

@@ -15,7 +15,10 @@ def too_early(op: str, at: int | None) -> bool:
 
 
 def next_edge(domain: str, op: str, at: int, goal: int) -> int:
-    """Find the next boundary between two versions; returns the version at its newer side."""
+    """Find the next boundary between two versions; returns the version at its newer side.
+
+    Asked at each step of a node's way.
+    """
     known = schemas.versions(domain, op)
     return next(v for v in known if v > at) if goal > at else at
 
@@ -34,7 +37,7 @@ def needs_work(domain: str, op: str, at: int, goal: int) -> bool:
 
 @cache
 def _needs_work(domain: str, op: str, before: int, after: int) -> bool:
-    """Whether a boundary has a step, is refused, or accepts fewer types."""
+    """Whether a boundary has a step, is refused, or accepts fewer types. Asked once for each kind of node."""
     pair = registry.step(domain, op, max(before, after))
     if pair is not None:
         step = pair.up if after > before else pair.down

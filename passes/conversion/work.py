@@ -43,6 +43,9 @@ class Work:
         return self.versions.get("", 1)
 
     def node(self, scope: Scope, version: int, build_at: int | None = None) -> Node:
-        """Wrap the node for a step, at a version of its operator; new nodes are built at `build_at`."""
+        """Wrap the node for a step, at a version of its operator; new nodes are built at `build_at`.
+
+        Runs before each step.
+        """
         builder = Builder(scope, self.opset if build_at is None else build_at, self.proto)
         return Node(self.proto, scope, version, builder)

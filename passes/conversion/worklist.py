@@ -47,6 +47,8 @@ class BodyConverter:
     def enter(self, holder: ModelProto | FunctionProto, versions: Versions) -> Scope:
         """Start with the main graph or a model-local function; returns its scope, for `convert_body`.
 
+        Runs before `convert_body` of the main graph and of each function.
+
         Nodes of a domain without a target stay at `versions`. Definitions that are inlined here are taken there, too.
         """
         self.home = versions
@@ -146,7 +148,7 @@ class BodyConverter:
         plans: Mapping[CallSignature, CallPlan],
         versions: Versions,
     ) -> set[int]:
-        """Find Constants whose tensor type the target accepts, which need no work."""
+        """Find Constants whose tensor type the target accepts, which need no work. Part of planning a body."""
         opset, kinds = self._route.target("", versions.get("", 0)), (("value", AttributeProto.TENSOR),)
         if not opset or self._judge.why("", "Constant", 0, 1, kinds, opset):
             return set()
@@ -157,7 +159,10 @@ class BodyConverter:
         return kept | (legal & layout.values.constants)
 
     def _at(self, versions: Versions, within: Within) -> tuple[dict[CallSignature, CallPlan], Replays]:
-        """Look up the plans and replays for nodes at `versions` that came from the definitions of `within`."""
+        """Look up the plans and replays for nodes at `versions` that came from the definitions of `within`.
+
+        Runs at the beginning of each body.
+        """
         key = frozenset(versions.items()), frozenset(self._route.home.items()), within
         if key not in self._known:
             self._known[key] = {}, Replays()
@@ -176,7 +181,10 @@ class BodyConverter:
             self._ledger, self._rehearsing = ledger, False
 
     def _convert_node(self, first: Work, scope: Scope) -> list[NodeProto]:
-        """Convert one node until it and all its replacements are at the target; returns the final nodes."""
+        """Convert one node until it and all its replacements are at the target; returns the final nodes.
+
+        Runs for each node that needs work and is not replayed.
+        """
         outer, op, outputs = self._source, first.proto.op_type, first.proto.output[:]
         if not first.within:
             self._source = NodeProto(

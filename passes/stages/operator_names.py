@@ -12,13 +12,13 @@ from opshift.passes.spelling import hint, likely, texts
 
 
 def parse_operator(name: str) -> Op:
-    """Split `"Name"` or `"domain::Name"` into (domain, name)."""
+    """Split `"Name"` or `"domain::Name"` into (domain, name). Used for every operator that a user names."""
     domain, _, op = name.rpartition("::")
     return default_domain(domain), op
 
 
 def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
-    """Make the error for an operator that nobody defines, with a suggestion."""
+    """Make the error for an operator that nobody defines, with a suggestion. Used for names in options."""
     from opshift.passes.inlining import definable
 
     domains = (*definable.DOMAINS, *schemas.IMPORTED)
@@ -27,7 +27,7 @@ def unknown_operator(name: str, held: Iterable[Op] = ()) -> ValueError:
 
 
 def unknown(what: str, name: str, known: Iterable[Op]) -> ValueError:
-    """Make the error for an unknown name, with the most similar known one."""
+    """Make the error for an unknown name, with the most similar known one. Used for names in options."""
     names = sorted(f"{domain}::{op}" if domain else op for domain, op in known)
     if len(re.split(r"[,;\s]+", name.strip(",; "))) > 1:
         return ValueError(f"unknown {what} {name!r}: name one at a time")
@@ -74,7 +74,10 @@ ELSEWHERE = {
 
 
 def find_named(model: ModelProto, names: Iterable[str], domain: str | None, used: Iterable[Op]) -> list[Op]:
-    """Look up the operators that a user names, one by one or by domain; raises `ValueError` for an unknown one."""
+    """Look up the operators that a user names, one by one or by domain; raises `ValueError` for an unknown one.
+
+    Runs before a conversion.
+    """
     found = [parse_operator(name) for name in names]
     held = {*used, *((default_domain(f.domain), f.name) for f in model.functions)}
     for name, op in zip(names, found, strict=True):
@@ -90,14 +93,16 @@ def find_named(model: ModelProto, names: Iterable[str], domain: str | None, used
 
 
 def _is_known(domain: str) -> bool:
-    """Whether a domain that a user names can have operators: those of ONNX, a vendor or opshift."""
+    """Whether a domain that a user names can have operators: those of ONNX, a vendor or opshift. Part of
+    `find_named`.
+    """
     from opshift.passes.inlining import definable
 
     return schemas.known_domain(domain) or domain in (*schemas.IMPORTED, *definable.DOMAINS)
 
 
 def _is_ours(domain: str, op: str) -> bool:
-    """Whether opshift defines the operator."""
+    """Whether opshift defines the operator. Part of `find_named`."""
     from opshift.passes.inlining import definable
 
     return domain in definable.DOMAINS and op in definable.operators(domain)

@@ -59,7 +59,7 @@ class Reach:
         return " and ".join(asked)
 
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
-        """Convert the model; raises `ValueError` for an operator that nobody knows."""
+        """Convert the model; raises `ValueError` for an operator that nobody knows. The stage loop calls it."""
         survey = facts.survey if facts.survey is not None else convert.check_model(model)
         used = frozenset(survey.calls)
         ops: list[Op] = []
@@ -96,7 +96,10 @@ class Reach:
         return replace(result, absent=tuple(self._absent(ops, used, result)))
 
     def _find_unasked(self, model: ModelProto, folder: str | None) -> set[Op]:
-        """List operators that must go though the user did not name them: vendor operators, or QLinear operators."""
+        """List operators that must go though the user did not name them: vendor operators, or QLinear operators.
+
+        Runs before the conversion.
+        """
         if not self.portable and (self.backend is not None or self.reader is None):
             return set()
         from opshift.passes.backends import door as backends
@@ -108,7 +111,7 @@ class Reach:
         return backends.find_vendor_operators(model, self.reader, folder)
 
     def _drop_imports(self, converted: ModelProto) -> None:
-        """Drop unused opset imports if the backend may reject them."""
+        """Drop unused opset imports if the backend may reject them. Runs after the conversion."""
         if self.portable:
             imports.drop_unused(converted, lambda *_: True)
         elif self.reader is not None:
@@ -128,6 +131,8 @@ class Reach:
 
 def own_opset(model: ModelProto, *, roomy: bool = False) -> dict[str, int]:
     """Find the default-domain opset of a model that keeps its own, as a target.
+
+    Runs before the conversion, if no opset is asked for.
 
     A model without default-domain operators (XGBoost's) gets the newest opset that its IR version allows. If
     definitions need a newer one (LightGBM's models), it is the newest at which no node changes.

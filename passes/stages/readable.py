@@ -59,7 +59,10 @@ class Readable:
         folds = any(stage.name == "fold" for stage in self.stages)
 
         def carry_out(attempt: _RefiningAttempt) -> _Refined:
-            """Apply the stages of one attempt, and list operators of the result that the backend does not support."""
+            """Apply the stages of one attempt, and list operators of the result that the backend does not support.
+
+            Runs for each attempt.
+            """
             known = replace(facts, settled=set(facts.settled))
             result = apply_stages(attempt.stages, model, known, attempt.allowance)
             return _Refined(attempt, result, self._unread(result, model, facts.folder))
@@ -98,14 +101,16 @@ class Readable:
 
 
 def _shared(model: ModelProto) -> set[str]:
-    """List outputs of the model that come from a node with several outputs."""
+    """List outputs of the model that come from a node with several outputs. Runs after the stages, for compilers
+    only.
+    """
     made = {name for node in model.graph.node if len(node.output) > 1 for name in node.output}
     return made & {value.name for value in model.graph.output}
 
 
 def _separate(model: ModelProto, before: set[str]) -> None:
     """Give a model output an Identity node of its own, if folding made it one of several outputs of a node.
-    onnx2torch yields only one output of a Split.
+    onnx2torch yields only one output of a Split. Runs after the stages, for compilers only.
     """
     joined = sorted(_shared(model) - before)
     if joined:

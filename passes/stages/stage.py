@@ -52,6 +52,8 @@ class Stage(Protocol):
     def apply(self, model: ModelProto, facts: Facts, allowance: Allowance) -> Result:
         """Return a changed copy of the model, the model itself if there is nothing to do, or refusals.
 
+        The stage loop calls it.
+
         An optional stage makes no change that the allowance withholds, and adds those that it makes to it.
         """
         ...

@@ -65,7 +65,9 @@ class ReachUnrolled:
 
 
 def _explained(result: Result, done: Unrolled) -> Result:
-    """Add to refusals of loops and Ifs why they could not be unrolled or replaced."""
+    """Add to refusals of loops and Ifs why they could not be unrolled or replaced. Runs when the backend still
+    refuses.
+    """
     whys = {(refusal.node, refusal.op): refusal.why for refusal in done.stays}
     explained = [
         replace(refusal, why=f"{refusal.why}, and {why}") if (why := whys.get((refusal.node, refusal.op))) else refusal

@@ -92,7 +92,7 @@ def read_options(
     map_: Mapping[str, str] | Iterable[str] | None = None,
     evidence: str | None = None,
 ) -> Asked:
-    """Read the options of the command line, or the arguments of `opshift.verify`.
+    """Read the options of the command line, or the arguments of `opshift.verify`. Runs before any model is read.
 
     Raises:
         ValueError: for what has no meaning.
@@ -135,7 +135,7 @@ def _map(given: Mapping[str, str] | Iterable[str] | None) -> dict[str, str]:
 
 
 def _engines(given: Engines | None) -> tuple[str, ...]:
-    """Read one engine, or one for each model, as `openvino,onnxruntime`."""
+    """Read one engine, or one for each model, as `openvino,onnxruntime`. Part of `read_options`."""
     if given is None:
         return ()
     from opshift.verification.adapters import JUDGES
@@ -151,7 +151,7 @@ def _engines(given: Engines | None) -> tuple[str, ...]:
 
 
 def _require(package: str) -> None:
-    """Raise `ValueError` if the package of an engine is not installed."""
+    """Raise `ValueError` if the package of an engine is not installed. Part of `read_options`."""
     from importlib.metadata import PackageNotFoundError, version  # slow to import, and hardly ever asked
 
     try:
@@ -161,7 +161,7 @@ def _require(package: str) -> None:
 
 
 def _new(path: str | os.PathLike[str] | None) -> str | None:
-    """Check a path to write to: it must not exist, or be empty, so that nothing is mixed up."""
+    """Check a path to write to: it must not exist, or be empty, so that nothing is mixed up. Part of `read_options`."""
     if path is None:
         return None
     place = tensor_data.reachable(os.fspath(path))
@@ -171,7 +171,7 @@ def _new(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def _folder(path: str | os.PathLike[str] | None) -> str | None:
-    """Check a folder to write to: it must be new or empty."""
+    """Check a folder to write to: it must be new or empty. Part of `read_options`."""
     place = _new(path)
     if place is not None and os.path.isfile(place):
         raise ValueError(f"{place} is a file; give a new folder")
@@ -203,7 +203,7 @@ def _ranges(given: Ranges | None) -> dict[str, tuple[float, float]]:
 
 
 def _bounds(name: str, pair: Any) -> tuple[float, float]:
-    """Read one range given in Python, a pair of numbers."""
+    """Read one range given in Python, a pair of numbers. Part of `read_options`."""
     try:
         low, high = pair
         return float(low), float(high)
@@ -214,7 +214,7 @@ def _bounds(name: str, pair: Any) -> tuple[float, float]:
 
 
 def check_inputs(wanted: Asked, model: ModelProto) -> Asked:
-    """Read the inputs, and check that the model accepts them.
+    """Read the inputs, and check that the model accepts them. Runs once the model is read.
 
     Raises:
         ValueError: there is no such input or dimension, or it has another rank, size or type.
@@ -258,7 +258,10 @@ def at(wanted: Asked, fixed: Wanted, model: ModelProto) -> Asked:
 
 
 def remaining(wanted: Asked, model: ModelProto) -> Asked:
-    """Drop options about inputs and sizes that the change fixed, as the result does not have them any more."""
+    """Drop options about inputs and sizes that the change fixed, as the result does not have them any more.
+
+    Runs after sizes were fixed, before the result is measured.
+    """
     given = required(model)
     symbols = {symbol(dim) for value_type in given.values() for dim in tensor(value_type).shape.dim}
     inputs = wanted.inputs
@@ -275,7 +278,10 @@ def remaining(wanted: Asked, model: ModelProto) -> Asked:
 
 
 def _add_fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
-    """Add the fixed sizes and values of a model; raises `ValueError` if the user asked for others."""
+    """Add the fixed sizes and values of a model; raises `ValueError` if the user asked for others.
+
+    Part of `check_inputs`.
+    """
     for name, size in (*of.shapes.items(), *of.sizes.items()):
         asked_for = wanted.shapes.get(name, size) if isinstance(size, tuple) else wanted.sizes.get(name, size)
         if asked_for != size:
@@ -289,7 +295,7 @@ def _add_fixed(wanted: Asked, of: ResolvedInputs) -> Asked:
 
 
 def _several(wanted: Asked) -> list[Feeds]:
-    """Read inputs given in Python as one set or a list of sets."""
+    """Read inputs given in Python as one set or a list of sets. Part of `check_inputs`."""
     given: Any = wanted.inputs
     sets = [given] if isinstance(given, Mapping) else list(given)
     if not all(isinstance(one, Mapping) for one in sets):
@@ -298,7 +304,7 @@ def _several(wanted: Asked) -> list[Feeds]:
 
 
 def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Feeds:
-    """Convert a set of inputs to the types that engines take."""
+    """Convert a set of inputs to the types that engines take. Part of `check_inputs`."""
     found = {}
     for name, value in held.items():
         known(name, given, "input")
@@ -318,7 +324,7 @@ def _of_types(held: Feeds, given: Mapping[str, TypeProto], wanted: Asked) -> Fee
 
 
 def _agree(name: str, value_type: TypeProto, shape: Sequence[int], sizes: Mapping[str, int]) -> None:
-    """Raise `ValueError` if a shape contradicts the size that was asked for a symbol."""
+    """Raise `ValueError` if a shape contradicts the size that was asked for a symbol. Part of `check_inputs`."""
     for dim, size in zip(tensor(value_type).shape.dim, shape, strict=False):
         if sizes.get(symbol(dim), size) != size:
             raise ValueError(
@@ -327,7 +333,7 @@ def _agree(name: str, value_type: TypeProto, shape: Sequence[int], sizes: Mappin
 
 
 def _holds(name: str, value_type: TypeProto, bounds: tuple[float, float]) -> None:
-    """Raise `ValueError` if the type of an input cannot hold a range."""
+    """Raise `ValueError` if the type of an input cannot hold a range. Part of `check_inputs`."""
     import numpy as np
     import onnx.helper
 

@@ -24,6 +24,8 @@ _OF_SET = re.compile(r"(\d+)/(.+)", re.DOTALL)
 def read(path: str | os.PathLike[str], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
     """Read sets of inputs from a file or a folder: `.npz`, `.npy` for a single input, or ONNX test data.
 
+    Runs for `--inputs`.
+
     A `.npz` of several sets names them `0/x`, `1/x`. A folder holds `input_0.pb`, `input_1.pb` and so on, in the order
     of the model's inputs, or folders `test_data_set_0` and so on of these.
 
@@ -55,14 +57,14 @@ class _Unfit(ValueError):
 
 
 def _alone(place: Path, array: Any, inputs: Mapping[str, TypeProto]) -> Feeds:
-    """Take the array of a .npy file as the model's only input."""
+    """Take the array of a .npy file as the model's only input. Part of `read`."""
     if len(inputs) != 1:
         raise _Unfit(f"{place} holds one array, the model has {len(inputs)} inputs; give a .npz of arrays by name")
     return dict.fromkeys(inputs, array)
 
 
 def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Feeds]:
-    """Split the arrays of a .npz into sets."""
+    """Split the arrays of a .npz into sets. Part of `read`."""
     found: dict[int, dict[str, Any]] = {}
     for key, array in arrays.items():
         of = None if key in inputs else _OF_SET.fullmatch(key)
@@ -71,14 +73,14 @@ def _sets(arrays: Mapping[str, Any], inputs: Mapping[str, TypeProto]) -> list[Fe
 
 
 def _folder(place: Path, inputs: Mapping[str, TypeProto]) -> list[Feeds]:
-    """Read a folder of ONNX test data: one set, or `test_data_set_0` and so on."""
+    """Read a folder of ONNX test data: one set, or `test_data_set_0` and so on. Part of `read`."""
     parts = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _SET.fullmatch(entry.name)))
     sets = [part for _, part in parts] or [place]
     return [_messages(part, inputs) for part in sets]
 
 
 def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
-    """Read one set of ONNX test data: `input_0.pb` and so on."""
+    """Read one set of ONNX test data: `input_0.pb` and so on. Part of `read`."""
     files = sorted((int(found[1]), entry) for entry in place.iterdir() if (found := _NUMBERED.fullmatch(entry.name)))
     if not files:
         raise _unreadable(place, "input_0.pb is missing")
@@ -89,7 +91,7 @@ def _messages(place: Path, inputs: Mapping[str, TypeProto]) -> Feeds:
 
 
 def _message(file: Path, value_type: TypeProto) -> Any:
-    """Read one file of ONNX test data by the type of its input."""
+    """Read one file of ONNX test data by the type of its input. Part of `read`."""
     import onnx
     import onnx.numpy_helper as helper
     from google.protobuf.message import DecodeError
@@ -129,7 +131,9 @@ def save(path: str, sets: Sequence[Feeds], inputs: Mapping[str, TypeProto]) -> N
 
 
 def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
-    """Save sets of inputs in a .npz file, under another name until it is complete."""
+    """Save sets of inputs in a .npz file, under another name until it is complete. Part of `save`, for
+    `--save-inputs`.
+    """
     import numpy as np
 
     single = len(sets) == 1
@@ -152,7 +156,7 @@ def _save_arrays(path: str, sets: Sequence[Feeds]) -> None:
 
 
 def _serialize(name: str, value: Any, value_type: TypeProto) -> bytes:
-    """Write one value as ONNX test data."""
+    """Write one value as ONNX test data. Part of `save`, for `--save-inputs`."""
     import numpy as np
     import onnx.numpy_helper as helper
 

@@ -47,13 +47,13 @@ class Choice:
 
 
 def undrawable(taken: Mapping[str, TypeProto]) -> str:
-    """Say why no values of these types can be drawn; empty where some can."""
+    """Say why no values of these types can be drawn; empty where some can. Asked before inputs are drawn."""
     axes = max((_axes(value_type) for value_type in taken.values()), default=0)
     return f"an input has {axes} dimensions" if axes > AXES else ""
 
 
 def _axes(value_type: TypeProto) -> int:
-    """Count the axes of a tensor, or of the tensors in a sequence."""
+    """Count the axes of a tensor, or of the tensors in a sequence. Very deep types are not drawn."""
     while value_type.WhichOneof("value") == "sequence_type":
         value_type = value_type.sequence_type.elem_type
     return len(tensor(value_type).shape.dim)
@@ -63,7 +63,7 @@ def draw(
     taken: Mapping[str, TypeProto], meanings: Meanings, wanted: Asked, choice: Choice, most: int = MOST
 ) -> dict[str, Any]:
     """Draw a value for each input by one choice; raise `EngineError` for unknown types, and for more elements than
-    `most`.
+    `most`. Runs for each set of inputs that is tried.
     """
     import numpy as np
 
@@ -77,7 +77,7 @@ def draw(
 
 
 def shape_of(name: str, value_type: TypeProto, wanted: Asked, choice: Choice) -> list[int]:
-    """Compute the shape of an input."""
+    """Compute the shape of an input. Used for each input that is drawn."""
     if name in wanted.shapes:
         return list(wanted.shapes[name])
     return [
@@ -87,7 +87,10 @@ def shape_of(name: str, value_type: TypeProto, wanted: Asked, choice: Choice) ->
 
 
 def size_of(symbol: str, where: str, wanted: Asked, choice: Choice) -> int:
-    """Look up the size of a dimension; compute sums and products of others, as `past + 1`."""
+    """Look up the size of a dimension; compute sums and products of others, as `past + 1`.
+
+    Used for each input that is drawn.
+    """
     held = {**choice.sizes, **wanted.sizes}
     if (symbol or where) in held:
         return held[symbol or where]
@@ -108,7 +111,7 @@ class _Drawn:
     most: int
 
     def value(self, value_type: TypeProto) -> Any:
-        """Draw a value of any type: a tensor, a sequence of two, an optional that is there."""
+        """Draw a value of any type: a tensor, a sequence of two, an optional that is there. Runs for each input."""
         which = value_type.WhichOneof("value")
         if which == "sequence_type":
             inner = value_type.sequence_type.elem_type
@@ -123,7 +126,7 @@ class _Drawn:
 
     def _array(self, elem_type: int, shape: list[int]) -> Any:
         """Draw an array by what is known of the input: the user's range, a fixed number, its meaning, else normal
-        numbers.
+        numbers. Runs for each tensor.
         """
         import numpy as np
         import onnx.helper
@@ -165,7 +168,7 @@ class _Drawn:
         return values
 
     def _between(self, low: float, high: float, shape: list[int], dtype: Any) -> Any:
-        """Draw numbers of the user's range."""
+        """Draw numbers of the user's range. Used for `--val-range`."""
         import numpy as np
 
         if dtype.kind in "iub":
@@ -174,7 +177,9 @@ class _Drawn:
         return np.asarray(self.random.uniform(low, high, shape)).astype(dtype)
 
     def _whole(self, shape: list[int], dtype: Any, meaning: str) -> Any:
-        """Draw whole numbers by their meaning, or by the fallback of the choice."""
+        """Draw whole numbers by their meaning, or by the fallback of the choice. Used for integers, booleans and
+        masks.
+        """
         import numpy as np
 
         count, fallback, compared = math.prod(shape), self.choice.fallback, self.meanings.compared.get(self.name, ())
@@ -207,7 +212,10 @@ class _Drawn:
         return self.random.integers(low, high, count)
 
     def _bounds(self, dtype: Any, meaning: str) -> tuple[int, int]:
-        """Bound integers of no known meaning: only those that cannot be sizes or places are negative."""
+        """Bound integers of no known meaning: only those that cannot be sizes or places are negative.
+
+        Used for integers without a known meaning.
+        """
         if meaning == "type":
             return 0, 2
         if dtype.itemsize == 1:
@@ -223,7 +231,10 @@ class _Drawn:
         return np.arange(length) < np.where(rows % 2, (length + 1) // 2, length)[:, None]
 
     def _truths(self, shape: list[int]) -> Any:
-        """Draw truths; rows begin with true, as a mask that is false everywhere makes NaN, and end with false."""
+        """Draw truths; rows begin with true, as a mask that is false everywhere makes NaN, and end with false.
+
+        Used for boolean inputs.
+        """
         values = self.random.integers(0, 2, shape)
         if len(shape) > 1 and values.size:
             values[..., -1], values[..., 0] = 0, 1
@@ -239,13 +250,18 @@ class _Drawn:
         return self.random.permutation(places.astype(np.int64))
 
     def _lengths(self, count: int) -> Any:
-        """Draw lengths up to the size of their axis; one of them is the whole axis."""
+        """Draw lengths up to the size of their axis; one of them is the whole axis. Used for inputs that hold
+        lengths.
+        """
         values = self.random.integers(1, self._longest(), count, endpoint=True)
         values[self.choice.seed % max(count, 1) :][:1] = self._longest()
         return values
 
     def _longest(self) -> int:
-        """Find the size of the axis that lengths are about: the largest dynamic one if nothing tells which."""
+        """Find the size of the axis that lengths are about: the largest dynamic one if nothing tells which.
+
+        Used for inputs that hold lengths.
+        """
         if self.name in self.meanings.axes:
             name, axis = self.meanings.axes[self.name]
             shape = self._shape(name)
@@ -261,7 +277,10 @@ class _Drawn:
         return shape_of(name, self.taken[name], self.wanted, self.choice)
 
     def _divisors(self, count: int, dtype: Any) -> Any:
-        """Draw integers other than 0, of both signs unless they may be sizes."""
+        """Draw integers other than 0, of both signs unless they may be sizes.
+
+        Used for integers that something is divided by.
+        """
         values = self.random.integers(1, _UNKNOWN, count)
         if self.name in self.meanings.used or dtype.kind == "u":
             return values

@@ -93,7 +93,10 @@ def running(
 
 
 def problem_of(model: ModelProto, wanted: Asked, beside: ModelProto | None = None) -> Problem:
-    """Describe the inputs of a model, with the sizes that the model `beside` it has fixed."""
+    """Describe the inputs of a model, with the sizes that the model `beside` it has fixed.
+
+    Runs before inputs are drawn.
+    """
     taken = required(model)
     if beside is not None:
         kept = {name: value_type for name, value_type in taken.items() if name not in wanted.values}
@@ -110,7 +113,10 @@ def _take_one_sample(problem: Problem) -> Problem:
 
 
 def _complete_given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
-    """Yield the inputs that the user gave; draw those that are left out, in the sizes that the others have."""
+    """Yield the inputs that the user gave; draw those that are left out, in the sizes that the others have.
+
+    Runs if the user gave inputs.
+    """
     wanted = problem.wanted
     all_given = all(len(held) >= len(problem.taken) for held in wanted.sets)
     usual = {} if all_given else next(_plan(side, problem).sizes(0))
@@ -127,7 +133,7 @@ def _complete_given(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
 
 
 def _sizes(problem: Problem, held: Feeds) -> dict[str, int]:
-    """Read the sizes of dimensions from inputs that are given."""
+    """Read the sizes of dimensions from inputs that are given. Used before missing inputs are drawn."""
     return {
         symbol: held[name].shape[axis]
         for symbol, places in problem.open_dims().items()
@@ -192,7 +198,7 @@ def _search_feeds(side: Side, run: Run, problem: Problem) -> Iterator[Fed]:
 
 
 def _many_rows(problem: Problem, run: Run, plan: Plan, base: Choice) -> Iterator[Fed]:
-    """Yield one set of many rows, if a classical model takes them."""
+    """Yield one set of many rows, if a classical model takes them. Runs after the other sets."""
     batch = [dim for dim, role in plan.roles.items() if role == BATCH]
     rows = {} if problem.wanted.ranges else leaves.draw_rows(problem.model, problem.taken, base.seed)
     rows = {name: held for name, held in rows.items() if name not in problem.wanted.values}
@@ -252,7 +258,10 @@ def _try(problem: Problem, run: Run, choices: Iterable[Choice]) -> tuple[Fed | N
 
 
 def _has_no_number(values: Sequence[Any]) -> bool:
-    """Tell whether all floats are NaN or infinite, or all outputs are empty."""
+    """Tell whether all floats are NaN or infinite, or all outputs are empty.
+
+    Such a run proves nothing, so other inputs are tried.
+    """
     import numpy as np
 
     if values and all(getattr(value, "size", 1) == 0 for value in values):

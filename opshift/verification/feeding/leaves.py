@@ -20,8 +20,9 @@ def is_classical(model: ModelProto) -> bool:
 
 
 def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> dict[str, Any]:
-    """Draw rows for each input of a tree ensemble, as many for each; none if its trees read other values than
-    inputs.
+    """Draw rows for each input of a tree ensemble, as many for each; none if its trees read other values than inputs.
+
+    Used for classical models.
     """
     import numpy as np
 
@@ -53,7 +54,10 @@ def draw_rows(model: ModelProto, taken: Mapping[str, TypeProto], seed: int) -> d
 
 
 def _columns(model: ModelProto, taken: Mapping[str, TypeProto]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """Find for each column of a value the input and column that it comes from, where inputs are put side by side."""
+    """Find for each column of a value the input and column that it comes from, where inputs are put side by side.
+
+    Used to feed each column with thresholds of its own feature.
+    """
     found: dict[str, list[tuple[str, int]]] = {}
     for name, value_type in taken.items():
         dims = tensor(value_type).shape.dim

@@ -92,7 +92,7 @@ class Meanings:
 
 
 def constants(model: ModelProto) -> dict[str, TensorProto]:
-    """Collect the tensors of a model by value, and by values that are casts of them."""
+    """Collect the tensors of a model by value, and by values that are casts of them. Runs before nodes are read."""
     held: dict[str, TensorProto] = {}
     for graph in with_nested([model.graph]):
         held.update((tensor.name, tensor) for tensor in getattr(graph, "initializer", ()))
@@ -105,7 +105,10 @@ def constants(model: ModelProto) -> dict[str, TensorProto]:
 
 
 def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
-    """Read the meanings of inputs from the nodes of a model, subgraphs included, and from their names."""
+    """Read the meanings of inputs from the nodes of a model, subgraphs included, and from their names.
+
+    Runs once, before inputs are drawn.
+    """
     integers = {name for name, value_type in taken.items() if tensor(value_type).elem_type in INTEGERS}
     reads_words = any(tensor(value_type).elem_type == TensorProto.STRING for value_type in taken.values())
     found = Meanings(words=_words(model) if reads_words else ())
@@ -125,7 +128,10 @@ def meanings(model: ModelProto, taken: Mapping[str, TypeProto]) -> Meanings:
 
 
 def _words(model: ModelProto) -> tuple[str, ...]:
-    """Collect the categories, keys and constants of a model that are strings; string inputs are drawn from them."""
+    """Collect the categories, keys and constants of a model that are strings; string inputs are drawn from them.
+
+    Runs once, before inputs are drawn.
+    """
     found: list[bytes] = []
     for graph in with_nested([model.graph]):
         for attribute in (attribute for node in graph.node for attribute in node.attribute):
@@ -137,7 +143,10 @@ def _words(model: ModelProto) -> tuple[str, ...]:
 
 
 def _categories(model: ModelProto, taken: Iterable[str]) -> dict[str, dict[int | None, tuple[str, ...]]]:
-    """Collect the categories of encoders that fail at others, by the input and column that they read."""
+    """Collect the categories of encoders that fail at others, by the input and column that they read.
+
+    Runs once, before inputs are drawn.
+    """
     held, found = constants(model), dict[str, dict[int | None, tuple[str, ...]]]()
     origins: dict[str, tuple[str, int | None]] = {name: (name, None) for name in taken}
     for node in model.graph.node:
@@ -176,7 +185,10 @@ class _Reader:
         self._axes: dict[str, tuple[str, int]] = {name: (name, 0) for name in taken}  # where the first axis comes from
 
     def read(self, graph: Body) -> None:
-        """Read the nodes of a graph in order, and note what each tells about the inputs."""
+        """Read the nodes of a graph in order, and note what each tells about the inputs.
+
+        Runs for the main graph and its subgraphs.
+        """
         for node in graph.node:
             if not self._chosen.keys().isdisjoint(node.input) and not default_domain(node.domain):
                 self._node(node)
@@ -190,7 +202,7 @@ class _Reader:
                 self._follow(node)
 
     def _follow(self, node: NodeProto) -> None:
-        """Note which inputs may tell sizes, and which are divided."""
+        """Note which inputs may tell sizes, and which are divided. Runs for nodes that read an input."""
         for index, name in enumerate(node.input):
             reached = self._reached.get(name)
             if not reached:
@@ -204,7 +216,7 @@ class _Reader:
 
     def _node(self, node: NodeProto) -> None:
         """Note what one node tells about inputs: an index of Gather, an axis, a length, a number compared with a
-        constant.
+        constant. Runs for each node that reads an input.
         """
         for index, name in enumerate(node.input):
             origin = self._origins.get(name)
@@ -224,7 +236,7 @@ class _Reader:
                 self._remember_compared(node.input, origin)
 
     def _masking(self, node: NodeProto) -> None:
-        """Find masks: inputs cast to truths, or multiplied by a very low number."""
+        """Find masks: inputs cast to truths, or multiplied by a very low number. Runs for nodes that read an input."""
         name = next((name for name in node.input if name in self._chosen), None)
         if name is None:
             return
@@ -246,13 +258,13 @@ class _Reader:
         self._axes[node.output[0]] = held[0], held[1] + perm[0]
 
     def _number(self, name: str) -> float:
-        """Read a constant of one element; 0 for anything else."""
+        """Read a constant of one element; 0 for anything else. Runs for nodes that read an input."""
         held = self._held.get(name)
         array = tensors.array(held) if held is not None and max(held.dims, default=1) == 1 else None
         return float(array.item()) if array is not None and array.size == 1 and array.dtype.kind in "iuf" else 0.0
 
     def _bound(self, node: NodeProto, origin: str, name: str) -> None:
-        """Note the size of the table that an input is an index of."""
+        """Note the size of the table that an input is an index of. Runs for nodes that read an input."""
         table, size = self._held.get(name), 0
         if node.op_type == "OneHot":
             size = int(self._number(node.input[1]))
@@ -263,7 +275,10 @@ class _Reader:
             self._found.below[origin] = min(size, self._found.below.get(origin, size))
 
     def _remember_compared(self, names: Iterable[str], origin: str) -> None:
-        """Remember the number that an input is compared with; several numbers are classes, which it is one of."""
+        """Remember the number that an input is compared with; several numbers are classes, which it is one of.
+
+        Runs for nodes that read an input.
+        """
         known = self._found.compared.setdefault(origin, ())
         for held in (self._held[name] for name in names if name in self._held):
             numbers = tensors.integers(held) or []

@@ -50,7 +50,7 @@ def _differs_by_row(value: Any) -> bool:
 
 
 def _moves(one: Any, other: Any) -> bool:
-    """Whether two values differ in elements that both have."""
+    """Whether two values differ in elements that both have. Asked for each output and pair of runs."""
     import numpy as np
 
     if isinstance(one, list) and isinstance(other, list):
@@ -67,7 +67,10 @@ def _moves(one: Any, other: Any) -> bool:
 
 
 def hanging(model: ModelProto) -> set[str]:
-    """List values that are computed from the elements of inputs, not only from their sizes."""
+    """List values that are computed from the elements of inputs, not only from their sizes.
+
+    Outputs that are not among them cannot move, so they give no remark.
+    """
     found = set(required(model))
     for node in model.graph.node:
         if node.op_type in _SIZES and not default_domain(node.domain):

@@ -52,7 +52,10 @@ class Problem:
         return filling.draw(self.taken, self.meanings, self.wanted, choice, most)
 
     def open_dims(self) -> dict[str, list[tuple[str, int]]]:
-        """Find the inputs and axes of each size that can be chosen, by symbol or by place."""
+        """Find the inputs and axes of each size that can be chosen, by symbol or by place.
+
+        Their sizes are what a search changes.
+        """
         found: dict[str, list[tuple[str, int]]] = {}
         for name, value_type in self.taken.items():
             for axis, dim in enumerate(() if name in self.wanted.shapes else tensor(value_type).shape.dim):
@@ -148,7 +151,9 @@ class Search:
         return Stop(-1, (), "an output is empty")
 
     def _sizes(self, number: int, choice: Choice) -> tuple[int, ...]:
-        """Infer the sizes of a node's inputs, for errors that name none."""
+        """Infer the sizes of a node's inputs, for errors that name none. Runs when the engine's error has no
+        numbers.
+        """
         if not 0 <= number < len(self._causes):
             return ()
         shapes = {name: self._problem.shape_of(name, choice.sizes) for name in self._problem.taken}
@@ -192,7 +197,10 @@ class Search:
         return axis > 1 and len(tensor(self._problem.taken[name]).shape.dim) > 3
 
     def _meeting(self, choice: Choice, stopped: Stop, dims: Sequence[str]) -> Iterator[Choice]:
-        """Try two sizes, and extrapolate to sizes at which the numbers of the errors would meet."""
+        """Try two sizes, and extrapolate to sizes at which the numbers of the errors would meet.
+
+        One of the ways to the next choice.
+        """
         if not dims:
             return
         now = choice.sizes.get(dims[0], choice.size)

@@ -50,7 +50,7 @@ def place(name: str, axis: int) -> str:
 
 
 def roles(taken: Mapping[str, TypeProto], dims: Places) -> dict[str, str]:
-    """Find the role of each dynamic dimension by its name, else by its place."""
+    """Find the role of each dynamic dimension by its name, else by its place. Runs before sizes are chosen."""
     found = {}
     for dim, places in dims.items():
         named = (role for pattern, role in _NAMED if "\n" not in dim and re.search(pattern, dim.lower()))
@@ -140,7 +140,9 @@ class Plan:
         return -(-sizes[number % 4] // step) * step
 
     def _apart(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Give sequences of another name another size, as a model may mix up two of them."""
+        """Give sequences of another name another size, as a model may mix up two of them. One of the choices for a
+        run.
+        """
         names = [dim for dim, role in self.roles.items() if role == SEQUENCE and "\n" not in dim]
         return {dim: sizes[dim] + max(self._steps[dim], 8) * k for k, dim in enumerate(names)}
 
@@ -159,7 +161,9 @@ class Plan:
         return sizes
 
     def _lacking(self, sizes: Mapping[str, int], seen: list[Window]) -> list[list[float]]:
-        """Find how many times as large the map of each unfilled window would have to be."""
+        """Find how many times as large the map of each unfilled window would have to be. Used while windows are
+        filled.
+        """
         shapes = {name: self._shape_of(name, sizes) for name in self._taken} if seen else {}
         known = (
             infer_shapes(self._side.model, self._side.folder, shapes, [window.value for window in seen]) if seen else {}
@@ -167,7 +171,10 @@ class Plan:
         return [lack for window in seen if (lack := window.lacking(known.get(window.value, ())))]
 
     def _larger(self, sizes: dict[str, int], lacking: list[list[float]]) -> dict[str, int]:
-        """Multiply the sizes by what the windows lack, without the windows that lack too much."""
+        """Multiply the sizes by what the windows lack, without the windows that lack too much.
+
+        Used while windows are filled.
+        """
         image = {HEIGHT, WIDTH} & {*self.roles.values()}
         lacking = sorted(lacking, key=max)
         while lacking:
@@ -198,7 +205,7 @@ def unite(taken: Mapping[str, TypeProto], others: Mapping[str, TypeProto]) -> di
     same: dict[Any, Any] = {}  # what a dimension is equal to: a size, or a dimension of the first model
 
     def known(dim: Any) -> Any:
-        """Look up what a dimension is equal to: a size, or another name."""
+        """Look up what a dimension is equal to: a size, or another name. Used while both models' sizes are joined."""
         while dim in same:
             dim = same[dim]
         return dim
@@ -228,7 +235,7 @@ def _worth(dim: Any) -> tuple[bool, bool, bool]:
 
 
 def _write_sizes(name: str, value_type: TypeProto, known: Callable[[Any], Any]) -> TypeProto:
-    """Write sizes that are known into a type, and one name for dimensions that are equal."""
+    """Write sizes that are known into a type, and one name for dimensions that are equal. Runs for each input."""
     made = TypeProto()
     made.CopyFrom(value_type)
     for axis, dim in enumerate(tensor(made).shape.dim):

@@ -33,7 +33,10 @@ class Stop:
 
 
 def stop(error: EngineError) -> Stop:
-    """Read an error that a model with marked nodes raised; the whole text of the engine is its context."""
+    """Read an error that a model with marked nodes raised; the whole text of the engine is its context.
+
+    Runs after each failed run of a search.
+    """
     cause = error.__context__ or error
     words = " ".join(str(cause).split())
     marks, rest = _MARK.findall(words) or _MARK.findall(_at(cause)), _NOISE.sub("", words)
@@ -42,7 +45,10 @@ def stop(error: EngineError) -> Stop:
 
 
 def _at(cause: BaseException) -> str:
-    """Find the name of the node at which onnx.reference failed in the traceback, as its text has none."""
+    """Find the name of the node at which onnx.reference failed in the traceback, as its text has none.
+
+    Used for errors of onnx.reference.
+    """
     name, trace = "", cause.__traceback__
     while trace is not None:
         node = getattr(trace.tb_frame.f_locals.get("node"), "onnx_node", None)
@@ -52,7 +58,7 @@ def _at(cause: BaseException) -> str:
 
 
 def name_nodes_by_number(model: ModelProto) -> ModelProto:
-    """Copy a model, and name nodes by their number, which engines repeat where one fails."""
+    """Copy a model, and name nodes by their number, which engines repeat where one fails. Runs before a search."""
     copy = ModelProto()
     copy.CopyFrom(model)
     for number, node in enumerate(node for graph in with_nested([copy.graph]) for node in graph.node):
@@ -61,7 +67,7 @@ def name_nodes_by_number(model: ModelProto) -> ModelProto:
 
 
 def _needs(node: NodeProto) -> Iterator[str]:
-    """List the values that a node and its subgraphs read."""
+    """List the values that a node and its subgraphs read. Used before a search."""
     yield from node.input
     for _, _, graph in subgraphs(node):
         for inner in graph.node:
@@ -69,7 +75,10 @@ def _needs(node: NodeProto) -> Iterator[str]:
 
 
 def causes(model: ModelProto, inputs: Iterable[str]) -> list[set[str]]:
-    """Find the inputs that each node of the main graph depends on."""
+    """Find the inputs that each node of the main graph depends on.
+
+    Runs before a search: only these inputs are worth changing.
+    """
     known = {name: {name} for name in inputs}
     found = []
     for node in model.graph.node:

@@ -39,7 +39,10 @@ class Window:
         return f'{self.node.op_type} "{self.node.name or self.node.output[0]}"'
 
     def lacking(self, shape: Sequence[Any]) -> list[float]:
-        """Divide the window by its map; empty where it is filled, or the shape is not known."""
+        """Divide the window by its map; empty where it is filled, or the shape is not known.
+
+        Asked for each window and run.
+        """
         seen = shape[self.axis :][: len(self.sizes)]
         if len(seen) < len(self.sizes) or not all(isinstance(size, int) and size >= 0 for size in seen):
             return []
@@ -48,7 +51,7 @@ class Window:
 
 
 def windows(model: ModelProto) -> list[Window]:
-    """Find the windows of a model that are larger than one element."""
+    """Find the windows of a model that are larger than one element. Runs before sizes are chosen."""
     held = constants(model)
     found = (_window(node, held) for graph in with_nested([model.graph]) for node in graph.node)
     return [window for window in found if window is not None and max(window.sizes, default=0) > 1]
@@ -70,7 +73,9 @@ def unfilled_windows(model: ModelProto, shapes_seen: Iterable[Mapping[str, Seque
 def infer_shapes(
     model: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]], names: Iterable[str]
 ) -> dict[str, list[Any]]:
-    """Infer shapes of values from the shapes of inputs; empty where nothing is known."""
+    """Infer shapes of values from the shapes of inputs; empty where nothing is known. Used without a run of the
+    model.
+    """
     from opshift.passes.analysis.scope import open_main_graph
     from opshift.passes.inputs.wanted import Wanted
     from opshift.passes.inputs.writing import write_into_copy
@@ -88,7 +93,7 @@ def _attributes(node: NodeProto) -> dict[str, Any]:
 
 def _window(node: NodeProto, held: Mapping[str, TensorProto]) -> Window | None:
     """Find the window of a node: the kernel of a convolution or pool, the taps of a Resize, the frame of an STFT;
-    None for others.
+    None for others. Runs for each node.
     """
     op = node.op_type
     if op in _CONVOLUTIONS or op in _POOLS:
@@ -120,6 +125,8 @@ def _window(node: NodeProto, held: Mapping[str, TensorProto]) -> Window | None:
 def steps(model: ModelProto) -> tuple[int, int, int]:
     """Compute by how much strides divide a sequence, a height and a width on the way through a model.
 
+    Runs before sizes are chosen.
+
     U-Nets take only multiples of this: they double what they halved, and add both.
     """
     held = constants(model)
@@ -141,7 +148,10 @@ def steps(model: ModelProto) -> tuple[int, int, int]:
 
 
 def _step(node: NodeProto, held: Mapping[str, TensorProto]) -> list[Fraction]:
-    """Find the stride of a node along a sequence, a height and a width; below 1 where it enlarges its input."""
+    """Find the stride of a node along a sequence, a height and a width; below 1 where it enlarges its input.
+
+    Runs for each node.
+    """
     op = node.op_type
     if op not in _MOVING:
         return _EVEN

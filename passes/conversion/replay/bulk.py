@@ -43,7 +43,10 @@ class Patch:
     def one(
         self, script: Script, call: NodeProto, read: Any, names: Sequence[str], scope: Scope, changes: list[Change]
     ) -> list[NodeProto | bytes]:
-        """Edit one call, whose inputs are `read`, and whose values and own name are `names`."""
+        """Edit one call, whose inputs are `read`, and whose values and own name are `names`.
+
+        Runs for each call that is replayed alone.
+        """
         released = scope.context.released
         if self.attributes is not None:
             call.ClearField("attribute")

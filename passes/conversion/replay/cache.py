@@ -169,7 +169,10 @@ class Replays:
 def _play(
     learned: _Learned, call: NodeProto, read: Any, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
-    """Do to a call what was learned: by the patch if there is one and its constants exist, else by the script."""
+    """Do to a call what was learned: by the patch if there is one and its constants exist, else by the script.
+
+    Runs for each call that is replayed.
+    """
     patch = learned.patch
     if patch is not None and (not patch.constants or patch.fits(scope)):
         return patch.one(learned.script, call, read, names, scope, changes)
@@ -177,14 +180,14 @@ def _play(
 
 
 def _make_learned(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> _Learned:
-    """Write the script of a rehearsal, and find a patch for it."""
+    """Write the script of a rehearsal, and find a patch for it. Runs once for each kind of call and answers."""
     script = template.write(stage, call, done, changes)
     keys = [event.key for event in stage.events]
     return _Learned(script, bulk.find(script, keys, call, *done) if script.edits else None)
 
 
 def _are_texts(names: list[str]) -> bool:
-    """Whether all names are valid UTF-8; protobuf returns others as bytes."""
+    """Whether all names are valid UTF-8; protobuf returns others as bytes. Other names are not replayed."""
     try:
         "".join(names)
     except TypeError:
@@ -208,7 +211,7 @@ def _key(proto: NodeProto, signature: CallSignature, names: list[str], scope: Sc
 
 
 def _without_names(proto: NodeProto) -> tuple[bytes, int, int, bool, bool]:
-    """Encode a call without its names, and whether it has doc strings or metadata."""
+    """Encode a call without its names, and whether it has doc strings or metadata. Part of `_key`."""
     rest = NodeProto()
     rest.CopyFrom(proto)
     for own in ("input", "output", "name", "doc_string", "metadata_props"):
@@ -218,7 +221,7 @@ def _without_names(proto: NodeProto) -> tuple[bytes, int, int, bool, bool]:
 
 
 def _stand_in(proto: NodeProto) -> NodeProto:
-    """Copy a call with placeholders for its names; equal names get equal placeholders."""
+    """Copy a call with placeholders for its names; equal names get equal placeholders. Runs before a rehearsal."""
     made = NodeProto()
     made.CopyFrom(proto)
     inputs = proto.input[:]

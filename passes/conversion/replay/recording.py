@@ -119,7 +119,10 @@ class StandInScope(Scope):
         return name in self._names or super()._defines(name)
 
     def producer(self, name: str) -> NodeProto | None:
-        """Give up the recording if a step looks at the node that makes an input: replays do not ask for nodes."""
+        """Give up the recording if a step looks at the node that makes an input: replays do not ask for nodes.
+
+        Runs during a rehearsal.
+        """
         if name in self._names and name not in self.made:
             self._spoil()
         return super().producer(name)
@@ -164,7 +167,7 @@ class StandInScope(Scope):
             self.ask("claim", name)
 
     def seed(self, names: Sequence[str], value_types: Sequence[TypeProto | None]) -> None:
-        """Keep types that are known for new values, but not over a known shape."""
+        """Keep types that are known for new values, but not over a known shape. Runs during a rehearsal."""
         for name, value_type in zip(names, value_types, strict=False):
             known = self.stated_type(name)
             if known is None or not has_shape(known):
@@ -191,7 +194,10 @@ class StandInScope(Scope):
         return super().stated_elem_type(name)
 
     def followed_elem_type(self, name: str) -> tuple[int, str]:
-        """Infer the element type of a recorded value from answers so far, without a new question."""
+        """Infer the element type of a recorded value from answers so far, without a new question.
+
+        Used while a script is written.
+        """
         self._over = True
         try:
             return elements.elem_type(self, name), ""
@@ -253,7 +259,10 @@ class StandInScope(Scope):
 
 
 def answer(kind: str, name: str, scope: Scope) -> tuple[Any, object]:
-    """Ask the real scope about a value; returns the answer, and the answer as a key."""
+    """Ask the real scope about a value; returns the answer, and the answer as a key.
+
+    Used in rehearsals and replays alike.
+    """
     if kind == "elem_type":
         found = scope.elem_types.get(name) or scope.elem_type(name)
         return found, found

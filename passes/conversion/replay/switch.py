@@ -17,7 +17,10 @@ _from: ContextVar[int | None] = ContextVar("replayed_from", default=USUAL)
 
 @contextmanager
 def replay_from(call: int | None) -> Iterator[None]:
-    """In this block, learn at this call of each kind; None: never replay."""
+    """In this block, learn at this call of each kind; None: never replay.
+
+    Used by tests that compare results with and without replay.
+    """
     token = _from.set(call)
     try:
         yield

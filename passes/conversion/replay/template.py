@@ -102,7 +102,7 @@ class Script:
 
 
 def write(stage: StandInScope, call: NodeProto, done: list[NodeProto], changes: Sequence[Change]) -> Script:
-    """Write the script that turns a call like `call` into nodes like `done`."""
+    """Write the script that turns a call like `call` into nodes like `done`. Runs at the end of a rehearsal."""
     if any(isinstance(text, str) and MARK in text for change in changes for text in change[1:]):
         raise Unrepeatable
     made = {name for proto in done for name in proto.output}
@@ -133,7 +133,7 @@ def _output(name: str, stage: StandInScope, number: Mapping[str, int]) -> Output
 
 
 def _asks(events: Iterable[Event], number: Mapping[str, int]) -> Iterator[_Ask | _AskAll]:
-    """List the names and constants that a recording asked for."""
+    """List the names and constants that a recording asked for. Part of `write`."""
     for stem, asked in groupby(events, lambda event: None if event.tensor else _stem(event.hint)):
         if stem is not None:
             yield _AskAll(number[stem], tuple(event.hint[1] for event in asked))
@@ -156,7 +156,7 @@ def _opset(proto: NodeProto, stage: StandInScope) -> int:
 
 
 def _line(proto: NodeProto, stage: StandInScope, number: Mapping[str, int]) -> _Line:
-    """Write a new node as bytes with gaps for names, so that a replay only fills these in."""
+    """Write a new node as bytes with gaps for names, so that a replay only fills these in. Part of `write`."""
     doc, metadata = proto.doc_string == DOC, any(entry.key == DOC for entry in proto.metadata_props)
     notes = [*(["doc_string"] if doc else []), *(["metadata_props"] if metadata else [])]
     rest = NodeProto()
@@ -191,6 +191,8 @@ def play(
     script: Script, proto: NodeProto, names: list[str], scope: Scope, changes: list[Change]
 ) -> list[NodeProto | bytes]:
     """Play a script for one call; returns the edited call, or the nodes that replace it.
+
+    Runs for each call that is replayed and needs more than a patch.
 
     `names` are those of the call; those that are asked for are added.
     """
@@ -242,7 +244,7 @@ def recall_later(script: Script, made: Sequence[NodeProto | bytes], names: Seque
 
 
 def _ask(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
-    """Get a fresh name or a shared constant for a call that is replayed; returns it, also as bytes."""
+    """Get a fresh name or a shared constant for a call that is replayed; returns it, also as bytes. Part of `play`."""
     hint = "".join([part if isinstance(part, str) else names[part] for part in ask.hint])
     if ask.tensor is None:
         fresh = scope.context.names.fresh(hint)
@@ -254,7 +256,7 @@ def _ask(ask: _Ask, names: Sequence[str], scope: Scope) -> tuple[str, bytes]:
 
 
 def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
-    """Encode what differs in a new node from call to call, besides names."""
+    """Encode what differs in a new node from call to call, besides names. Part of `play`."""
     rest = NodeProto.FromString(line.graphs)
     _fill(rest, names)
     if line.doc:
@@ -265,7 +267,7 @@ def _particulars(line: _Line, proto: NodeProto, names: dict[str, str]) -> bytes:
 
 
 def _fill(node: NodeProto, names: Mapping[str, str]) -> None:
-    """Replace the placeholders in a node's subgraphs."""
+    """Replace the placeholders in a node's subgraphs. Part of `play`."""
     pending = [graph for _, _, graph in subgraphs(node)]
     while pending:
         graph = pending.pop()
